@@ -1,13 +1,15 @@
 """Make the candidate functions of `envs.coding.candidates` from reference pairs, and keep what the judge confirms.
 
-Writes `llm_dec_pomdp/data/candidates.jsonl`: for the first embedded problems of CoopHumanEval in which every kind of
-candidate can be made, the texts by role and kind. `tests/envs/coding/test_candidates.py` says what each kind has to do.
+Writes `llm_dec_pomdp/data/candidates.jsonl`: for the first embedded problems of CoopHumanEval and of MBPP in which
+every kind of candidate can be made, at most eight of each, the texts by role and kind.
+`tests/envs/coding/test_candidates.py` says what each kind has to do.
 """
 
 from __future__ import annotations
 
 import ast
 import copy
+import itertools
 import json
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -190,12 +192,10 @@ def candidates(item: TaskItem) -> dict[str, dict[str, str]] | None:
 def main() -> None:
     """Write the file."""
     rows: list[str] = []
-    for item in llm_dec_pomdp.make("coophumaneval-v0", split="train").items:
-        if len(rows) == PROBLEMS:
-            break
-        texts = candidates(item)
-        if texts:
-            rows.append(json.dumps({"id": item.id, **texts}) + "\n")
+    for env_id in ("coophumaneval-v0", "mbpp-v0"):
+        found = ((item.id, candidates(item)) for item in llm_dec_pomdp.make(env_id, split="train").items)
+        kept = ((task, texts) for task, texts in found if texts)
+        rows += [json.dumps({"id": task, **texts}) + "\n" for task, texts in itertools.islice(kept, PROBLEMS)]
     OUT.write_text("".join(rows), encoding="utf-8")
 
 

@@ -2,6 +2,8 @@
 
     python scripts/draw_environments.py [NAME ...]
 
+bfcl is drawn where it is named, since its rows have to be there.
+
 Grey text and light fills on nothing, so that they are legible on light and on dark pages.
 """
 
@@ -21,7 +23,11 @@ from matplotlib.patches import FancyBboxPatch
 
 FIGURES = DOCS / "environments" / "figures"
 GREY, BLUE, ORANGE, GREEN = "#808080", "#4c8bc9", "#d08a3c", "#3f9a6b"
-WIDTH, LANE, LABEL = 255, 24, 62  # points: of a card, the height of a lane, and the place for the name of its agent
+WIDTH, LANE, LABEL = (
+    255,
+    24,
+    62,
+)  # points: of a card, the height of a lane, and the least place for the name of its agent
 FONT = 8.5
 LETTER = 0.52 * FONT  # mean width of a letter
 
@@ -42,16 +48,17 @@ def draw_episode(name: str) -> Figure:
     colours: dict[str, str] = {}
     agents = list(dict.fromkeys(agent for turn in drawn for agent in turn.actions))
     figure, axes = canvas(WIDTH, LANE * len(agents) + 4)
-    column = (WIDTH - LABEL) / len(drawn)
+    label = max(LABEL, *(len(env.role(agent)) * LETTER + 6 for agent in agents))
+    column = (WIDTH - label) / len(drawn)
     for row, agent in enumerate(agents):
         y = LANE * row + LANE / 2 + 2
         colour = colours.setdefault(env.role(agent), (BLUE, ORANGE, GREEN)[len(colours) % 3])
         axes.text(0, y, env.role(agent), color=GREY, fontsize=FONT, va="center")
         turns = [number for number, turn in enumerate(drawn) if agent in turn.actions]
-        end = LABEL  # of what is drawn of the lane
+        end = label  # of what is drawn of the lane
         for turn, after in zip(turns, [*turns[1:], len(drawn)], strict=True):
             text = " ".join(drawn[turn].actions[agent].text.split())
-            x = LABEL + turn * column
+            x = label + turn * column
             axes.plot([end, x], [y, y], color=GREY, alpha=0.35, linewidth=0.8)
             end = x + min(column * (after - turn), max(column, len(text) * LETTER + 10))
             _box(axes, x, y, end - x - 4, text, colour)
@@ -72,16 +79,17 @@ def draw_returns(bars: Sequence[Reached]) -> Figure:
     """A bar for every team, with its mean and a point for every seed."""
     width, label, row = 340, 152, 20
     figure, axes = canvas(width, row * len(bars) + 4)
-    unit = (width - label - 42) / 100
+    most = 100.0 if bars[0].unit == "%" else max(0.01, *(max(bar.values) for bar in bars))
+    unit = (width - label - 42) / most
     for number, bar in enumerate(bars):
         y = row * number + row / 2 + 2
         colour = GREEN if bar.team.startswith("script:") else BLUE
         axes.text(label - 6, y, bar.team, color=GREY, fontsize=FONT, va="center", ha="right")
         axes.barh(y, max(0.0, bar.mean) * unit, height=row - 7, left=label, color=colour, alpha=0.55)
-        seeds = [label + max(0.0, percent) * unit for percent in bar.percent] if len(bar.percent) > 1 else []
+        seeds = [label + max(0.0, value) * unit for value in bar.values] if len(bar.values) > 1 else []
         axes.plot(seeds, [y] * len(seeds), ".", color=GREY, markersize=4)
-        end = label + max([0.0, *bar.percent]) * unit
-        axes.text(end + 6, y, f"{bar.mean + 0.0:.0f} %", color=GREY, fontsize=FONT, va="center")
+        end = label + max([0.0, *bar.values]) * unit
+        axes.text(end + 6, y, bar.shown, color=GREY, fontsize=FONT, va="center")
     axes.plot([label, label], [0, row * len(bars) + 4], color=GREY, linewidth=0.8)
     return figure
 
@@ -99,8 +107,7 @@ def main() -> None:
     parser.add_argument("names", nargs="*", default=[name for names in FAMILIES.values() for name in names])
     for name in parser.parse_args().names:
         save(draw_episode(name), FIGURES / f"{name}.svg")
-        if bars := reached(name):
-            save(draw_returns(bars), FIGURES / f"{name}_returns.svg")
+        save(draw_returns(reached(name)), FIGURES / f"{name}_returns.svg")
 
 
 if __name__ == "__main__":

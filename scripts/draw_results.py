@@ -1,16 +1,20 @@
 """Draw the pictures of docs/results/README.md that no other script makes, from the files beside them.
 
-    python scripts/draw_results.py
+    python scripts/draw_results.py [NAME ...]
 
 overview.svg: left the return of every training update of SmolLM2 on tldr-v0, mean and range of the seeds over five
 updates, and what held-out abstracts earn before and after; right regret on the textbook problems at horizon 3, means
-with 95 % t intervals over the seeds. learners_seeds.svg: what every seed earned.
+with 95 % t intervals over the seeds. In most others a row is a team, a dot a seed, and a bar their mean.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
+from textwrap import fill
 from typing import Any
 
 import matplotlib as mpl
@@ -29,6 +33,8 @@ STYLE = {
     "axes.titlelocation": "left",
 }
 SMOOTHED, HORIZON = 5, "H=3"
+CONTROL = {"control", "shuffled", "magrpo_shuffled", "start", "comlrl"}  # drawn in grey
+Earned = Mapping[str, Sequence[float]]  # what the seeds of a team earned
 METHODS = {
     "marloo": ("#1b6ca8", "MARLOO"),
     "magrpo": ("#c8553d", "MAGRPO"),
@@ -81,39 +87,202 @@ def classics(axes: Axes) -> None:
     axes.legend(loc="upper center", bbox_to_anchor=(0.4, -0.2), ncol=3, frameon=False, fontsize=9, columnspacing=0.8)
 
 
-def strip(axes: Axes, earned: dict[str, list[float]], title: str, label: str) -> None:
+def strip(axes: Axes, earned: Earned, title: str, label: str = "return, %") -> None:
     """A row for each name: a dot for every seed, a bar at their mean."""
     for row, (name, values) in enumerate(earned.items()):
-        colour = METHODS["control"][0] if "control" in name else METHODS["marloo"][0]
+        colour = METHODS["control" if name.split()[0] in CONTROL else "marloo"][0]
         axes.plot(values, [row] * len(values), "o", color=colour, alpha=0.6, markersize=6)
-        axes.plot([np.mean(values)] * 2, [row - 0.3, row + 0.3], color="#1c2733", linewidth=2)
-    axes.set_yticks(range(len(earned)), list(earned))
-    axes.invert_yaxis()
-    axes.set(title=title, xlabel=label)
+        axes.plot([fmean(values)] * 2, [row - 0.3, row + 0.3], color="#1c2733", linewidth=2)
+    axes.axvline(0, color="#7d8794", linewidth=0.8)
+    axes.set_yticks(range(len(earned)), [fill(name, 36) for name in earned])
+    axes.set(title=title, xlabel=label, ylim=(len(earned) - 0.5, -0.5))
 
 
-def learners(axes: Axes, problem: str) -> None:
-    """What every seed of every learner earned on a problem, the best first."""
-    cells = [c for c in read("learners.json") if c["cell"]["environment"]["id"] == problem]
+def label_of(cell: Mapping[str, Any]) -> str:
+    """The method of a cell in the words of its suite."""
+    return cell["method"]["label"] or cell["method"]["name"]
+
+
+def seeds(
+    file: str, problem: str = "", update: int | None = None, name: Callable[[Mapping[str, Any]], str] = label_of
+) -> dict[str, list[float]]:
+    """What every seed of every team earned on a problem, in %: in the end, or at an evaluation while training."""
     earned: dict[str, list[float]] = {}
-    for cell in cells:
-        name = cell["cell"]["method"]["label"] or cell["cell"]["method"]["name"]
-        earned.setdefault(name, []).append(cell["summary"]["return_percent"]["mean"])
-    ranked = sorted(earned.items(), key=lambda pair: -float(np.mean(pair[1])))
-    strip(axes, dict(ranked), problem, "return, %")
+    for row in read(file):
+        if not problem or row["cell"]["environment"]["id"] == problem:
+            point = row["summary"] if update is None else row["curve"][update]
+            earned.setdefault(name(row["cell"]), []).append(point["return_percent"]["mean"])
+    return earned
+
+
+def strips(panels: Mapping[str, Earned], label: str = "return, %", shared: bool = True) -> Figure:
+    """Strips beside each other, of the same names if `shared`."""
+    rows = max(map(len, panels.values()))
+    figure, places = plt.subplots(
+        1, len(panels), figsize=(9, 1.3 + 0.3 * rows), layout="constrained", sharex=shared, sharey=shared, squeeze=False
+    )
+    for axes, (title, earned) in zip(places[0], panels.items(), strict=True):
+        strip(axes, earned, title, label)
+    return figure
+
+
+def ranked(earned: Earned) -> dict[str, Sequence[float]]:
+    """The best first."""
+    return dict(sorted(earned.items(), key=lambda pair: -fmean(pair[1])))
+
+
+def overview() -> Figure:
+    """Two findings at a glance."""
+    figure, (left, right) = plt.subplots(1, 2, figsize=(9, 4.2), width_ratios=(1, 1.15), layout="constrained")
+    writing(left)
+    classics(right)
+    return figure
+
+
+def classics_regret() -> Figure:
+    """The right one of these."""
+    figure, axes = plt.subplots(figsize=(7, 4.2), layout="constrained")
+    classics(axes)
+    return figure
+
+
+def learners_seeds() -> Figure:
+    """Ten learners."""
+    problems = ("dectiger-v0", "tldr-v0")
+    return strips({problem: ranked(seeds("learners.json", problem)) for problem in problems}, shared=False)
+
+
+def software() -> Figure:
+    """Returns, and which candidate methods the texts name in the end."""
+    figure, (left, right) = plt.subplots(1, 2, figsize=(9, 2.7), layout="constrained", sharey=True)
+    strip(left, seeds("software.json"), "classeval-v0")
+    said: dict[str, list[dict[str, float]]] = {}
+    for row in read("software.json"):
+        measured = row["summary"]["measured"]["candidates"]
+        said.setdefault(label_of(row["cell"]), []).append({kind: share["mean"] for kind, share in measured.items()})
+    ends = [0.0] * len(said)
+    for kind in next(iter(said.values()))[0]:
+        shares = [fmean(seed[kind] for seed in team) for team in said.values()]
+        right.barh(range(len(said)), shares, left=ends, height=0.6, label=kind.removesuffix(" %"))
+        ends = [end + share for end, share in zip(ends, shares, strict=True)]
+    right.set(title="candidates said", xlabel="% of texts")
+    figure.legend(frameon=False, fontsize=9, ncols=6, loc="outside lower center")
+    return figure
+
+
+def gpu() -> Figure:
+    """Tokens by the number of texts at once."""
+    figure, panels = plt.subplots(1, 2, figsize=(9, 3.2), layout="constrained")
+    speeds = [row for row in read("gpu/h200_doctor.json")["speeds"] if "texts" in row]
+    lines = (
+        ("all weights", "tokens_per_s", "marloo"),
+        ("all weights", "generate_tokens_per_s", "control"),
+        ("adapters", "tokens_per_s", "magrpo"),
+    )
+    for axes, what, title in zip(panels, ("texts", "update"), ("drawing", "learning"), strict=True):
+        for weights, key, colour in lines:
+            rows = [row for row in speeds if row["what"] == what and row["weights"] == weights and key in row]
+            label = "generate of transformers" if key.startswith("generate") else weights
+            if rows:
+                points = [row["texts"] for row in rows], [row[key] for row in rows]
+                axes.plot(*points, "o-", color=METHODS[colour][0], label=label)
+        axes.set(title=title, xlabel="texts at once", ylabel="tokens a second", xscale="log", yscale="log")
+        axes.set_xticks([4, 32, 128, 512], ["4", "32", "128", "512"], minor=False)
+        axes.legend(frameon=False, fontsize=9)
+    return figure
+
+
+def learner_options() -> Figure:
+    """Every option after 10 and after 40 updates, named by what it sets."""
+
+    def name(cell: Mapping[str, Any]) -> str:
+        given = {key: value for key, value in cell["method"]["options"].items() if key != "learning_rate"}
+        return ", ".join(f"{key} {value}" for key, value in given.items()) or label_of(cell)
+
+    first, last = (seeds("learner_options.json", "dectiger-v0", update, name) for update in (1, None))
+    return strips({"after 10 updates": first, "after 40": last})
+
+
+def selfplay() -> Figure:
+    """How far every seed is from an equilibrium."""
+    played = read("selfplay.json")
+    games = list(dict.fromkeys(row["game"] for row in played))
+    panels = {
+        f"{game}, {of}": {row["learner"]: [seed[of] for seed in row["seeds"]] for row in played if row["game"] == game}
+        for game in games
+        for of in ("last", "mean")
+    }
+    return strips(panels, "exploitability")
+
+
+def writing_judged() -> Figure:
+    """Before and after training, by the reward."""
+
+    def name(cell: Mapping[str, Any]) -> str:
+        control = "control on " if cell["method"]["name"].endswith("shuffled") else ""
+        return control + cell["environment"]["id"]
+
+    before, after = (seeds("writing_judged.json", update=update, name=name) for update in (0, None))
+    return strips({"before": before, "after 16 updates": after}, "% of the maximum of the reward")
+
+
+def peer() -> Figure:
+    """Both trainers at each learning rate with three seeds."""
+    earned: dict[str, list[float]] = {}
+    for run in sorted(read("peer.json")["runs"], key=lambda run: (run["learning_rate"], run["side"])):
+        earned.setdefault(f"{run['side']} {run['learning_rate']:g}", []).append(run["after"])
+    return strips({"tldr-v0, builtin:tiny": {name: found for name, found in earned.items() if len(found) > 1}})
+
+
+def smollm2() -> Figure:
+    """One seed of each method, with its interval over problems."""
+    figure, axes = plt.subplots(figsize=(7, 2.6), layout="constrained")
+    rows = read("smollm2_coophumaneval.json")
+    for place, row in enumerate(rows):
+        found = row["summary"]["return_percent"]
+        low, high = found["mean"] - found["low"], found["high"] - found["mean"]
+        axes.errorbar(found["mean"], place, xerr=[[low], [high]], fmt="o", color=METHODS["marloo"][0])
+    axes.set_yticks(range(len(rows)), [label_of(row["cell"]) for row in rows])
+    axes.invert_yaxis()
+    axes.set(title="CoopHumanEval, 82 problems", xlabel="return, % (interval over problems)", xlim=(0, None))
+    return figure
+
+
+def performance() -> Figure:
+    """How many times as fast, on two machines."""
+    machines = [read(file) for file in ("performance.json", "performance_zen3.json")]
+    names = {
+        "update_32k_vs_peer": "update, vocabulary of 32 thousand, against comlrl",
+        "update_shared_prompt": "update after a shared prompt, against a bare loop",
+        "generation_135m": "generation, 135 M model, against model.generate",
+    }
+    ratios = {name: [machine[key]["ratio"] for machine in machines] for key, name in names.items()}
+    return strips({"": ratios}, "times as fast, on each of two machines")
+
+
+FIGURES: Mapping[str, Callable[[], Figure]] = {
+    "overview": overview,
+    "classics_regret": classics_regret,
+    "gpu": gpu,
+    "learner_options": learner_options,
+    "learners_seeds": learners_seeds,
+    "peer": peer,
+    "performance": performance,
+    "research_skills": lambda: strips({"research-v0 after 32 updates": seeds("research_skills.json")}),
+    "selfplay": selfplay,
+    "smollm2": smollm2,
+    "software": software,
+    "writing_judged": writing_judged,
+}
 
 
 def main() -> None:
-    """Draw all."""
+    """Draw those that are named, or all."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", default=list(FIGURES))
     with mpl.rc_context(STYLE):
-        figure, (left, right) = plt.subplots(1, 2, figsize=(9, 4.2), width_ratios=(1, 1.15), layout="constrained")
-        writing(left)
-        classics(right)
-        save(figure, "overview.svg")
-        figure, both = plt.subplots(1, 2, figsize=(9, 4), layout="constrained")
-        for axes, problem in zip(both, ("dectiger-v0", "tldr-v0"), strict=True):
-            learners(axes, problem)
-        save(figure, "learners_seeds.svg")
+        for name in parser.parse_args().names:
+            save(FIGURES[name](), f"{name}.svg")
 
 
 def save(figure: Figure, name: str) -> None:

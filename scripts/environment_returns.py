@@ -9,21 +9,29 @@ from statistics import fmean
 from typing import Any, NamedTuple
 
 import llm_dec_pomdp
+from llm_dec_pomdp.envs.base import Facts
+from llm_dec_pomdp.envs.calls.bfcl import BFCL
 
 RESULTS = Path(__file__).parent.parent / "docs" / "results"
 NO_LEARNERS = {"single", "concat", "sequential", "discussion", "imitation", "random", "untrained", "optimal"}
 
 
 class Reached(NamedTuple):
-    """A bar: a team, and its returns in % of the maximum, one per seed."""
+    """A bar: a team, and what its seeds reached, returns in % of the maximum or exploitabilities."""
 
     team: str
-    percent: tuple[float, ...]
+    values: tuple[float, ...]
+    unit: str = "%"
 
     @property
     def mean(self) -> float:
         """Over the seeds."""
-        return fmean(self.percent)
+        return fmean(self.values)
+
+    @property
+    def shown(self) -> str:
+        """The mean as text."""
+        return f"{self.mean + 0.0:.0f} %" if self.unit == "%" else f"{self.mean + 0.0:.2f}"
 
 
 class Source(NamedTuple):
@@ -46,6 +54,7 @@ def _textbook(name: str) -> tuple[Source, ...]:
     return (Source(("classics.json",), f"{name}-v0 H=3", "random"),)
 
 
+GAMES = ("pennies", "kuhn")  # of two players with opposite interests, whose teams are told apart by exploitability
 SOURCES: Mapping[str, tuple[Source, ...]] = {
     "tldr": (Source(("writing_smollm2.json",), "tldr-v0"), Source(("tldr_credit.json",), "tldr-v0")),
     "arxiv": (Source(("writing_smollm2.json",), "arxiv-v0"), Source(("arxiv_tiny.json",), "arxiv-v0")),
@@ -55,6 +64,9 @@ SOURCES: Mapping[str, tuple[Source, ...]] = {
     "keys": (Source(("learners.json",), "keys-v0"),),
     "research": (Source(("research_skills.json",), "research-v0"),),
     "calls": (Source(("calls.json",), "calls-v0 outcome"),),
+    "bfcl": (Source(("calls_bfcl.json",), "bfcl-v0 outcome"),),
+    **{name: (Source(("reached.json",), f"{name}-v0"),) for name in ("telegrams", "mbpp", "modules", "bandit")},
+    **{name: (Source(("selfplay.json",), f"{name}-v0"),) for name in GAMES},
     "memory": (Source(("calls.json",), "memory-v0"),),
     **{name: (Source(("planning.json",), f"{name}-v0"),) for name in ("meeting", "repair", "trip")},
     "relay": (Source(("messages.json",), "relay-v0 sequential"),),
@@ -67,11 +79,11 @@ SOURCES: Mapping[str, tuple[Source, ...]] = {
 
 
 def reached(name: str) -> list[Reached]:
-    """The bars of an environment, from the weakest team on; [] where no learner was recorded."""
-    facts = llm_dec_pomdp.make(f"{name}-v0").facts
-    bars = [bar for source in SOURCES.get(name, ()) for bar in _bars(source)]
-    if not bars:
-        return []
+    """The bars of an environment, from the weakest team on."""
+    if name in GAMES:
+        return sorted(_exploitable(name), key=lambda bar: -bar.mean)
+    facts: Facts = BFCL.declared if name == "bfcl" else llm_dec_pomdp.make(f"{name}-v0").facts
+    bars = [bar for source in SOURCES[name] for bar in _bars(source)]
     best = facts.max_return / facts.score_range[1] if facts.optimum is None else 1.0
     team = "script:optimal" if "optimal" in facts.scripts else "script:gold"
     nothing = [Reached("empty texts", (0.0,))] if facts.silence_is_lowest and facts.score_range[0] == 0 else []
@@ -83,11 +95,29 @@ def _bars(source: Source) -> Iterator[Reached]:
     methods: dict[str, list[_Row]] = {}
     for row in rows:
         methods.setdefault(row.method, []).append(row)
-    best = max((m for m, r in methods.items() if r[0].learns), key=lambda m: fmean(row.percent for row in methods[m]))
+    learnt = [method for method, cells in methods.items() if cells[0].learns]
+    best = max(learnt or methods, key=lambda m: fmean(row.percent for row in methods[m]))
+    if not learnt:
+        yield Reached(f"{best}, {methods[best][0].model}", tuple(row.percent for row in methods[best]))
+        return
     start = [row.percent for row in methods[source.start]] if source.start else [row.before for row in methods[best]]
     model = methods[best][0].model
     yield Reached(source.start if source.start == "random" else f"start, {model}", tuple(start))
     yield Reached(f"{best}, {model}", tuple(row.percent for row in methods[best]))
+
+
+def _exploitable(name: str) -> Iterator[Reached]:
+    """The learner that ends nearest to an equilibrium, even chances, and the script that plays one."""
+    unit = "exploitability"
+    env: Any = llm_dec_pomdp.make(f"{name}-v0")
+    recorded: Any = json.loads((RESULTS / SOURCES[name][0].files[0]).read_text(encoding="utf-8"))
+    learnt = [row for row in recorded if row["game"] == f"{name}-v0" and not row["learner"].endswith("_shuffled")]
+    best = min(learnt, key=lambda row: fmean(seed["last"] for seed in row["seeds"]))
+    for of, told in (("last", ""), ("mean", ", mean of updates")):
+        yield Reached(f"{best['learner']}{told}", tuple(seed[of] for seed in best["seeds"]), unit)
+    even = env.exploitability(lambda agent, history: dict.fromkeys(menu := env.choices(agent), 1 / len(menu)))
+    yield Reached("random", (even,), unit)
+    yield Reached("script:equilibrium", (env.exploitability(env.equilibrium),), unit)
 
 
 class _Row(NamedTuple):
@@ -126,4 +156,5 @@ def _cell(row: Mapping[str, Any], environment: str) -> Iterator[_Row]:
 
 def in_words(bars: Sequence[Reached]) -> str:
     """For those who do not see the figure."""
-    return ", ".join(f"{bar.team} {bar.mean:.1f} %" for bar in bars)
+    unit = "" if bars[0].unit == "%" else f"{bars[0].unit}: "
+    return unit + ", ".join(f"{bar.team} {bar.mean:.1f} %" if not unit else f"{bar.team} {bar.shown}" for bar in bars)

@@ -1,15 +1,17 @@
 """How far learners of tables come to an equilibrium of pennies-v0 and kuhn-v0, by exact exploitability.
 
-    python scripts/self_play.py [--steps 60] [--seeds 5] [--games kuhn-v0]
+    python scripts/self_play.py [--steps 60] [--seeds 5] [--games kuhn-v0] --out docs/results/selfplay.json
 
 Prints a row for each game and learner: exploitability after the last update, and of the mean of the chances at all
-updates, as means over the seeds with the lowest and the highest.
+updates, as means over the seeds with the lowest and the highest; the file has every seed.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from statistics import fmean
 from typing import Any
 
@@ -26,7 +28,7 @@ LEARNERS = ("magrpo", "marloo", "iac", "maac", "magrpo_shuffled")
 GROUP = 8
 
 
-def exploitabilities(game: str, learner: str, steps: int, seed: int) -> tuple[float, float]:
+def exploitabilities(game: str, learner: str, steps: int, seed: int) -> dict[str, float]:
     """After the last update, and of the mean chances."""
     env: Any = make(game)
     tables = {agent: Table(env.choices(agent)) for agent in env.possible_agents}
@@ -51,7 +53,7 @@ def exploitabilities(game: str, learner: str, steps: int, seed: int) -> tuple[fl
 
         return chances
 
-    return env.exploitability(strategy(iterates[-1:])), env.exploitability(strategy(iterates))
+    return {"last": env.exploitability(strategy(iterates[-1:])), "mean": env.exploitability(strategy(iterates))}
 
 
 def main() -> None:
@@ -60,14 +62,19 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--games", nargs="+", default=["pennies-v0", "kuhn-v0"])
+    parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
+    kept: list[dict[str, Any]] = []
     torch.set_num_threads(1)
     print("| game | learner | last | mean of all updates |\n|---|---|---|---|")
     for game in options.games:
         for learner in LEARNERS:
             found = [exploitabilities(game, learner, options.steps, seed) for seed in range(options.seeds)]
-            cells = (f"{fmean(v):.3f} ({min(v):.3f} to {max(v):.3f})" for v in zip(*found, strict=True))
+            columns = ([seed[of] for seed in found] for of in ("last", "mean"))
+            cells = (f"{fmean(v):.3f} ({min(v):.3f} to {max(v):.3f})" for v in columns)
             print(f"| {game} | {learner} | {' | '.join(cells)} |", flush=True)
+            kept.append({"game": game, "learner": learner, "seeds": found})
+    options.out.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@
 | offline | 32 problems written for this suite |
 | return | 0 to 4.0 |
 
-Observation, action: as in coophumaneval-v0.
+Observation, action: as in coophumaneval-v0, with candidates for the 3 embedded problems that have all kinds.
 
 Reward: as in coophumaneval-v0.
 

@@ -13,7 +13,9 @@ from llm_dec_pomdp.envs.tasks import TaskError
 from llm_dec_pomdp.evaluation.teams import default_model
 from llm_dec_pomdp.types import TaskItem
 
-ITEMS = llm_dec_pomdp.make("coophumaneval-v0", split="train", candidates=True).items
+ITEMS, MBPP = (
+    llm_dec_pomdp.make(env_id, split="train", candidates=True).items for env_id in ("coophumaneval-v0", "mbpp-v0")
+)
 PASS = (
     ("gold", "gold", "coordinator"),
     ("gold", "fallback", "fallback"),
@@ -24,7 +26,7 @@ PASS = (
 FAIL = (("off by one", "gold"), ("gold", "off by one"), ("stub", "gold"), ("gold", "stub"))
 
 
-@pytest.mark.parametrize("item", ITEMS, ids=lambda item: item.id)
+@pytest.mark.parametrize("item", (*ITEMS, *MBPP), ids=lambda item: item.id)
 def test_candidates_are_what_they_are_called(item: TaskItem) -> None:
     aux, main = kinds()[item.id]["aux"], kinds()[item.id]["main"]
     assert (aux["gold"], main["gold"]) == item.reference
@@ -57,4 +59,4 @@ def test_only_where_candidates_are_asked_for_tables_play_by_default() -> None:
     assert default_model(llm_dec_pomdp.make("coophumaneval-v1", split="train", candidates=True)) == TABLE
     assert default_model(free) != TABLE and len(free.items) > len(ITEMS)
     with pytest.raises(TaskError, match="leaves out every row"):
-        llm_dec_pomdp.make("mbpp-v0", candidates=True)
+        llm_dec_pomdp.make("humaneval-v0", candidates=True)
