@@ -117,7 +117,7 @@ def test_the_optimal_team_earns_the_optimum(env_id: str, words: str) -> None:
 @pytest.mark.parametrize("env_id", CLASSICS)
 def test_the_mean_of_many_episodes_is_the_optimum(env_id: str) -> None:
     env = classic(env_id)
-    returns = played(env, 20_000)
+    returns = played(env, 5_000)
     assert env.facts.optimum is not None
     assert abs(returns.mean() - env.facts.optimum) <= 3 * returns.std(ddof=1) / np.sqrt(len(returns))
 
