@@ -1,6 +1,6 @@
 """Fuzzed texts through every registered environment: no exception, and every reward in its range.
 
-More than 20,000 in the full run and some hundred for each environment in the default run.
+More than 20,000 in the full run and about a hundred for each environment in the default run.
 
 Texts are drawn from a fixed seed per environment, so a run that passes passes again. An environment plays two turns
 with each batch, so that feedback reads every text too. Few of the texts for code tasks hold a program that can be
@@ -45,7 +45,7 @@ WRITING = [env_id for env_id in FLAT if not seen(env_id).facts.judges_code]
 CODE = sorted(set(FLAT) - set(WRITING))
 # How many texts for every environment, whole batches all, in the full run and in the default run.
 FULL = {"writing": 704, "code": 320, "protocols": 160}
-BRIEF = {"writing": 192, "code": 96, "protocols": 32}
+BRIEF = {"writing": 96, "code": 96, "protocols": 32}
 brief_and_full = pytest.mark.parametrize(
     "counts", [BRIEF, pytest.param(FULL, marks=pytest.mark.slow)], ids=["brief", "full"]
 )

@@ -108,7 +108,7 @@ def played(env: Classic, episodes: int) -> np.ndarray[Any, Any]:
 @pytest.mark.parametrize("env_id", CLASSICS)
 def test_the_optimal_team_earns_the_optimum(env_id: str, words: str) -> None:
     env = classic(env_id, words=words)
-    returns = played(env, 600)
+    returns = played(env, 300)
     assert env.facts.optimum is not None
     assert abs(returns.mean() - env.facts.optimum) <= 4 * returns.std(ddof=1) / np.sqrt(len(returns)) + 0.005
 
