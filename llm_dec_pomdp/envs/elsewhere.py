@@ -1,7 +1,9 @@
-"""Whether another process plays the same episode: a part of `check_env`, in a process of its own."""
+"""Whether another process plays the same episode: a part of `check_env`, in a fork of a process that is kept."""
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import hashlib
 import io
 import os
@@ -11,7 +13,10 @@ import signal
 import subprocess
 import sys
 import time
+import traceback
 from collections.abc import Callable, Iterator, Mapping
+from multiprocessing.connection import Connection, Pipe, wait
+from pathlib import Path
 from typing import Any
 
 from .base import TextDecPOMDP
@@ -52,11 +57,10 @@ def processes(env: TextDecPOMDP, rows: int | None) -> str | None:
     started = time.perf_counter()
     expected = fingerprint(env)
     limit = LEAST_SECONDS + MOST_TIMES * (time.perf_counter() - started)
-    code, found, error = _in_a_child(pickle.dumps(sys.path) + copied, limit)
-    if code:
-        last = error.strip().rpartition("\n")[2]
+    found, error = _in_a_fork(copied, limit)
+    if error:
         raise CheckFailure(
-            f"a pickled copy cannot be played in another process ({last}); define it in a module of its own"
+            f"a pickled copy cannot be played in another process ({error}); define it in a module of its own"
         )
     require(
         found == expected,
@@ -79,44 +83,110 @@ def _defined_in_main(copied: bytes) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def _in_a_child(pickled: bytes, limit: float) -> tuple[int, str, str]:
-    """Exit code, fingerprint and messages of a process that plays a pickled copy.
+def _in_a_fork(copied: bytes, limit: float) -> tuple[str, str]:
+    """Fingerprint and error of a process that plays a pickled copy; one of the two is empty.
 
     Raises:
-        CheckFailure: It has not ended within `limit` seconds. It is killed, with all that it has started.
+        CheckFailure: It has not answered within `limit` seconds. It is killed, with all that it has started.
     """
     seed = "4711" if os.environ.get("PYTHONHASHSEED") != "4711" else "1"
-    with subprocess.Popen(
-        [sys.executable, "-c", _CHILD],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env={**os.environ, "PYTHONHASHSEED": seed, CHILD: str(os.getpid())},
-        start_new_session=True,
-    ) as child:
-        try:
-            output, error = child.communicate(pickled, timeout=limit)
-        except BaseException as stopped:
-            os.killpg(child.pid, signal.SIGKILL)
-            if not isinstance(stopped, subprocess.TimeoutExpired):
-                raise
+    environment = {**os.environ, "PYTHONHASHSEED": seed, CHILD: str(os.getpid())}
+    path = [*map(str, sys.path)]
+    process, calls = _idle.pop() if _idle else _started(environment, path)
+    try:
+        calls.send((environment, Path.cwd(), path, copied))
+        if not calls.poll(limit):
             raise CheckFailure(
                 f"another process has not imported and played a pickled copy within {limit:.0f} seconds; let its "
                 "module do nothing but define it, with all else below `if __name__ == '__main__':`"
-            ) from None
-    return child.returncode, output.decode(), error.decode(errors="replace")
+            )
+        answer = calls.recv()
+    except BaseException:
+        with process, calls, contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        raise
+    _idle.append((process, calls))
+    return answer
 
 
-# What modules print when they are imported is kept apart from the answer.
-_CHILD = """
-import os, pickle, sys
-answer = os.fdopen(os.dup(1), "w")
-os.dup2(2, 1)
-sys.path[:] = pickle.load(sys.stdin.buffer)
-env = pickle.load(sys.stdin.buffer)
-from llm_dec_pomdp.envs.elsewhere import fingerprint
-print(fingerprint(env), end="", file=answer, flush=True)
+# Processes that wait for an environment. A fork of this process starts its own.
+_idle: list[tuple[subprocess.Popen[bytes], Connection]] = []
+os.register_at_fork(after_in_child=_idle.clear)
+
+
+@atexit.register
+def _end() -> None:
+    for process, calls in _idle:
+        with process:
+            calls.close()
+
+
+def _started(environment: dict[str, str], path: list[str]) -> tuple[subprocess.Popen[bytes], Connection]:
+    """A process that has imported this library, and forks for every environment that it is sent."""
+    calls, theirs = Pipe()
+    with theirs:
+        process = subprocess.Popen(
+            [sys.executable, "-c", _FORKS, str(theirs.fileno()), *path],
+            stdin=subprocess.DEVNULL,
+            env=environment,
+            pass_fds=[theirs.fileno()],
+            start_new_session=True,
+        )
+    return process, calls
+
+
+_FORKS = """
+import sys
+handle, *sys.path = sys.argv[1:]
+del sys.argv[1:]
+from llm_dec_pomdp.envs.elsewhere import forks
+forks(int(handle))
 """
+
+
+def forks(handle: int) -> None:
+    """Have a fork of this process play every environment that comes in; returns in the fork, when it has answered.
+
+    When nobody is left to send any, also in the middle of an episode, this process and all that forks have started
+    are killed.
+    """
+    with Connection(handle) as calls:
+        while True:
+            try:
+                environment, folder, path, copied = calls.recv()
+            except EOFError:
+                break
+            answers, answer = Pipe(duplex=False)
+            with answers, answer:
+                if not (fork := os.fork()):
+                    calls.close()
+                    os.environ.clear()
+                    os.environ.update(environment)
+                    os.chdir(folder)
+                    sys.path[:] = path
+                    answer.send(_played(copied))
+                    return
+                answer.close()
+                if calls in wait([calls, answers]):
+                    break
+                try:
+                    found = answers.recv()
+                except EOFError:
+                    found = "", "it ended without an answer"
+            os.waitpid(fork, 0)
+            calls.send(found)
+    os.killpg(0, signal.SIGKILL)
+
+
+def _played(copied: bytes) -> tuple[str, str]:
+    """Fingerprint and error of a pickled copy. What modules print when they are imported is seen nowhere."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.dup2(nowhere, 2)
+    try:
+        return fingerprint(pickle.loads(copied)), ""
+    except BaseException as error:
+        return "", traceback.format_exception_only(error)[-1].strip()
 
 
 def fingerprint(env: TextDecPOMDP) -> str:

@@ -60,6 +60,7 @@ def test_speeds_of_texts_and_updates(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(device_speed, "_AT_ONCE", {"cpu": (4,)})
     monkeypatch.setattr(device_speed, "_LEARNT", {"cpu": (4,)})
     monkeypatch.setattr(device_speed, "_SIDE", {"cpu": 64})
+    monkeypatch.setattr(device_speed, "_PROMPT_TOKENS", 10)
     product, *rows = device_speed.speeds("cpu", "builtin:tiny", new_tokens=3)
     assert product["operations_per_s"] > 0
     assert [(row["what"], row["weights"]) for row in rows] == [

@@ -109,13 +109,13 @@ OF_CELL = ["cell.json", "result.json", "failure.json", "train.jsonl", "curve.jso
 OF_CELL += ["episodes/step-0.jsonl", "episodes/step-2.jsonl", "team/team.json", "team/agent_0/model.safetensors"]
 OF_CELL += ["checkpoints/step-000002/checkpoint.json", "checkpoints/step-000002/manifest.json"]
 FILES = [*OF_RUN, *(CELL + name for name in OF_CELL)]
-# Every kind at three files, and every file with some: every ninth kind at one file in the default run.
+# Every kind at two files, and every file with some: every ninth kind at one file in the default run.
 TRIALS = [
     pytest.param(
         kind, FILES[(3 * number + 7 * which) % len(FILES)], marks=[pytest.mark.slow] if which or number % 9 else []
     )
     for number, kind in enumerate((*NEW, *OLD))
-    for which in range(3)
+    for which in range(2)
 ]
 
 

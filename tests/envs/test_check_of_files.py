@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from waiting import left_of, wait_until
 
 from llm_dec_pomdp.envs import elsewhere
 from llm_dec_pomdp.envs.check import CHILD, LAWS, CheckFailure, check_env
@@ -68,3 +69,35 @@ def test_a_copy_that_does_not_come_to_an_end_is_killed(
     with pytest.raises(CheckFailure, match="'processes': another process has not imported and played"):
         check_env(Echo())
     assert CHILD not in os.environ
+
+
+def test_an_end_without_an_answer_is_told_and_harms_no_other_check(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, echo: Path
+) -> None:
+    lines = echo.read_text().removesuffix(CHECK).removeprefix(FUSE).replace("acme/echo-v0", "acme/short_echo-v0")
+    (tmp_path / "short_echo.py").write_text(f"import os\nif {CHILD!r} in os.environ:\n    os._exit(0)\n{lines}")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    from short_echo import Echo  # type: ignore[import-not-found]  # pyright: ignore
+
+    with pytest.raises(CheckFailure, match=r"'processes'.*it ended without an answer"):
+        check_env(Echo())
+    (tmp_path / "short_echo.py").write_text(lines)
+    assert check_env(Echo()) == list(LAWS)
+
+
+WAITS = """
+from llm_dec_pomdp.envs import check_env, elsewhere, make
+check_env(make("relay-v0"), rows=1)
+print(elsewhere._idle[0][0].pid, flush=True)
+input()
+"""
+
+
+@pytest.mark.slow
+def test_what_a_check_keeps_ends_with_a_process_that_is_killed() -> None:
+    process = subprocess.Popen([sys.executable, "-c", WAITS], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    kept = int(process.stdout.readline())
+    process.kill()
+    process.communicate()
+    wait_until(lambda: not left_of(kept))

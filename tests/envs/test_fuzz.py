@@ -1,6 +1,6 @@
 """Fuzzed texts through every registered environment: no exception, and every reward in its range.
 
-More than 20,000 in the full run and some hundred for each environment in the default run.
+More than 20,000 in the full run and about a hundred for each environment in the default run.
 
 Texts are drawn from a fixed seed per environment, so a run that passes passes again. An environment plays two turns
 with each batch, so that feedback reads every text too. Few of the texts for code tasks hold a program that can be
@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from every import make_least
+from every import make_least, seen
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
@@ -39,13 +39,13 @@ ENDED_BY_ANY_TEXT = ("scouts-v0", "pennies-v0", "kuhn-v0")
 FLAT = [
     env_id
     for env_id in sorted(llm_dec_pomdp.registry)
-    if env_id not in ENDED_BY_ANY_TEXT and not make_least(env_id).facts.hierarchical
+    if env_id not in ENDED_BY_ANY_TEXT and not seen(env_id).facts.hierarchical
 ]
-WRITING = [env_id for env_id in FLAT if not make_least(env_id).facts.judges_code]
+WRITING = [env_id for env_id in FLAT if not seen(env_id).facts.judges_code]
 CODE = sorted(set(FLAT) - set(WRITING))
 # How many texts for every environment, whole batches all, in the full run and in the default run.
-FULL = {"writing": 1056, "code": 320, "protocols": 320}
-BRIEF = {"writing": 192, "code": 96, "protocols": 32}
+FULL = {"writing": 704, "code": 320, "protocols": 160}
+BRIEF = {"writing": 96, "code": 96, "protocols": 32}
 brief_and_full = pytest.mark.parametrize(
     "counts", [BRIEF, pytest.param(FULL, marks=pytest.mark.slow)], ids=["brief", "full"]
 )

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from every import TASKS, make_least
+from every import TASKS, seen
 from playing import ROOT, played, speaker
 
 import llm_dec_pomdp
@@ -32,7 +32,7 @@ from llm_dec_pomdp.rollout import Trajectories, Tree, replay
 from llm_dec_pomdp.seeding import derive
 from llm_dec_pomdp.types import Score, TaskItem
 
-HIERARCHIES = [env_id for env_id in llm_dec_pomdp.registry if make_least(env_id).facts.hierarchical]
+HIERARCHIES = [env_id for env_id in llm_dec_pomdp.registry if seen(env_id).facts.hierarchical]
 # Every environment in its own way and every protocol once are quick.
 EVERY_WAY = [
     pytest.param(env_id, protocol, marks=() if protocol == "parallel" or env_id == "tldr-v0" else pytest.mark.slow)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from every import TASKS, make_least
+from every import CHECKED, make_least
 
 from llm_dec_pomdp.agents import RandomText, Sampling, Team
 from llm_dec_pomdp.envs import TextDecPOMDP, check_env, make
@@ -24,7 +24,7 @@ QUICK = ("keys-v0",)
 
 
 @pytest.mark.parametrize(
-    "env_id", [pytest.param(env_id, marks=() if env_id in QUICK else pytest.mark.slow) for env_id in TASKS]
+    "env_id", [pytest.param(env_id, marks=() if env_id in QUICK else pytest.mark.slow) for env_id in CHECKED]
 )
 def test_every_law_is_kept_through_the_wire(env_id: str, serving: Serving) -> None:
     url = serving(make_least(env_id, max_turns=3))

@@ -108,7 +108,7 @@ def played(env: Classic, episodes: int) -> np.ndarray[Any, Any]:
 @pytest.mark.parametrize("env_id", CLASSICS)
 def test_the_optimal_team_earns_the_optimum(env_id: str, words: str) -> None:
     env = classic(env_id, words=words)
-    returns = played(env, 600)
+    returns = played(env, 300)
     assert env.facts.optimum is not None
     assert abs(returns.mean() - env.facts.optimum) <= 4 * returns.std(ddof=1) / np.sqrt(len(returns)) + 0.005
 
@@ -117,7 +117,7 @@ def test_the_optimal_team_earns_the_optimum(env_id: str, words: str) -> None:
 @pytest.mark.parametrize("env_id", CLASSICS)
 def test_the_mean_of_many_episodes_is_the_optimum(env_id: str) -> None:
     env = classic(env_id)
-    returns = played(env, 20_000)
+    returns = played(env, 5_000)
     assert env.facts.optimum is not None
     assert abs(returns.mean() - env.facts.optimum) <= 3 * returns.std(ddof=1) / np.sqrt(len(returns))
 

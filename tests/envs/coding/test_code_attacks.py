@@ -14,7 +14,7 @@ from test_contribution import judged
 
 from llm_dec_pomdp.types import TaskItem
 
-LIMIT, ROWS, FEW = 0.40, 12, 2
+LIMIT, ROWS, FEW = 0.40, 8, 2
 
 # --- main does everything ---------------------------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,9 @@ from typer.testing import CliRunner
 import llm_dec_pomdp
 from llm_dec_pomdp.cli import app
 from llm_dec_pomdp.envs.coding import trial
+from llm_dec_pomdp.envs.coding.reward import job
 from llm_dec_pomdp.envs.tasks import TaskError
-from llm_dec_pomdp.sandbox import worker
+from llm_dec_pomdp.sandbox import Limits, worker
 
 ROW = {
     "prompt": 'def add(x):\n    """Add one."""\n',
@@ -40,22 +42,23 @@ UNUSABLE: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
-WAITS = ("endless asserts", "an endless module", "an endless problem")  # for limits of the judge
+@pytest.fixture
+def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The judge has a tenth of its time."""
+    limits = Limits(cpu_seconds=0.5, case_seconds=0.5)
+    monkeypatch.setattr(trial, "job", lambda item, source: replace(job(item, source), limits=limits))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("changes", "field"),
-    [pytest.param(*UNUSABLE[name], id=name, marks=pytest.mark.slow if name in WAITS else ()) for name in UNUSABLE],
-)
-def test_a_row_that_no_program_can_pass_is_named(changes: dict[str, Any], field: str) -> None:
+@pytest.mark.parametrize(("changes", "field"), UNUSABLE.values(), ids=UNUSABLE)
+def test_a_row_that_no_program_can_pass_is_named(changes: dict[str, Any], field: str, hurried: None) -> None:
     env = llm_dec_pomdp.make("mbpp-v0", tasks=[row(id="good"), row(id="bad", **changes)])
     with pytest.raises(TaskError, match=f"items, task 'bad', field '{field}'"):
         env.task.try_rows()
 
 
 @pytest.mark.slow  # the judge waits for its limit
-def test_tests_that_sleep_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tests_that_sleep_are_named(monkeypatch: pytest.MonkeyPatch, hurried: None) -> None:
     monkeypatch.setattr(worker, "GRACE", 1.0)
     env = llm_dec_pomdp.make("mbpp-v0", tasks=[row(test=CHECK.format("__import__('time').sleep(1000)"))])
     with pytest.raises(TaskError, match="field 'test'"):

@@ -8,7 +8,7 @@ from typing import Any
 
 import gymnasium
 import pytest
-from every import make_least
+from every import make_least, seen
 from gymnasium.utils.env_checker import check_env
 from gymnasium.wrappers import RecordEpisodeStatistics, TimeLimit, TransformAction
 from tasks import references
@@ -18,7 +18,7 @@ from llm_dec_pomdp.envs.base import NotAskedToStepError, TextDecPOMDP
 from llm_dec_pomdp.envs.wrappers import ByteObservation, Centralized, DiscreteMenu, GymnasiumView, with_protocol
 
 env_ids = pytest.mark.parametrize("env_id", sorted(llm_dec_pomdp.registry))
-WITH_REFERENCES = [env_id for env_id in sorted(llm_dec_pomdp.registry) if make_least(env_id).items[0].reference]
+WITH_REFERENCES = [env_id for env_id in sorted(llm_dec_pomdp.registry) if seen(env_id).items[0].reference]
 WRITING = "tldr-v0"
 
 
