@@ -341,6 +341,7 @@ class JudgeLoop:
             if self.gone():
                 return
             write_frame(sys.stdout.buffer, answer)
+            self.zygote.prepare()
 
     def hear(self) -> dict[str, Any] | None:
         """The next job; an empty one dismisses this judge."""

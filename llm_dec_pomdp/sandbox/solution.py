@@ -63,7 +63,10 @@ class ProgramError(Exception):
 
 
 class Zygote:
-    """Owns a zygote and replaces it after many calls or when it is lost; a keeper process starts them."""
+    """Owns a zygote and replaces it after many calls or when it is lost; a keeper process starts them.
+
+    `prepare` orders a process ahead of the program for which it is, so that it is there when that comes.
+    """
 
     def __init__(self, folder: str, site: list[str], layers: list[str]) -> None:
         self.folder = folder
@@ -73,6 +76,8 @@ class Zygote:
         self._keeper = socket.socket()
         self._control = socket.socket()
         self._calls = -1  # -1: its greeting has not been read
+        self._ordered: socket.socket | None = None  # to the process that `spawn` gives next
+        self._limits = 0, 0  # of the process ordered last: bytes of memory, seconds of CPU
 
     def open(self) -> None:
         """Start the keeper and order a zygote; `spawn` waits for it."""
@@ -88,6 +93,7 @@ class Zygote:
 
     def replace(self) -> None:
         """Have the zygote ended, its child with it, and another started. BrokenPipeError when the keeper has gone."""
+        self._drop()
         self._control.close()
         self._control, theirs = socket.socketpair()
         self._control.settimeout(_PATIENCE)
@@ -95,36 +101,58 @@ class Zygote:
         with theirs:
             socket.send_fds(self._keeper, [b"z"], [theirs.fileno()])
 
+    def _drop(self) -> None:
+        """Hang up on a process that was ordered."""
+        if self._ordered is not None:
+            self._ordered.close()
+            self._ordered = None
+
+    def _order(self) -> None:
+        self._ordered, theirs = socket.socketpair()
+        with theirs:
+            socket.send_fds(self._control, [zygote.ORDER.pack(b"s", *self._limits)], [theirs.fileno()])
+
+    def prepare(self) -> None:
+        """Order the next process, with the limits of the last."""
+        if 0 < self._calls < CALLS_PER_ZYGOTE and self._ordered is None:
+            with contextlib.suppress(OSError):  # `spawn` will find that the zygote has gone
+                self._order()
+
     def spawn(self, memory: int, cpu_seconds: int) -> tuple[socket.socket, int]:
         """A socket to a fresh solution process, and its process id."""
-        ours, theirs = socket.socketpair()
+        limits, self._limits = self._limits, (memory, cpu_seconds)
         try:
-            with theirs:
+            if self._ordered is not None and limits != self._limits:
+                self._drop()
+                self._answer()
+                self._end()
+            if self._ordered is None:
                 if self._calls >= CALLS_PER_ZYGOTE:
                     self.replace()
-                if self._calls < 0:
-                    self.pid, _ = self._answer()
-                self._calls = max(self._calls, 0) + 1
-                socket.send_fds(self._control, [zygote.ORDER.pack(b"s", memory, cpu_seconds)], [theirs.fileno()])
-                pid, _ = self._answer()
-            if pid <= 0:
-                raise ZygoteLostError
+                self._order()
+            if self._calls < 0:
+                self.pid, _ = self._answer()
+            self._calls = max(self._calls, 0) + 1
+            pid, _ = self._answer()
+            self._control.sendall(zygote.ORDER.pack(b"g", 0, 0))
         except OSError as error:
-            ours.close()
             raise ZygoteLostError from error
-        except BaseException:
-            ours.close()
-            raise
+        if pid <= 0 or self._ordered is None:
+            raise ZygoteLostError
+        ours, self._ordered = self._ordered, None
         return ours, pid
 
     def end(self) -> tuple[float, bool]:
         """End the solution process and all it started; CPU seconds it used, and whether it waited long for a core."""
         try:
-            self._control.sendall(zygote.ORDER.pack(b"k", 0, 0))
-            used, waited = self._answer()
+            used, waited = self._end()
         except OSError as error:
             raise ZygoteLostError from error
         return used / 1e6, bool(waited)
+
+    def _end(self) -> tuple[int, int]:
+        self._control.sendall(zygote.ORDER.pack(b"k", 0, 0))
+        return self._answer()
 
     def _answer(self) -> tuple[int, int]:
         data = b""
@@ -147,6 +175,7 @@ class Zygote:
         with contextlib.suppress(OSError):
             if trainer_gone:
                 self._keeper.sendall(b"r")
+        self._drop()
         self._keeper.close()
         self._control.close()
         if self._process is not None:

@@ -6,6 +6,7 @@ passes on. Orders and answers have a fixed size:
 | order | meaning | answer |
 |---|---|---|
 | "s", limits, one descriptor | start a child on this socket | its process id, 0 when it could not; 0 |
+| "g" | the child has got its program | none |
 | "k" | end the child and all it started, empty its folder | microseconds of CPU it used; 1 if it waited for a core |
 """
 
@@ -49,7 +50,7 @@ class Zygote:
         self.proc = confine.processes()
         self.base = 0
         self.child = 0
-        self.started = 0.0  # when the child was
+        self.started = 0.0  # when the child got its program; 0 before
 
     def prepare(self) -> None:
         """Whatever can be done once instead of for every child."""
@@ -98,6 +99,8 @@ class Zygote:
             order, memory, cpu = ORDER.unpack(data)
             if order == b"s":
                 self._answer(self.start(descriptor_of(ancillary), memory, cpu))
+            elif order == b"g":
+                self.started = time.monotonic()
             else:
                 lived = time.monotonic() - self.started
                 waited = lived > 1.0 and starved(self.proc, self.child, lived)
@@ -109,7 +112,7 @@ class Zygote:
     def _look_after_child(self) -> None:
         """Until there is an order: let the child have threads, and end it when its folder overflows."""
         sources = [self.control, *([self.threads] if self.threads >= 0 else [])]
-        watched = bool(self.child) and "namespaces" not in self.layers
+        watched = bool(self.started) and "namespaces" not in self.layers
         look = time.monotonic()
         while True:
             ready, _, _ = select.select(sources, [], [], _LOOK if watched else None)
@@ -125,7 +128,6 @@ class Zygote:
 
     def start(self, descriptor: int, memory: int, cpu: int) -> int:
         """Fork a child onto this socket."""
-        self.started = time.monotonic()
         try:
             self.child = confine.fork(namespaces="namespaces" in self.layers)
         except OSError:
@@ -172,7 +174,7 @@ class Zygote:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 kill(self.child, signal.SIGKILL)
         _, _, usage = os.wait4(self.child, 0)
-        self.child = 0
+        self.child, self.started = 0, 0.0
         end_orphans(self.proc)
         self._empty_folder()
         return int((usage.ru_utime + usage.ru_stime) * 1e6)
