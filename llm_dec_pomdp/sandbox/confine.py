@@ -172,19 +172,15 @@ def unmount(folder: str) -> None:
 
 
 def fork(*, namespaces: bool) -> int:
-    """Fork; with `namespaces` the child is the first process of a pid namespace: all in it end with the child."""
-    if not namespaces:
+    """Fork; with `namespaces` the child is the first process of a pid namespace: all in it end with the child.
+
+    The caller has one thread, so that no lock needs to be made anew: Python's own functions for that are left out,
+    since they take longer than all the rest.
+    """
+    if sys.platform != "linux":
         return os.fork()
-    api = ctypes.pythonapi
-    api.PyOS_BeforeFork()
-    number = _numbered("clone")
-    pid: int = _c().syscall(
-        ctypes.c_long(number), ctypes.c_ulong(_NEWPID | _NEWIPC | _SIGCHLD), *[ctypes.c_long(0)] * 4
-    )
-    if pid == 0:
-        api.PyOS_AfterFork_Child()
-    else:
-        api.PyOS_AfterFork_Parent()
+    flags = _SIGCHLD | (_NEWPID | _NEWIPC if namespaces else 0)
+    pid = _c().syscall(ctypes.c_long(_numbered("clone")), ctypes.c_ulong(flags), *[ctypes.c_long(0)] * 4)
     return _checked(pid, "clone")
 
 

@@ -8,6 +8,7 @@ process.
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import json
 import os
@@ -321,7 +322,7 @@ class JudgeLoop:
             return {"outcome": "infra_error", "notes": [f"the process for programs was lost twice: {note}"]}
         notes = ["the program ended the process that it was started from"]
         if job.get("modules"):
-            return suite.nothing_held("died", suite.names(job["check"]), notes)
+            return suite.nothing_held("died", suite.names(ast.parse(job["check"])), notes)
         asserts = max(1, len(rewrite_check(job["check"]).asserts))
         nothing = {"cases": [False] * asserts, "shares": [0.0] * asserts}
         return {"outcome": "died", "total": asserts, "notes": notes, **nothing}

@@ -1,4 +1,4 @@
-"""Tests rewritten by syntax tree, so that every assert counts on its own, in loops too."""
+"""Tests rewritten by syntax tree: every assert counts on its own, in loops too, or calls of methods take one question."""
 
 from __future__ import annotations
 
@@ -6,6 +6,10 @@ import ast
 from dataclasses import dataclass, field
 
 NOTE_LENGTH = 200
+_QUIET = (
+    ast.Constant, ast.Name, ast.expr_context, ast.keyword, ast.Lambda, ast.arguments, ast.arg,
+    ast.List, ast.Tuple, ast.Set, ast.Dict, ast.UnaryOp, ast.unaryop,
+)  # fmt: skip
 _UNGUARDED = (ast.FunctionDef, ast.Import, ast.ImportFrom, ast.Pass, ast.Return, ast.Try)
 
 
@@ -120,3 +124,29 @@ def _call(name: str, *arguments: ast.expr) -> ast.Expr:
 def _handler(caught: str, passed: str, number: int) -> ast.ExceptHandler:
     tell = _call(passed, ast.Name("__error__", ast.Load()), ast.Constant(number))
     return ast.ExceptHandler(ast.Name(caught, ast.Load()), "__error__", [tell])
+
+
+def join_calls(tree: ast.Module) -> ast.Module:
+    """The module with `__method__(x, "name")(...)` for `x.name(...)`, so that getting and calling can be one step.
+
+    Only where the arguments do nothing by themselves, so that it makes no difference what comes first.
+    """
+    return ast.fix_missing_locations(_Joiner().visit(tree))
+
+
+class _Joiner(ast.NodeTransformer):
+    def visit_Call(self, node: ast.Call) -> ast.Call:
+        """Rewrite the call of an attribute."""
+        self.generic_visit(node)
+        match node.func:
+            case ast.Attribute(value=owner, attr=name) if not name.startswith("__") and _quiet(node):
+                method = ast.Call(ast.Name("__method__", ast.Load()), [owner, ast.Constant(name)], [])
+                node.func = ast.copy_location(method, node.func)
+            case _:
+                pass
+        return node
+
+
+def _quiet(node: ast.Call) -> bool:
+    parts = [part for given in (*node.args, *node.keywords) for part in ast.walk(given)]
+    return all(isinstance(part, _QUIET) for part in parts)

@@ -27,6 +27,7 @@ from .rewrite import NOTE_LENGTH
 
 CALLS_PER_ZYGOTE = 1000
 _PATIENCE = 5.0  # seconds that a zygote may take for an order
+_CHUNK = 1 << 14  # bytes that are read at once at least
 _SLICE = 0.25  # seconds between looks at whether our own caller is still there
 _random = SystemRandom()
 
@@ -277,41 +278,50 @@ class Solution:
             body = codec.encode(message, low=True, keep=self.keep)
         except codec.CodecError as error:
             raise UnsupportedError(f"argument: {error}") from None
-        if select.select([self._socket], [], [], 0)[0]:
-            self._die("wrote without being asked")
         number = _random.getrandbits(64)
         self._busy = True
-        try:
-            self._socket.settimeout(max(0.01, self._deadline - time.monotonic()))
-            self._socket.sendall(codec.frame(number, body))
-        except TimeoutError:
-            self._too_long()
-        except OSError:
-            self._die("ended")
+        self._send(codec.frame(number, body))
         answer = self._receive(number)
         self._busy = False
         return _result(answer)
 
+    def _send(self, data: bytes) -> None:
+        assert self._socket is not None
+        try:
+            with contextlib.suppress(BlockingIOError):
+                data = data[self._socket.send(data, socket.MSG_DONTWAIT) :]
+            if data:
+                self._socket.settimeout(max(0.01, self._deadline - time.monotonic()))
+                self._socket.sendall(data)
+                self._socket.settimeout(None)
+        except TimeoutError:
+            self._too_long()
+        except OSError:
+            self._die("ended")
+
     def _receive(self, number: int) -> Any:
-        length, answered = codec.HEADER.unpack(self._exactly(codec.HEADER.size))
+        """The answer to the question of a number; what is sent before or after it has another, and is none."""
+        data = bytearray()
+        self._read(data, codec.HEADER.size)
+        length, answered = codec.HEADER.unpack_from(data)
         if answered != number or length > codec.MAX_SIZE:
             self._die("wrote what is no answer")
+        self._read(data, codec.HEADER.size + length)
         try:
-            answer = codec.decode(self._exactly(length), low=self._low, kept=self.kept)
+            answer = codec.decode(bytes(data[codec.HEADER.size :]), low=self._low, kept=self.kept)
         except codec.CodecError as error:
             self._die(f"wrote what is no value: {error}")
         if type(answer) is not tuple or not answer:
             self._die("wrote what is no answer")
         return answer
 
-    def _exactly(self, count: int) -> bytes:
+    def _read(self, data: bytearray, count: int) -> None:
+        """Add what has come until there are so many bytes."""
         assert self._socket is not None
-        data = bytearray()
-        self._socket.settimeout(None)
         while len(data) < count:
             if select.select([self._socket], [], [], self._patience())[0]:
                 try:
-                    chunk = self._socket.recv(min(count - len(data), 1 << 20))
+                    chunk = self._socket.recv(min(max(count - len(data), _CHUNK), 1 << 20))
                 except OSError:
                     chunk = b""
                 if not chunk:
@@ -319,7 +329,6 @@ class Solution:
                 data += chunk
             else:
                 self._check_time()
-        return bytes(data)
 
     def _patience(self) -> float:
         wall = self._deadline - time.monotonic()
