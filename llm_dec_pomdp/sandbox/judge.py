@@ -8,7 +8,6 @@ process.
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import json
 import os
@@ -24,7 +23,7 @@ from typing import Any, BinaryIO, NoReturn
 from . import confine, room, suite
 from .jobs import Limits
 from .keeper import import_site
-from .rewrite import CountedTests, rewrite_check
+from .rewrite import CountedTests, counted_code, rewrite_check
 from .solution import CaseTimeoutError, OverError, Solution, UnsupportedError, Zygote, ZygoteLostError
 from .suite import cpu_limit
 
@@ -191,7 +190,7 @@ def run_check(job: dict[str, Any], solution: Solution, record: Record) -> None:
     }
     exec(compile(job["prelude"], "<problem>", "exec"), tests)
     tests[job["entry_point"]] = candidate  # some tests call the function by its own name
-    exec(compile(record.tests.tree, "<tests>", "exec"), tests)
+    exec(counted_code(job["check"]), tests)
     sys.modules["random"].seed(0)  # tests that draw inputs draw the same ones every time
     returned = tests["check"](candidate)
     record.returned = returned[:MAX_RETURNED] if type(returned) is str else None
@@ -322,7 +321,7 @@ class JudgeLoop:
             return {"outcome": "infra_error", "notes": [f"the process for programs was lost twice: {note}"]}
         notes = ["the program ended the process that it was started from"]
         if job.get("modules"):
-            return suite.nothing_held("died", suite.names(ast.parse(job["check"])), notes)
+            return suite.nothing_held("died", suite.names(job["check"]), notes)
         asserts = max(1, len(rewrite_check(job["check"]).asserts))
         nothing = {"cases": [False] * asserts, "shares": [0.0] * asserts}
         return {"outcome": "died", "total": asserts, "notes": notes, **nothing}

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import ast
+import functools
 from dataclasses import dataclass, field
+from types import CodeType
 
 NOTE_LENGTH = 200
+KEPT = 64  # modules of tests
 _QUIET = (
     ast.Constant, ast.Name, ast.expr_context, ast.keyword, ast.Lambda, ast.arguments, ast.arg,
     ast.List, ast.Tuple, ast.Set, ast.Dict, ast.UnaryOp, ast.unaryop,
@@ -40,8 +43,9 @@ class CountedTests:
         return ast.unparse(self.statements[number][0]).splitlines()[0][:NOTE_LENGTH]
 
 
+@functools.lru_cache(maxsize=KEPT)
 def rewrite_check(source: str) -> CountedTests:
-    """The test module with counted asserts.
+    """The test module with counted asserts, kept for the next program of its task.
 
     An assert of a true constant is dropped. Other statements of a function body are guarded too, and so is each round
     of a `for` loop: when one raises, those after it still run. An error of a `while`, or of what a `for` iterates over,
@@ -126,27 +130,31 @@ def _handler(caught: str, passed: str, number: int) -> ast.ExceptHandler:
     return ast.ExceptHandler(ast.Name(caught, ast.Load()), "__error__", [tell])
 
 
-def join_calls(tree: ast.Module) -> ast.Module:
-    """The module with `__method__(x, "name")(...)` for `x.name(...)`, so that getting and calling can be one step.
+@functools.lru_cache(maxsize=KEPT)
+def counted_code(source: str) -> CodeType:
+    """The code of the test module with counted asserts."""
+    return compile(rewrite_check(source).tree, "<tests>", "exec")
+
+
+@functools.lru_cache(maxsize=KEPT)
+def joined_code(source: str) -> CodeType:
+    """The code of a module with `__method__(x, "name")(...)` for `x.name(...)`: getting and calling are one step.
 
     Only where the arguments do nothing by themselves, so that it makes no difference what comes first.
     """
-    return ast.fix_missing_locations(_Joiner().visit(tree))
-
-
-class _Joiner(ast.NodeTransformer):
-    def visit_Call(self, node: ast.Call) -> ast.Call:
-        """Rewrite the call of an attribute."""
-        self.generic_visit(node)
-        match node.func:
-            case ast.Attribute(value=owner, attr=name) if not name.startswith("__") and _quiet(node):
-                method = ast.Call(ast.Name("__method__", ast.Load()), [owner, ast.Constant(name)], [])
-                node.func = ast.copy_location(method, node.func)
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(func=ast.Attribute(owner, name) as asked) if not name.startswith("__") and _quiet(node):
+                method, text = ast.Name("__method__", ast.Load()), ast.Constant(name)
+                node.func = ast.Call(method, [owner, text], [])
+                for new in (node.func, method, text):
+                    ast.copy_location(new, asked)
             case _:
                 pass
-        return node
+    return compile(tree, "<tests>", "exec")
 
 
 def _quiet(node: ast.Call) -> bool:
-    parts = [part for given in (*node.args, *node.keywords) for part in ast.walk(given)]
+    parts = (part for given in (*node.args, *node.keywords) for part in ast.walk(given))
     return all(isinstance(part, _QUIET) for part in parts)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import functools
 import math
 import resource
 import signal
@@ -22,18 +23,19 @@ from . import room
 from .jobs import Limits
 from .objects import module_of
 from .remote import World, packages_of, test_module
-from .rewrite import join_calls
+from .rewrite import KEPT, joined_code
 from .solution import CaseTimeoutError, OverError, Solution, UnsupportedError, Zygote, ZygoteLostError
 
 
-def names(tree: ast.Module) -> list[str]:
-    """`Class.test` of each test of a module, without running it."""
+@functools.lru_cache(maxsize=KEPT)
+def names(source: str) -> tuple[str, ...]:
+    """`Class.test` of each test of a module, without running it. SyntaxError, ValueError, RecursionError: no module."""
     found: list[str] = []
-    for node in tree.body:
+    for node in ast.parse(source).body:
         if isinstance(node, ast.ClassDef):
             methods = {inside.name for inside in node.body if isinstance(inside, ast.FunctionDef)}
             found += [f"{node.name}.{name}" for name in sorted(methods) if name.startswith("test")]
-    return list(dict.fromkeys(found))
+    return tuple(dict.fromkeys(found))
 
 
 def nothing_held(outcome: str, tests: Sequence[str], notes: Sequence[str]) -> dict[str, Any]:
@@ -45,8 +47,7 @@ def nothing_held(outcome: str, tests: Sequence[str], notes: Sequence[str]) -> di
 def judge(job: dict[str, Any], zygote: Zygote, slowness: float, gone: Callable[[], bool]) -> dict[str, Any]:
     """Run the tests of a job with `modules`; the verdict as a dictionary. ZygoteLostError: as in `judge.judge`."""
     try:
-        tree = join_calls(ast.parse(job["check"]))
-        tests = names(tree)
+        tests = names(job["check"])
     except (SyntaxError, ValueError, RecursionError) as error:
         return {"outcome": "infra_error", "notes": [f"the tests do not parse: {error}"]}
     limits = Limits(**job["limits"])
@@ -55,7 +56,7 @@ def judge(job: dict[str, Any], zygote: Zygote, slowness: float, gone: Callable[[
     solution = Solution(zygote, ("modules", files, False), limits, gone)
     try:
         with cpu_limit(limits.cpu_seconds + limits.case_seconds + 1):
-            answer = _run(Suite(solution, limits.case_seconds), job, tests, tree)
+            answer = _run(Suite(solution, limits.case_seconds), job, tests)
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
         with contextlib.suppress(ZygoteLostError):
@@ -63,7 +64,7 @@ def judge(job: dict[str, Any], zygote: Zygote, slowness: float, gone: Callable[[
     return answer | {"cpu_seconds": solution.cpu, "starved": solution.starved}
 
 
-def _run(suite: Suite, job: dict[str, Any], tests: list[str], tree: ast.Module) -> dict[str, Any]:
+def _run(suite: Suite, job: dict[str, Any], tests: Sequence[str]) -> dict[str, Any]:
     modules = packages_of([module_of(path) for path, _ in job["modules"]])
     world = World(suite.solution, modules)
     held: ModuleType | None = None
@@ -73,7 +74,7 @@ def _run(suite: Suite, job: dict[str, Any], tests: list[str], tree: ast.Module) 
             held = test_module(world, job["prelude"])
         except Exception as error:
             return {"outcome": "infra_error", "notes": [f"the prelude of the tests: {room.explain(error)}"]}
-        problem = suite.tried(lambda: exec(compile(tree, "<tests>", "exec"), vars(held)))
+        problem = suite.tried(lambda: exec(joined_code(job["check"]), vars(held)))
     if problem or held is None:
         return nothing_held("timeout" if suite.over else "load_error", tests, [problem])
     sys.modules["random"].seed(0)  # tests that draw inputs draw the same ones every time
