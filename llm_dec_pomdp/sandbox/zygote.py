@@ -15,6 +15,7 @@ from __future__ import annotations
 import array
 import contextlib
 import errno
+import fcntl
 import gc
 import os
 import select
@@ -47,6 +48,8 @@ class Zygote:
         self.rules = -1
         self.threads = -1  # readable when the child wants one
         self.filter = b""
+        self.dying = confine.dying_with_parent()
+        self.steps: list[confine.Step] = []  # of the child
         self.proc = confine.processes()
         self.base = 0
         self.child = 0
@@ -75,7 +78,10 @@ class Zygote:
         if "landlock" in self.layers:
             if self.rules >= 0:
                 os.close(self.rules)
-            self.rules = confine.landlock_rules(self.readable, [self.folder, *DEVICES])
+            rules = confine.landlock_rules(self.readable, [self.folder, *DEVICES])
+            self.rules = fcntl.fcntl(rules, fcntl.F_DUPFD_CLOEXEC, room.SOCKET + 1)
+            os.close(rules)
+        self.steps = confine.steps(self.rules, self.filter)
 
     def run(self) -> None:
         """Prepare and serve; nothing of the child is left when this returns."""
@@ -141,24 +147,16 @@ class Zygote:
     def _become_room(self, descriptor: int, memory: int, cpu: int) -> NoReturn:
         try:
             os.setsid()
-            confine.die_with_parent()
+            confine.take(self.dying)
             os.umask(0o077)
             os.chdir(self.folder)
-            rules = self.rules
-            if rules >= 0:
-                rules = os.dup2(rules, room.SOCKET + 1 if descriptor != room.SOCKET + 1 else room.SOCKET + 2)
             os.dup2(descriptor, room.SOCKET)
             if "limits" in self.layers:
                 confine.limit(self.base + memory, cpu)
-            confine.drop_privileges()
-            confine.hide_memory()
-            if rules >= 0:
-                confine.landlock(rules)
+            confine.take(self.steps)
             os.closerange(room.SOCKET + 1, 256)
-            if self.filter:
-                confine.filter_calls(self.filter)
             self.control.detach()  # closed above
-            del self.control, self.folder, self.readable, self.filter
+            del self.control, self.folder, self.readable, self.filter, self.dying, self.steps
             room.serve(objects.serve)
         except BaseException as error:
             with contextlib.suppress(BaseException):
