@@ -1,4 +1,4 @@
-"""Tests rewritten by syntax tree: every assert counts on its own, in loops too, or calls of methods take one question."""
+"""Tests rewritten by syntax tree: asserts count one by one, in loops too; a method is found and called in one step."""
 
 from __future__ import annotations
 
