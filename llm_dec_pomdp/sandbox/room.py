@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import builtins
 import os
+import random
 import select
 import sys
 import types
@@ -40,6 +41,7 @@ def serve(modules: Callable[[int, Any], NoReturn]) -> NoReturn:
     """Answer frames until the judge hangs up; a program of several files is handed to `objects.serve`."""
     function: Any = None
     low = False
+    random.seed()  # the process that this one was forked from has drawn nothing since
     if not select.select([SOCKET], [], [], 0)[0]:
         rehearse()
     send(0, ("ready",))
