@@ -2,17 +2,20 @@
 
     python perf/class_judging.py [--rounds 3] [--many 10000]
 
-The embedded classes with their own solutions, by one judge. Bare is the same `unittest` module in this process, with
-nothing confined and nothing between tests and class. Memory is that of this process and of all that it started, in
-MB, after a tenth of the judgements and after all of them.
+The embedded classes with their own solutions, by one judge and by as many as there are cores. Bare is the same
+`unittest` module in this process, with nothing confined and nothing between tests and class. CPU time is that of all
+processes. Memory is that of this process and of all that it started, with one judge, in MB, after a tenth of the
+judgements and after all of them.
 """
 
 from __future__ import annotations
 
 import argparse
 import io
+import os
 import time
 import unittest
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +52,22 @@ def memory() -> float:
     return sum(int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * PAGE for pid in family())
 
 
+def cpu() -> float:
+    """CPU seconds of this process and of all that it started."""
+    fields = [Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split() for pid in family()]
+    return sum(int(ticks) for field in fields for ticks in field[11:15]) / os.sysconf("SC_CLK_TCK")
+
+
+def fastest(rounds: int, work: Callable[[], object]) -> tuple[float, float]:
+    """Seconds of the fastest of some rounds, and CPU seconds of one on average."""
+    best, used = float("inf"), cpu()
+    for _ in range(rounds):
+        begun = time.perf_counter()
+        work()
+        best = min(best, time.perf_counter() - begun)
+    return best, (cpu() - used) / rounds
+
+
 def main() -> None:
     """Measure and print."""
     options = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
@@ -57,26 +76,24 @@ def main() -> None:
     given = options.parse_args()
     specs = [spec_of(row) for row in own_rows()]
     jobs = [job(spec, gold_of(spec.solution, spec.class_name)) for spec in specs]
-    judged = alone = float("inf")
-    with SandboxPool(1) as pool:
-        pool.run(jobs[:1])
-        for _ in range(given.rounds):
-            begun = time.perf_counter()
+    alone, used = fastest(given.rounds, lambda: [bare(program) for program in jobs])
+    print(f"bare      {len(jobs) / alone:7.1f} classes per second, {1000 * used / len(jobs):5.1f} ms of CPU each")
+    for workers in sorted({1, len(os.sched_getaffinity(0))}):
+        with SandboxPool(workers) as pool:
             assert all(verdict.outcome == "passed" for verdict in pool.run(jobs))
-            judged = min(judged, time.perf_counter() - begun)
-            begun = time.perf_counter()
-            for program in jobs:
-                bare(program)
-            alone = min(alone, time.perf_counter() - begun)
-        print(f"judged  {len(jobs) / judged:7.1f} classes per second")
-        print(f"bare    {len(jobs) / alone:7.1f} classes per second")
-        print(f"ratio   {judged / alone:7.1f} (seconds judged / seconds bare)")
-        seen: list[float] = []
-        for number in range(given.many):
-            pool.run([jobs[number % len(jobs)]])
-            if number + 1 in (given.many // 10, given.many):
-                seen.append(memory())
-        print(f"memory  {seen[0]:.1f} MB after {given.many // 10}, {seen[-1]:.1f} MB after {given.many}")
+            judged, used = fastest(given.rounds, lambda pool=pool: pool.run(jobs))
+        print(
+            f"{workers} judges  {len(jobs) / judged:7.1f} classes per second, {1000 * used / len(jobs):5.1f} ms of CPU "
+            f"each; {judged / alone:.1f} times the seconds of bare"
+        )
+    if given.many:
+        with SandboxPool(1) as pool:
+            seen: list[float] = []
+            for number in range(given.many):
+                pool.run([jobs[number % len(jobs)]])
+                if number + 1 in (given.many // 10, given.many):
+                    seen.append(memory())
+        print(f"memory    {seen[0]:.1f} MB after {given.many // 10}, {seen[-1]:.1f} MB after {given.many}")
 
 
 if __name__ == "__main__":

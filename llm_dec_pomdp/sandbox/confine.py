@@ -17,13 +17,15 @@ import contextlib
 import ctypes
 import errno
 import fcntl
+import functools
 import os
 import platform
 import resource
 import struct
 import sys
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
+from typing import NamedTuple
 
 from . import seccomp
 
@@ -64,17 +66,54 @@ def _checked(result: int, what: str) -> int:
     return result
 
 
+class Step(NamedTuple):
+    """A system call that waits to be made, with all that it takes."""
+
+    what: str
+    call: Callable[[], int]
+
+
+def _step(what: str, function: Callable[..., int], *arguments: int | bytes | None) -> Step:
+    return Step(what, functools.partial(function, *(_c_value(argument) for argument in arguments)))
+
+
+def _c_value(argument: int | bytes | None) -> ctypes.c_long | ctypes.c_char_p:
+    return ctypes.c_long(argument) if isinstance(argument, int) else ctypes.c_char_p(argument)
+
+
+def take(steps: Iterable[Step]) -> int:
+    """Make the calls in order; what the last one gave."""
+    result = 0
+    for what, call in steps:
+        result = _checked(call(), what)
+    return result
+
+
 def _syscall(what: str, number: int, *arguments: int | bytes | None) -> int:
-    values = [ctypes.c_long(a) if isinstance(a, int) else ctypes.c_char_p(a) for a in arguments]
-    return _checked(_c().syscall(ctypes.c_long(number), *values), what)
+    return take([_step(what, _c().syscall, number, *arguments)])
 
 
 def _numbered(name: str) -> int:
     return _CALLS[name][platform.machine().lower() in ("aarch64", "arm64")]
 
 
-def _prctl(what: str, option: int, *arguments: int) -> None:
-    _checked(_c().prctl(option, *(ctypes.c_ulong(a) for a in (*arguments, 0, 0, 0, 0)[:4])), what)
+def _prctl(what: str, option: int, *arguments: int) -> Step:
+    return _step(what, _c().prctl, option, *(*arguments, 0, 0, 0, 0)[:4])
+
+
+def steps(rules: int, program: bytes) -> list[Step]:
+    """What a process takes before it runs generated code; prepared, because a fork is slow on whatever it touches.
+
+    Args:
+        rules: Of landlock; -1 without.
+        program: The filter of system calls; empty without.
+    """
+    return [
+        *_dropping(),
+        *hiding(),
+        *([_restricting(rules)] if rules >= 0 else []),
+        *([_filtering(program)] if program else []),
+    ]
 
 
 # --- limits -----------------------------------------------------------------------------------------------------------
@@ -89,8 +128,10 @@ def limit(memory: int, cpu_seconds: int) -> None:
         (resource.RLIMIT_NOFILE, 32),
         (resource.RLIMIT_CORE, 0),
     ):
-        with contextlib.suppress(ValueError, OSError):  # a lower limit is in force already; macOS has no RLIMIT_AS
+        try:  # noqa: SIM105
             resource.setrlimit(kind, (value, value))
+        except (ValueError, OSError):  # a lower limit is in force already; macOS has no RLIMIT_AS
+            pass
 
 
 def share_arenas() -> None:
@@ -172,19 +213,15 @@ def unmount(folder: str) -> None:
 
 
 def fork(*, namespaces: bool) -> int:
-    """Fork; with `namespaces` the child is the first process of a pid namespace: all in it end with the child."""
-    if not namespaces:
+    """Fork; with `namespaces` the child is the first process of a pid namespace: all in it end with the child.
+
+    The caller has one thread, so that no lock needs to be made anew: Python's own functions for that are left out,
+    since they take longer than all the rest.
+    """
+    if sys.platform != "linux":
         return os.fork()
-    api = ctypes.pythonapi
-    api.PyOS_BeforeFork()
-    number = _numbered("clone")
-    pid: int = _c().syscall(
-        ctypes.c_long(number), ctypes.c_ulong(_NEWPID | _NEWIPC | _SIGCHLD), *[ctypes.c_long(0)] * 4
-    )
-    if pid == 0:
-        api.PyOS_AfterFork_Child()
-    else:
-        api.PyOS_AfterFork_Parent()
+    flags = _SIGCHLD | (_NEWPID | _NEWIPC if namespaces else 0)
+    pid = _c().syscall(ctypes.c_long(_numbered("clone")), ctypes.c_ulong(flags), *[ctypes.c_long(0)] * 4)
     return _checked(pid, "clone")
 
 
@@ -234,7 +271,11 @@ def _landlock_allow(rules: int, path: str, rights: int) -> None:
 
 def landlock(rules: int) -> None:
     """Apply the rules to this process from here on."""
-    _syscall("landlock", _LANDLOCK_RESTRICT, rules, 0)
+    take([_restricting(rules)])
+
+
+def _restricting(rules: int) -> Step:
+    return _step("landlock", _c().syscall, _LANDLOCK_RESTRICT, rules, 0)
 
 
 # --- seccomp and privileges -------------------------------------------------------------------------------------------
@@ -251,9 +292,18 @@ def _filter(program: bytes) -> tuple[ctypes.Array[ctypes.c_char], int]:
 
 def filter_calls(program: bytes) -> None:
     """Install a filter of system calls."""
+    take([_filtering(program)])
+
+
+def _filtering(program: bytes) -> Step:
     whole, address = _filter(program)
-    _prctl("seccomp", _PR_SET_SECCOMP, 2, address)
-    del whole
+    what, call = _prctl("seccomp", _PR_SET_SECCOMP, 2, address)
+
+    def install() -> int:
+        _ = whole  # lives as long as its address is needed
+        return call()
+
+    return Step(what, install)
 
 
 def listen_for_threads() -> int:
@@ -261,7 +311,7 @@ def listen_for_threads() -> int:
 
     Once it is closed no thread can be started. The caller itself must not start any.
     """
-    _prctl("no_new_privs", _PR_SET_NO_NEW_PRIVS, 1)
+    take([_prctl("no_new_privs", _PR_SET_NO_NEW_PRIVS, 1)])
     whole, address = _filter(seccomp.asking_for_threads())
     listener = _syscall("seccomp", _numbered("seccomp"), 1, _NEW_LISTENER, address)
     del whole
@@ -291,29 +341,31 @@ def seccomp_program(*, judge: bool = False) -> bytes:
 
 def drop_privileges() -> None:
     """Drop all capabilities for good. Does nothing on other systems than Linux."""
+    take(_dropping())
+
+
+def _dropping() -> list[Step]:
     if sys.platform != "linux":
-        return
+        return []
     header, nothing = struct.pack("Ii", 0x20080522, 0), bytes(24)
-    _syscall("capset", _numbered("capset"), header, nothing)
-    _prctl("no_new_privs", _PR_SET_NO_NEW_PRIVS, 1)
+    capabilities = _step("capset", _c().syscall, _numbered("capset"), header, nothing)
+    return [capabilities, _prctl("no_new_privs", _PR_SET_NO_NEW_PRIVS, 1)]
 
 
-def hide_memory() -> None:
+def hiding() -> list[Step]:
     """Keep processes without privileges from tracing this one or reading its memory."""
-    if sys.platform == "linux":
-        _prctl("dumpable", _PR_SET_DUMPABLE, 0)
+    return [_prctl("dumpable", _PR_SET_DUMPABLE, 0)] if sys.platform == "linux" else []
 
 
-def die_with_parent() -> None:
+def dying_with_parent() -> list[Step]:
     """End when the thread that started this process ends."""
-    if sys.platform == "linux":
-        _prctl("pdeathsig", _PR_SET_PDEATHSIG, _SIGKILL)
+    return [_prctl("pdeathsig", _PR_SET_PDEATHSIG, _SIGKILL)] if sys.platform == "linux" else []
 
 
 def adopt_orphans() -> None:
     """Become the parent of whatever descendants leave behind."""
     if sys.platform == "linux":
-        _prctl("subreaper", _PR_SET_CHILD_SUBREAPER, 1)
+        take([_prctl("subreaper", _PR_SET_CHILD_SUBREAPER, 1)])
 
 
 # --- the judge --------------------------------------------------------------------------------------------------------

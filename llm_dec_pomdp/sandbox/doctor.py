@@ -18,7 +18,7 @@ import socket
 import sys
 import tempfile
 import time
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -177,17 +177,22 @@ class Bait:
 
 
 def _processes_left(pool: SandboxPool) -> Iterator[int]:
-    """Processes of this pool other than judges, keepers and zygotes."""
+    """Processes of this pool but judges, keepers, zygotes, and the newest of each zygote, for its next program."""
     parents: dict[int, int] = {}
+    born: dict[int, int] = {}
     for path in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError, ValueError, IndexError):
             command = (path / "cmdline").read_bytes().decode("utf-8", "replace")
             if pool.folder in command or _SLEEP in command.split("\0"):
-                parents[int(path.name)] = int((path / "stat").read_text().rpartition(")")[2].split()[1])
-    judges = {pid for pid, parent in parents.items() if parent == os.getpid()}
-    keepers = {parents[pid]: pid for pid in parents if parents[pid] in judges}.values()  # one per judge
-    zygotes = {parents[pid]: pid for pid in parents if parents[pid] in keepers}.values()
-    yield from parents.keys() - judges - {*keepers, *zygotes}
+                words = (path / "stat").read_text().rpartition(")")[2].split()
+                parents[int(path.name)], born[int(path.name)] = int(words[1]), int(words[19])
+    known = {pid for pid, parent in parents.items() if parent == os.getpid()}  # judges
+    newest: Collection[int] = known
+    for _ in ("keepers", "zygotes", "programs"):
+        above = {*newest}
+        newest = {parents[p]: p for p in sorted(born, key=lambda p: (born[p], p)) if parents[p] in above}.values()
+        known.update(newest)
+    yield from parents.keys() - known
 
 
 @contextlib.contextmanager

@@ -23,7 +23,7 @@ from typing import Any, BinaryIO, NoReturn
 from . import confine, room, suite
 from .jobs import Limits
 from .keeper import import_site
-from .rewrite import CountedTests, rewrite_check
+from .rewrite import CountedTests, counted_code, rewrite_check
 from .solution import CaseTimeoutError, OverError, Solution, UnsupportedError, Zygote, ZygoteLostError
 from .suite import cpu_limit
 
@@ -190,7 +190,7 @@ def run_check(job: dict[str, Any], solution: Solution, record: Record) -> None:
     }
     exec(compile(job["prelude"], "<problem>", "exec"), tests)
     tests[job["entry_point"]] = candidate  # some tests call the function by its own name
-    exec(compile(record.tests.tree, "<tests>", "exec"), tests)
+    exec(counted_code(job["check"]), tests)
     sys.modules["random"].seed(0)  # tests that draw inputs draw the same ones every time
     returned = tests["check"](candidate)
     record.returned = returned[:MAX_RETURNED] if type(returned) is str else None
@@ -341,6 +341,7 @@ class JudgeLoop:
             if self.gone():
                 return
             write_frame(sys.stdout.buffer, answer)
+            self.zygote.prepare()
 
     def hear(self) -> dict[str, Any] | None:
         """The next job; an empty one dismisses this judge."""

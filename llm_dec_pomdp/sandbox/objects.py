@@ -85,10 +85,15 @@ class Objects:
         return _DOES[what](*parts)
 
 
-def call_with(function: Any, positional: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, list[Any]]:
+def call(owner: Any, name: str, positional: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    """The result of a call of something, or of what it has under a name."""
+    return (getattr(owner, name) if name else owner)(*positional, **named)
+
+
+def call_with(owner: Any, name: str, positional: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, list[Any]]:
     """The result of a call, and its arguments that it may have changed."""
     given = [value for value in (*positional, *named.values()) if type(value) in (list, dict, set, deque)]
-    return function(*positional, **named), given
+    return call(owner, name, positional, named), given
 
 
 def refill(owner: Any, name: str, now: Any) -> None:
@@ -103,7 +108,7 @@ _DOES: Mapping[str, Callable[..., Any]] = {
     "get": getattr,
     "set": setattr,
     "del": delattr,
-    "call": lambda function, positional, named: function(*positional, **named),
+    "call": call,
     "call with": call_with,
     "refill": refill,
     "item": operator.getitem,

@@ -16,7 +16,7 @@ from __future__ import annotations
 import builtins
 import sys
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import BuiltinFunctionType, ModuleType
 from typing import Any
 
@@ -66,12 +66,12 @@ class World:
             if encode(value, keep=self._keep) != before:
                 self._asked("refill", owner, name, value)
 
-    def call(self, function: Remote, positional: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        """Call something, and do to the arguments what the call did."""
+    def call(self, owner: Remote, name: str, positional: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        """Call something, by its name if it is of an owner, and do to the arguments what the call did."""
         given = [value for value in (*positional, *named.values()) if type(value) in MUTABLE]
         if not given:
-            return self.ask("call", function, positional, named)
-        result, changed = exactly(tuple, self.ask("call with", function, positional, named))
+            return self.ask("call", owner, name, positional, named)
+        result, changed = exactly(tuple, self.ask("call with", owner, name, positional, named))
         for value, now in zip(given, exactly(list, changed), strict=True):
             if type(value) is type(now):
                 refill(value, now)
@@ -153,7 +153,7 @@ class Remote:
 
     def __call__(self, *positional: Any, **named: Any) -> Any:
         """Call it, or make an object of it."""
-        return world_of(self).call(self, positional, named)
+        return world_of(self).call(self, "", positional, named)
 
     def __getitem__(self, key: Any) -> Any:
         return world_of(self).ask("item", self, key)
@@ -196,6 +196,13 @@ class Remote:
 
     def __hash__(self) -> int:
         return hash(number_of(self))
+
+
+def method(owner: Any, name: str) -> Callable[..., Any]:
+    """What `owner.name` is for who calls it at once: of a Remote, one question is enough for both."""
+    if type(owner) is not Remote:
+        return getattr(owner, name)
+    return lambda *positional, **named: world_of(owner).call(owner, name, positional, named)
 
 
 def path_of(value: Any) -> tuple[str, ...]:
@@ -259,6 +266,6 @@ def packages_of(modules: Sequence[str]) -> frozenset[str]:
 def test_module(world: World, prelude: str) -> ModuleType:
     """An empty module for tests, with what a problem gives in scope."""
     module = ModuleType("tests")
-    vars(module)["__builtins__"] = world.builtins()
+    vars(module).update(__builtins__=world.builtins(), __method__=method)
     exec(compile(prelude, "<problem>", "exec"), vars(module))
     return module

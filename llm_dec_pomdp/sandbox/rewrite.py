@@ -1,11 +1,18 @@
-"""Tests rewritten by syntax tree, so that every assert counts on its own, in loops too."""
+"""Tests rewritten by syntax tree: asserts count one by one, in loops too; a method is found and called in one step."""
 
 from __future__ import annotations
 
 import ast
+import functools
 from dataclasses import dataclass, field
+from types import CodeType
 
 NOTE_LENGTH = 200
+KEPT = 64  # modules of tests
+_QUIET = (
+    ast.Constant, ast.Name, ast.expr_context, ast.keyword, ast.Lambda, ast.arguments, ast.arg,
+    ast.List, ast.Tuple, ast.Set, ast.Dict, ast.UnaryOp, ast.unaryop,
+)  # fmt: skip
 _UNGUARDED = (ast.FunctionDef, ast.Import, ast.ImportFrom, ast.Pass, ast.Return, ast.Try)
 
 
@@ -36,8 +43,9 @@ class CountedTests:
         return ast.unparse(self.statements[number][0]).splitlines()[0][:NOTE_LENGTH]
 
 
+@functools.lru_cache(maxsize=KEPT)
 def rewrite_check(source: str) -> CountedTests:
-    """The test module with counted asserts.
+    """The test module with counted asserts, kept for the next program of its task.
 
     An assert of a true constant is dropped. Other statements of a function body are guarded too, and so is each round
     of a `for` loop: when one raises, those after it still run. An error of a `while`, or of what a `for` iterates over,
@@ -120,3 +128,33 @@ def _call(name: str, *arguments: ast.expr) -> ast.Expr:
 def _handler(caught: str, passed: str, number: int) -> ast.ExceptHandler:
     tell = _call(passed, ast.Name("__error__", ast.Load()), ast.Constant(number))
     return ast.ExceptHandler(ast.Name(caught, ast.Load()), "__error__", [tell])
+
+
+@functools.lru_cache(maxsize=KEPT)
+def counted_code(source: str) -> CodeType:
+    """The code of the test module with counted asserts."""
+    return compile(rewrite_check(source).tree, "<tests>", "exec")
+
+
+@functools.lru_cache(maxsize=KEPT)
+def joined_code(source: str) -> CodeType:
+    """The code of a module with `__method__(x, "name")(...)` for `x.name(...)`: getting and calling are one step.
+
+    Only where the arguments do nothing by themselves, so that it makes no difference what comes first.
+    """
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(func=ast.Attribute(owner, name) as asked) if not name.startswith("__") and _quiet(node):
+                method, text = ast.Name("__method__", ast.Load()), ast.Constant(name)
+                node.func = ast.Call(method, [owner, text], [])
+                for new in (node.func, method, text):
+                    ast.copy_location(new, asked)
+            case _:
+                pass
+    return compile(tree, "<tests>", "exec")
+
+
+def _quiet(node: ast.Call) -> bool:
+    parts = (part for given in (*node.args, *node.keywords) for part in ast.walk(given))
+    return all(isinstance(part, _QUIET) for part in parts)

@@ -27,6 +27,7 @@ from .rewrite import NOTE_LENGTH
 
 CALLS_PER_ZYGOTE = 1000
 _PATIENCE = 5.0  # seconds that a zygote may take for an order
+_CHUNK = 1 << 14  # bytes that are read at once at least
 _SLICE = 0.25  # seconds between looks at whether our own caller is still there
 _random = SystemRandom()
 
@@ -63,7 +64,10 @@ class ProgramError(Exception):
 
 
 class Zygote:
-    """Owns a zygote and replaces it after many calls or when it is lost; a keeper process starts them."""
+    """Owns a zygote and replaces it after many calls or when it is lost; a keeper process starts them.
+
+    `prepare` orders a process ahead of the program for which it is, so that it is there when that comes.
+    """
 
     def __init__(self, folder: str, site: list[str], layers: list[str]) -> None:
         self.folder = folder
@@ -73,6 +77,8 @@ class Zygote:
         self._keeper = socket.socket()
         self._control = socket.socket()
         self._calls = -1  # -1: its greeting has not been read
+        self._ordered: socket.socket | None = None  # to the process that `spawn` gives next
+        self._limits = 0, 0  # of the process ordered last: bytes of memory, seconds of CPU
 
     def open(self) -> None:
         """Start the keeper and order a zygote; `spawn` waits for it."""
@@ -88,6 +94,7 @@ class Zygote:
 
     def replace(self) -> None:
         """Have the zygote ended, its child with it, and another started. BrokenPipeError when the keeper has gone."""
+        self._drop()
         self._control.close()
         self._control, theirs = socket.socketpair()
         self._control.settimeout(_PATIENCE)
@@ -95,36 +102,58 @@ class Zygote:
         with theirs:
             socket.send_fds(self._keeper, [b"z"], [theirs.fileno()])
 
+    def _drop(self) -> None:
+        """Hang up on a process that was ordered."""
+        if self._ordered is not None:
+            self._ordered.close()
+            self._ordered = None
+
+    def _order(self) -> None:
+        self._ordered, theirs = socket.socketpair()
+        with theirs:
+            socket.send_fds(self._control, [zygote.ORDER.pack(b"s", *self._limits)], [theirs.fileno()])
+
+    def prepare(self) -> None:
+        """Order the next process, with the limits of the last."""
+        if 0 < self._calls < CALLS_PER_ZYGOTE and self._ordered is None:
+            with contextlib.suppress(OSError):  # `spawn` will find that the zygote has gone
+                self._order()
+
     def spawn(self, memory: int, cpu_seconds: int) -> tuple[socket.socket, int]:
         """A socket to a fresh solution process, and its process id."""
-        ours, theirs = socket.socketpair()
+        limits, self._limits = self._limits, (memory, cpu_seconds)
         try:
-            with theirs:
+            if self._ordered is not None and limits != self._limits:
+                self._drop()
+                self._answer()
+                self._end()
+            if self._ordered is None:
                 if self._calls >= CALLS_PER_ZYGOTE:
                     self.replace()
-                if self._calls < 0:
-                    self.pid, _ = self._answer()
-                self._calls = max(self._calls, 0) + 1
-                socket.send_fds(self._control, [zygote.ORDER.pack(b"s", memory, cpu_seconds)], [theirs.fileno()])
-                pid, _ = self._answer()
-            if pid <= 0:
-                raise ZygoteLostError
+                self._order()
+            if self._calls < 0:
+                self.pid, _ = self._answer()
+            self._calls = max(self._calls, 0) + 1
+            pid, _ = self._answer()
+            self._control.sendall(zygote.ORDER.pack(b"g", 0, 0))
         except OSError as error:
-            ours.close()
             raise ZygoteLostError from error
-        except BaseException:
-            ours.close()
-            raise
+        if pid <= 0 or self._ordered is None:
+            raise ZygoteLostError
+        ours, self._ordered = self._ordered, None
         return ours, pid
 
     def end(self) -> tuple[float, bool]:
         """End the solution process and all it started; CPU seconds it used, and whether it waited long for a core."""
         try:
-            self._control.sendall(zygote.ORDER.pack(b"k", 0, 0))
-            used, waited = self._answer()
+            used, waited = self._end()
         except OSError as error:
             raise ZygoteLostError from error
         return used / 1e6, bool(waited)
+
+    def _end(self) -> tuple[int, int]:
+        self._control.sendall(zygote.ORDER.pack(b"k", 0, 0))
+        return self._answer()
 
     def _answer(self) -> tuple[int, int]:
         data = b""
@@ -147,6 +176,7 @@ class Zygote:
         with contextlib.suppress(OSError):
             if trainer_gone:
                 self._keeper.sendall(b"r")
+        self._drop()
         self._keeper.close()
         self._control.close()
         if self._process is not None:
@@ -248,41 +278,50 @@ class Solution:
             body = codec.encode(message, low=True, keep=self.keep)
         except codec.CodecError as error:
             raise UnsupportedError(f"argument: {error}") from None
-        if select.select([self._socket], [], [], 0)[0]:
-            self._die("wrote without being asked")
         number = _random.getrandbits(64)
         self._busy = True
-        try:
-            self._socket.settimeout(max(0.01, self._deadline - time.monotonic()))
-            self._socket.sendall(codec.frame(number, body))
-        except TimeoutError:
-            self._too_long()
-        except OSError:
-            self._die("ended")
+        self._send(codec.frame(number, body))
         answer = self._receive(number)
         self._busy = False
         return _result(answer)
 
+    def _send(self, data: bytes) -> None:
+        assert self._socket is not None
+        try:
+            with contextlib.suppress(BlockingIOError):
+                data = data[self._socket.send(data, socket.MSG_DONTWAIT) :]
+            if data:
+                self._socket.settimeout(max(0.01, self._deadline - time.monotonic()))
+                self._socket.sendall(data)
+                self._socket.settimeout(None)
+        except TimeoutError:
+            self._too_long()
+        except OSError:
+            self._die("ended")
+
     def _receive(self, number: int) -> Any:
-        length, answered = codec.HEADER.unpack(self._exactly(codec.HEADER.size))
+        """The answer to the question of a number; what is sent before or after it has another, and is none."""
+        data = bytearray()
+        self._read(data, codec.HEADER.size)
+        length, answered = codec.HEADER.unpack_from(data)
         if answered != number or length > codec.MAX_SIZE:
             self._die("wrote what is no answer")
+        self._read(data, codec.HEADER.size + length)
         try:
-            answer = codec.decode(self._exactly(length), low=self._low, kept=self.kept)
+            answer = codec.decode(bytes(data[codec.HEADER.size :]), low=self._low, kept=self.kept)
         except codec.CodecError as error:
             self._die(f"wrote what is no value: {error}")
         if type(answer) is not tuple or not answer:
             self._die("wrote what is no answer")
         return answer
 
-    def _exactly(self, count: int) -> bytes:
+    def _read(self, data: bytearray, count: int) -> None:
+        """Add what has come until there are so many bytes."""
         assert self._socket is not None
-        data = bytearray()
-        self._socket.settimeout(None)
         while len(data) < count:
             if select.select([self._socket], [], [], self._patience())[0]:
                 try:
-                    chunk = self._socket.recv(min(count - len(data), 1 << 20))
+                    chunk = self._socket.recv(min(max(count - len(data), _CHUNK), 1 << 20))
                 except OSError:
                     chunk = b""
                 if not chunk:
@@ -290,7 +329,6 @@ class Solution:
                 data += chunk
             else:
                 self._check_time()
-        return bytes(data)
 
     def _patience(self) -> float:
         wall = self._deadline - time.monotonic()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import functools
 import math
 import resource
 import signal
@@ -22,17 +23,19 @@ from . import room
 from .jobs import Limits
 from .objects import module_of
 from .remote import World, packages_of, test_module
+from .rewrite import KEPT, joined_code
 from .solution import CaseTimeoutError, OverError, Solution, UnsupportedError, Zygote, ZygoteLostError
 
 
-def names(source: str) -> list[str]:
+@functools.lru_cache(maxsize=KEPT)
+def names(source: str) -> tuple[str, ...]:
     """`Class.test` of each test of a module, without running it. SyntaxError, ValueError, RecursionError: no module."""
     found: list[str] = []
     for node in ast.parse(source).body:
         if isinstance(node, ast.ClassDef):
             methods = {inside.name for inside in node.body if isinstance(inside, ast.FunctionDef)}
             found += [f"{node.name}.{name}" for name in sorted(methods) if name.startswith("test")]
-    return list(dict.fromkeys(found))
+    return tuple(dict.fromkeys(found))
 
 
 def nothing_held(outcome: str, tests: Sequence[str], notes: Sequence[str]) -> dict[str, Any]:
@@ -61,7 +64,7 @@ def judge(job: dict[str, Any], zygote: Zygote, slowness: float, gone: Callable[[
     return answer | {"cpu_seconds": solution.cpu, "starved": solution.starved}
 
 
-def _run(suite: Suite, job: dict[str, Any], tests: list[str]) -> dict[str, Any]:
+def _run(suite: Suite, job: dict[str, Any], tests: Sequence[str]) -> dict[str, Any]:
     modules = packages_of([module_of(path) for path, _ in job["modules"]])
     world = World(suite.solution, modules)
     held: ModuleType | None = None
@@ -71,7 +74,7 @@ def _run(suite: Suite, job: dict[str, Any], tests: list[str]) -> dict[str, Any]:
             held = test_module(world, job["prelude"])
         except Exception as error:
             return {"outcome": "infra_error", "notes": [f"the prelude of the tests: {room.explain(error)}"]}
-        problem = suite.tried(lambda: exec(compile(job["check"], "<tests>", "exec"), vars(held)))
+        problem = suite.tried(lambda: exec(joined_code(job["check"]), vars(held)))
     if problem or held is None:
         return nothing_held("timeout" if suite.over else "load_error", tests, [problem])
     sys.modules["random"].seed(0)  # tests that draw inputs draw the same ones every time

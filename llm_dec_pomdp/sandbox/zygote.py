@@ -6,6 +6,7 @@ passes on. Orders and answers have a fixed size:
 | order | meaning | answer |
 |---|---|---|
 | "s", limits, one descriptor | start a child on this socket | its process id, 0 when it could not; 0 |
+| "g" | the child has got its program | none |
 | "k" | end the child and all it started, empty its folder | microseconds of CPU it used; 1 if it waited for a core |
 """
 
@@ -14,6 +15,7 @@ from __future__ import annotations
 import array
 import contextlib
 import errno
+import fcntl
 import gc
 import os
 import select
@@ -46,10 +48,12 @@ class Zygote:
         self.rules = -1
         self.threads = -1  # readable when the child wants one
         self.filter = b""
+        self.dying = confine.dying_with_parent()
+        self.steps: list[confine.Step] = []  # of the child
         self.proc = confine.processes()
         self.base = 0
         self.child = 0
-        self.started = 0.0  # when the child was
+        self.started = 0.0  # when the child got its program; 0 before
 
     def prepare(self) -> None:
         """Whatever can be done once instead of for every child."""
@@ -74,7 +78,10 @@ class Zygote:
         if "landlock" in self.layers:
             if self.rules >= 0:
                 os.close(self.rules)
-            self.rules = confine.landlock_rules(self.readable, [self.folder, *DEVICES])
+            rules = confine.landlock_rules(self.readable, [self.folder, *DEVICES])
+            self.rules = fcntl.fcntl(rules, fcntl.F_DUPFD_CLOEXEC, room.SOCKET + 1)
+            os.close(rules)
+        self.steps = confine.steps(self.rules, self.filter)
 
     def run(self) -> None:
         """Prepare and serve; nothing of the child is left when this returns."""
@@ -98,6 +105,8 @@ class Zygote:
             order, memory, cpu = ORDER.unpack(data)
             if order == b"s":
                 self._answer(self.start(descriptor_of(ancillary), memory, cpu))
+            elif order == b"g":
+                self.started = time.monotonic()
             else:
                 lived = time.monotonic() - self.started
                 waited = lived > 1.0 and starved(self.proc, self.child, lived)
@@ -109,7 +118,7 @@ class Zygote:
     def _look_after_child(self) -> None:
         """Until there is an order: let the child have threads, and end it when its folder overflows."""
         sources = [self.control, *([self.threads] if self.threads >= 0 else [])]
-        watched = bool(self.child) and "namespaces" not in self.layers
+        watched = bool(self.started) and "namespaces" not in self.layers
         look = time.monotonic()
         while True:
             ready, _, _ = select.select(sources, [], [], _LOOK if watched else None)
@@ -125,7 +134,6 @@ class Zygote:
 
     def start(self, descriptor: int, memory: int, cpu: int) -> int:
         """Fork a child onto this socket."""
-        self.started = time.monotonic()
         try:
             self.child = confine.fork(namespaces="namespaces" in self.layers)
         except OSError:
@@ -139,24 +147,16 @@ class Zygote:
     def _become_room(self, descriptor: int, memory: int, cpu: int) -> NoReturn:
         try:
             os.setsid()
-            confine.die_with_parent()
+            confine.take(self.dying)
             os.umask(0o077)
             os.chdir(self.folder)
-            rules = self.rules
-            if rules >= 0:
-                rules = os.dup2(rules, room.SOCKET + 1 if descriptor != room.SOCKET + 1 else room.SOCKET + 2)
             os.dup2(descriptor, room.SOCKET)
             if "limits" in self.layers:
                 confine.limit(self.base + memory, cpu)
-            confine.drop_privileges()
-            confine.hide_memory()
-            if rules >= 0:
-                confine.landlock(rules)
+            confine.take(self.steps)
             os.closerange(room.SOCKET + 1, 256)
-            if self.filter:
-                confine.filter_calls(self.filter)
             self.control.detach()  # closed above
-            del self.control, self.folder, self.readable, self.filter
+            del self.control, self.folder, self.readable, self.filter, self.dying, self.steps
             room.serve(objects.serve)
         except BaseException as error:
             with contextlib.suppress(BaseException):
@@ -172,7 +172,7 @@ class Zygote:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 kill(self.child, signal.SIGKILL)
         _, _, usage = os.wait4(self.child, 0)
-        self.child = 0
+        self.child, self.started = 0, 0.0
         end_orphans(self.proc)
         self._empty_folder()
         return int((usage.ru_utime + usage.ru_stime) * 1e6)

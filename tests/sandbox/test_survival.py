@@ -215,6 +215,12 @@ def descriptors(pids: list[int]) -> int:
     return sum(len(list(Path(f"/proc/{pid}/fd").iterdir())) for pid in pids)
 
 
+def at_rest(pool: SandboxPool) -> list[int]:
+    """The processes of a pool of two and this one, once each judge has a confined process for its next program."""
+    wait_until(lambda: sorted(descriptors([pid]) for pid in processes_of(pool.folder))[:2] == [4, 4])
+    return [os.getpid(), *processes_of(pool.folder)]
+
+
 @pytest.mark.slow
 def test_a_thousand_jobs_leave_no_trace() -> None:
     """`perf/sandbox.py --growth 10000` does the same for as long as one likes."""
@@ -227,11 +233,11 @@ def test_a_thousand_jobs_leave_no_trace() -> None:
     jobs = [Job(solution, CHECK, "f") for solution in solutions]
     with SandboxPool(2) as pool:
         pool.run(jobs * 25)
-        before = [os.getpid(), *processes_of(pool.folder)]
+        before = at_rest(pool)
         memory, open_before, threads = resident(before), descriptors(before), threading.active_count()
         for _ in range(10):
             pool.run(jobs * 25)
-        after = [os.getpid(), *processes_of(pool.folder)]
+        after = at_rest(pool)
         assert len(after) == len(before)
         assert descriptors(after) == open_before
         assert resident(after) < memory + (16 << 20)

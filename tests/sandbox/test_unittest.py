@@ -85,3 +85,14 @@ def test_objects_travel_by_number_where_they_may() -> None:
     assert codec.decode(body, kept=str) == {**value, "thing": "7"}
     with pytest.raises(codec.CodecError):
         codec.decode(body)
+
+
+def test_a_call_of_a_method_gets_it_before_its_arguments_are_computed(pool: SandboxPool) -> None:
+    """Where that makes no difference, both are one question to the program."""
+    verdict = judged(
+        pool,
+        "with self.assertRaises(AttributeError):\n    s.none(s.leave())",
+        "with self.assertRaises(AttributeError):\n    s.none('x')",
+        "s.books = 3\nwith self.assertRaises(TypeError):\n    s.books(1)",
+    )
+    assert verdict.cases == (True, True, True)

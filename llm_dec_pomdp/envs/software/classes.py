@@ -123,26 +123,41 @@ def converted(row: Row) -> Row:
     for info in cast("Sequence[Row]", row["methods_info"]):
         methods[str(info["method_name"])] = str(info["test_class"])
     imports = "\n".join(str(line) for line in cast("Sequence[Any]", row["import_statement"]))
+    test = str(row["test"])
+    if row["task_id"] in BY_THE_SECOND:
+        test = _EARLY + test.replace("(unittest.TestCase)", "(Early)")
     return {
         "task_id": row["task_id"],
         **({"split": row["split"]} if "split" in row else {}),
         "prompt": skeleton_text,
         "class_name": name,
         "solution": solution,
-        "test": f"{imports}\n{row['test']}",
+        "test": f"{imports}\n{test}",
         "methods": json.dumps({method: test for method, test in methods.items() if method in known}),
         "whole": json.dumps([t for t in cast("Sequence[str]", row["test_classes"]) if t not in methods.values()]),
     }
 
 
 AUDIT: Mapping[str, str] = {
+    "ClassEval_0": "has no test that methods which all return True, or all False, do not pass as well",
     "ClassEval_17": "expects an event of 2 January 2024 to be upcoming, which it was when the row was written",
     "ClassEval_48": "expects the host name of its author's machine, LAPTOP-2CS86KUM",
     "ClassEval_50": "expects that a read-only file cannot be written, which root can, and changes its mode for that",
 }
-"""Published rows whose own solution fails a test, and why; they are left out."""
+"""Published rows whose tests cannot tell their own solution from others, and why; they are left out."""
 
 SLOW = frozenset({"ClassEval_35"})  # published rows of which a test takes some seconds
+BY_THE_SECOND = frozenset({"ClassEval_20", "ClassEval_36"})  # published rows whose tests expect their own time of day
+_EARLY = """
+import time
+import unittest
+
+class Early(unittest.TestCase):
+    def setUp(self):
+        left = 1 - time.time() % 1
+        time.sleep(left if left < 0.5 else 0)
+
+"""  # so that a second does not end between what a test and the class see
 
 
 def left_out(item: TaskItem) -> str:
