@@ -124,6 +124,17 @@ class Critic(Protocol):
         ...
 
 
+class TokenCritic(Critic, Protocol):
+    """A critic that also values what comes before the last tokens of what was read."""
+
+    def token_values(self, readings: Sequence[Reading], count: int) -> torch.Tensor:
+        """The values [N, count] of N readings without their last count - 1, ..., 1, 0 tokens, as `values` has them.
+
+        Where a reading has fewer tokens than that, its first columns are of no meaning.
+        """
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class ParameterGroup:
     """Parameters that the same agents use, in the order of their policy, and the learning rate for these agents."""

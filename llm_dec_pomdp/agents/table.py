@@ -166,6 +166,10 @@ class TableCritic(Rows):
             self.add(numbers)
         return self.rows(numbers)
 
+    def token_values(self, readings: Sequence[Reading], count: int) -> torch.Tensor:
+        """See `TokenCritic`: a text has one token, before which stands what was read."""
+        return self.values(readings)[:, None]
+
     def rescale(self, factor: float, shift: float) -> None:
         """See `Critic`."""
         with torch.no_grad():

@@ -26,6 +26,17 @@ advantage of a text is its Q less the mean Q of other texts that were drawn afte
     A_k = Q(x_k, a_k) - mean of Q(x_k, a') over the other texts a' at the same x_k                           (compared)
 
 and Q alone where there are none. (The return less Q would be 0 on average for every text, once Q is right.)
+
+With critic_level="token" each token of a text is an action, as in PPO (arXiv:1707.06347) on language models
+(arXiv:2203.02155). A text a_k of L tokens has the situations x_(k,l) = (x_k, a_(k,<l)), in which its token l is drawn,
+for l = 0, ..., L - 1. Nothing is earned or discounted inside a text:
+
+    delta_(k,l) = V(x_(k,l+1)) - V(x_(k,l)) for l < L - 1,   r_k + g_k V(x_(k+1,0)) - V(x_(k,l)) for l = L - 1   (error)
+    A_(k,l) = delta_(k,l) + lambda g A_next,   g = 1 for l < L - 1, else g_k;   y_(k,l) = A_(k,l) + V(x_(k,l))  (tokens)
+
+Each token is weighted with its own A, and the critic learns every y. That of `maac` follows the texts of each agent by
+itself, so that x_k are the turns in which the agent is asked: it reads the joint history, whose text comes next, and
+the agent's tokens. Where texts have one token, `iac` is as before.
 """
 
 from __future__ import annotations
@@ -40,7 +51,14 @@ import numpy as np
 
 from ..agents.base import Reading, Request, Sampling, Team
 from ..types import Completion, Episode, Group, Message, grouped
-from .advantages import Array, between_decisions, generalized_advantages, group_advantages, returns
+from .advantages import (
+    Array,
+    between_decisions,
+    generalized_advantages,
+    group_advantages,
+    over_tokens,
+    returns,
+)
 from .base import Metrics
 from .critics import CentralCriticUpdater, CriticOptions, CriticUpdater, Lesson
 from .exchange import Compared
@@ -48,6 +66,8 @@ from .learner import PolicyLearner
 from .refusals import refuse_uncorrected
 from .samples import Sample, refuse_bad_rewards, usable
 from .updater import Updater
+
+_PROBE = "Two agents wrote 3,146 words; the reviewer's answer (naïve, or not?) was #7."  # tokenizers differ on it
 
 
 @dataclass(slots=True)
@@ -62,9 +82,10 @@ class Track:
         histories: The history before each decision; decisions with equal histories are the same.
         asked: What the critic reads at each decision; a request where it still has to be encoded.
         readings: `asked`, encoded.
-        values: The critic's value of each decision.
-        targets, advantages: y_k and A_k.
+        values: The critic's value of each situation.
+        targets, advantages: y and A of each situation.
         paid: The agent whose rewards count; "" for the team's.
+        by_token: Whether each token of a text has a situation, and not each decision; all texts are of one agent then.
     """
 
     group: int
@@ -78,6 +99,21 @@ class Track:
     targets: Array = field(default_factory=lambda: np.zeros(0))
     advantages: Array = field(default_factory=lambda: np.zeros(0))
     paid: str = ""
+    by_token: bool = False
+
+    @property
+    def inside(self) -> list[tuple[int, ...]]:
+        """The tokens after which there is one more situation, of each decision."""
+        return [next(iter(texts.values())).token_ids[:-1] if self.by_token else () for texts in self.texts]
+
+    @property
+    def lengths(self) -> list[int]:
+        """How many situations each decision has."""
+        return [1 + len(tokens) for tokens in self.inside]
+
+    def by_decision(self, numbers: Array) -> list[list[float]]:
+        """Numbers of all situations, in a list for each decision."""
+        return [part.tolist() for part in np.split(numbers, np.cumsum(self.lengths)[:-1])]
 
     @property
     def rewards(self) -> tuple[float, ...]:
@@ -98,6 +134,11 @@ class ActorCritic(PolicyLearner, ABC):
         self.critics = self.updaters[:1] if self.other_updater else self.updaters  # others have none
 
     @property
+    def by_token(self) -> bool:
+        """Whether each token has a value and an advantage."""
+        return self.config.critic_level == "token"
+
+    @property
     def compared(self) -> Compared:
         """With what a return is compared; for its control, see `exchange`. (What a critic says is no other return.)"""
         return "update" if self.config.normalise else "nothing"
@@ -109,16 +150,21 @@ class ActorCritic(PolicyLearner, ABC):
     # --- values -------------------------------------------------------------------------------------------------------
 
     def _value(self, tracks: Sequence[Track]) -> None:
-        """Let the critics value every decision."""
-        plain = [asked for track in tracks for asked in track.asked]
-        requests = [reading for reading in plain if isinstance(reading, Request)]
-        encoded = iter(self._ask("encode", requests, lambda request: request.agent))
-        readings = [(r.agent, next(encoded)) if isinstance(r, Request) else r for r in plain]
-        values = iter(self._ask("values", readings, lambda reading: reading[0]))
-        known = iter(readings)
+        """Let the critics value every situation."""
+        asked = [(one, tokens) for track in tracks for one, tokens in zip(track.asked, track.inside, strict=True)]
+        requests = [(one, len(tokens)) for one, tokens in asked if isinstance(one, Request)]
+        encoded = iter(self._ask("encode", requests, lambda request: request[0].agent))
+        known = [(one.agent, next(encoded)) if isinstance(one, Request) else one for one, _ in asked]
+        readings = [(agent, ids + tokens) for (agent, ids), (_, tokens) in zip(known, asked, strict=True)]
+        if self.by_token:
+            spans = [(reading, 1 + len(tokens)) for reading, (_, tokens) in zip(readings, asked, strict=True)]
+            values = iter(self._ask("token_values", spans, lambda span: span[0][0]))
+        else:
+            values = iter([[value] for value in self._ask("values", readings, lambda reading: reading[0])])
+        read = iter(readings)
         for track in tracks:
-            track.readings = [next(known) for _ in track.asked]
-            track.values = np.array([next(values) for _ in track.readings])
+            track.readings = [next(read) for _ in track.asked]
+            track.values = np.array([value for _ in track.asked for value in next(values)])
 
     def _observe(self, tracks: Sequence[Track]) -> None:
         """Tell the critics what was returned, which is the unit in which they learn (of no value that is used here)."""
@@ -144,34 +190,36 @@ class ActorCritic(PolicyLearner, ABC):
     # --- credit -------------------------------------------------------------------------------------------------------
 
     def _credit(self, tracks: Sequence[Track]) -> None:
-        """Targets and advantages of every decision."""
+        """Targets and advantages of every situation."""
         c = self.config
         for track in tracks:
-            earned, discounts = between_decisions(track.rewards, track.turns, c.gamma)
+            of_decisions = between_decisions(track.rewards, track.turns, c.gamma)
+            earned, discounts = over_tokens(*of_decisions, track.lengths)
             track.advantages = generalized_advantages(earned, discounts, track.values, c.gae_lambda)  # (advantage)
             track.targets = track.advantages + track.values  # (target)
         if c.estimates == "q":
             _compare(tracks)
 
     def samples(self, tracks: Sequence[Track]) -> list[Sample]:
-        """Every text to learn from, with its advantage; texts without a score are left out."""
+        """Every text to learn from, with its advantages; texts without a score are left out."""
         samples = usable(
-            Sample(agent, completion, advantage, group=track.group, trajectory=number)
+            _credited(Sample(agent, completion, 0.0, group=track.group, trajectory=number), advantages)
             for number, track in enumerate(tracks)
-            for texts, advantage in zip(track.texts, track.advantages.tolist(), strict=True)
+            for texts, advantages in zip(track.texts, track.by_decision(track.advantages), strict=True)
             for agent, completion in texts.items()
             if agent in self.learning
         )
         return _normalised(samples) if self.config.normalise else samples
 
     def lessons(self, tracks: Sequence[Track]) -> list[Lesson]:
-        """What the critics learn: every decision that could be scored, with its target."""
+        """What the critics learn: every situation that could be scored, with its target."""
         return [
-            Lesson(agent, Completion("", ids), 0.0, group=track.group, target=target, value=value)
+            Lesson(agent, Completion("", ids), 0.0, group=track.group, target=target, value=value, after=after)
             for track in tracks
-            for (agent, ids), target, value in zip(
-                track.readings, track.targets.tolist(), track.values.tolist(), strict=True
+            for (agent, ids), targets, values in zip(
+                track.readings, track.by_decision(track.targets), track.by_decision(track.values), strict=True
             )
+            for after, target, value in zip(reversed(range(len(targets))), targets, values, strict=True)
             if not np.isnan(target)
         ]
 
@@ -211,6 +259,7 @@ class IAC(ActorCritic):
                 texts = [episode.turns[t].actions[agent] for t in turns]
                 if texts and agent in self.learning:
                     track = Track(place, episode, turns, [{agent: text} for text in texts], paid=agent)
+                    track.by_token = self.by_token
                     track.histories = [text.prompt_ids for text in texts]
                     track.asked = [(agent, self._read(text)) for text in texts]
                     tracks.append(track)
@@ -227,12 +276,20 @@ class MAAC(ActorCritic):
     updater = CentralCriticUpdater
     other_updater = Updater
 
+    def __init__(self, team: Team, sampling: Sampling, config: CriticOptions | None = None) -> None:
+        super().__init__(team, sampling, config)
+        if self.by_token:
+            _refuse_other_tokens(team)
+
     def tracks(self, group: Group, place: int) -> list[Track]:
-        """One for each episode; or, where agents are paid individually, for each agent of each episode."""
+        """One for each episode; where agents are paid individually, or tokens have values, for each of its agents."""
         shared = {role for role, count in Counter(group.roles.values()).items() if count > 1}
         names = {agent: f"{role} {agent}" if role in shared else role for agent, role in group.roles.items()}
         tracks: list[Track] = []
         for episode in group.episodes:
+            if self.by_token:
+                tracks += self._tracks_of_tokens(place, episode, names)
+                continue
             if not episode.individual:
                 tracks.append(self._track(place, episode, names))
                 continue
@@ -258,6 +315,20 @@ class MAAC(ActorCritic):
             lines += spoken
         return track
 
+    def _tracks_of_tokens(self, place: int, episode: Episode, names: Mapping[str, str]) -> list[Track]:
+        """The texts of each agent that learns, each after the joint history and whose text it is."""
+        tracks = {a: Track(place, episode, [], [], paid=a, by_token=True) for a in self.team.members}
+        lines: list[str] = []
+        for t, turn in enumerate(episode.turns):
+            lines += self._lines(names, "is told", {**turn.observations, **turn.told})
+            for agent in self.learning:
+                if agent in turn.actions and turn.actions[agent].token_ids:
+                    tracks[agent].turns.append(t)
+                    tracks[agent].texts.append({agent: turn.actions[agent]})
+                    tracks[agent].asked.append(self._request([*lines, *self._lines(names, "says", {agent: ""})]))
+            lines += self._lines(names, "says", {agent: text.text for agent, text in turn.actions.items()})
+        return [track for track in tracks.values() if track.turns]
+
     def _lines(self, names: Mapping[str, str], verb: str, texts: Mapping[str, str]) -> list[str]:
         """Texts in agent order, each below its agent's role, and its name where several agents have that role."""
         return [f"{names.get(agent, agent)} {verb}:\n{texts[agent]}" for agent in self.team.members if agent in texts]
@@ -281,15 +352,39 @@ def _compare(tracks: Sequence[Track]) -> None:
             track.advantages[k] = np.where(np.isnan(track.targets[k]), np.nan, value - other)  # (compared)
 
 
+def _credited(sample: Sample, advantages: Sequence[float]) -> Sample:
+    """A sample with one advantage, or with one for each token; its own is then 1, or 0 where all of them are."""
+    if len(advantages) == 1:
+        return replace(sample, advantage=advantages[0])
+    return replace(sample, advantage=float(np.sign(np.abs(advantages).max())), tokens=tuple(advantages))
+
+
 def _normalised(samples: Sequence[Sample]) -> list[Sample]:
     """Advantages with mean 0 and standard deviation 1 for each agent; 0 where equal, unchanged where there is one."""
     normalised = list(samples)
     for places in grouped(range(len(samples)), lambda place: samples[place].agent).values():
-        if len(places) > 1:
-            values = group_advantages([samples[place].advantage for place in places]).tolist()
-            for place, value in zip(places, values, strict=True):
-                normalised[place] = replace(samples[place], advantage=value)
+        of_texts = [samples[place].tokens or (samples[place].advantage,) for place in places]
+        values = group_advantages([advantage for of_text in of_texts for advantage in of_text])
+        if len(values) > 1:
+            ends = np.cumsum([len(of_text) for of_text in of_texts])[:-1]
+            for place, part in zip(places, np.split(values, ends), strict=True):
+                normalised[place] = _credited(samples[place], part.tolist())
     return normalised
+
+
+def _refuse_other_tokens(team: Team) -> None:
+    """Raises ValueError where a policy writes other tokens than the first, whose critic reads them."""
+    written: dict[str, tuple[int, ...]] = {}
+    for policy in team.trainable:
+        agent = next(agent for agent, member in team.members.items() if member is policy)
+        written[agent] = policy.written(Request(agent, (Message("told", "?"),)), _PROBE, 32).token_ids
+    first, *others = written
+    for agent in others:
+        if written[agent] != written[first]:
+            raise ValueError(
+                f"critic_level is 'token', and the tokens of {agent!r} are not those of {first!r}, whose policy reads "
+                "both for the critic; give the team one tokenizer, or take iac or critic_level='turn'"
+            )
 
 
 def _explained(lessons: Sequence[Lesson]) -> float:

@@ -111,6 +111,22 @@ def between_decisions(rewards: Sequence[float], turns: Sequence[int], gamma: flo
     return np.array(earned), np.array([gamma ** (last - first) for first, last in itertools.pairwise(edges)])
 
 
+def over_tokens(earned: Array, discounts: Array, lengths: Sequence[int]) -> tuple[Array, Array]:
+    """What is earned after each token of texts, and the discount there: 0 and 1 but after the last of each text.
+
+    Args:
+        earned, discounts: r_k and g_k of texts [K], see `between_decisions`.
+        lengths: Tokens L_k of each text [K], at least 1.
+
+    Returns:
+        Both for every token [sum of L_k], as `generalized_advantages` takes them.
+    """
+    last = np.cumsum(lengths) - 1
+    of_tokens = np.zeros(sum(lengths)), np.ones(sum(lengths))
+    of_tokens[0][last], of_tokens[1][last] = earned, discounts
+    return of_tokens
+
+
 def generalized_advantages(earned: Array, discounts: Array, values: Array, trace: float) -> Array:
     """GAE over decisions (arXiv:1506.02438, equations 11 to 16).
 

@@ -15,13 +15,14 @@ critic's to minus the policy's objective J,
 where u_old is what the critic says where it reads x first in a step. Then the critic alone passes over its lessons
 again: policies learn little from advantages until it knows what a situation is worth, which one pass per update teaches
 too late. A critic on the policy's body moves that body too; a critic with a body of its own shares only the optimizer.
-Equal situations are read once.
+Equal situations are read once, and with critic_level="token" all situations within a text in one pass.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -29,7 +30,8 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 import torch
-from pydantic import Field
+from pydantic import Field, model_validator
+from torch.nn import functional
 
 from ..agents.base import Critic, ParameterGroup, Policy, Reading, Request
 from ..config import NotNegative, Positive
@@ -52,6 +54,9 @@ class CriticOptions(TurnOptions):
 
     estimates: Literal["v", "q"] = "v"
     """What the critic estimates: v, the value of a history; or q, of a history and the text that was said after it."""
+    critic_level: Literal["turn", "token"] = "turn"
+    """What has a value: a turn, whose text is one action; or each token of an agent's text, see
+    `algorithms.actor_critic`."""
     body: Literal["own", "shared"] = "own"
     """The model whose hidden state the critic's head reads: own (a copy of the policy's, where that is an adapter on
     the same base) or shared (the policy's, which the critic's loss then moves too). The critic of `maac` takes the
@@ -66,10 +71,22 @@ class CriticOptions(TurnOptions):
     critic_epochs: Positive = 4
     """Passes over what an update teaches the critic: those of the policy, and beyond `epochs` the critic's alone."""
     gae_lambda: Annotated[float, Field(ge=0, le=1)] = 0.95
-    """Lambda of generalized advantage estimation: 1 is unbiased whatever the critic says, less trusts it more."""
+    """Lambda of generalized advantage estimation, over turns or tokens (`critic_level`): 1 is unbiased whatever the
+    critic says, less trusts it more."""
     normalise: bool = True
     """Scale the advantages of an agent to mean 0 and standard deviation 1 over an update; equal ones become 0, and a
     single one stays as it is."""
+
+    @model_validator(mode="after")
+    def _refuse_texts_as_one_action(self) -> CriticOptions:
+        given = {"estimates": (self.estimates, "v"), "ratio": (self.objective.ratio, "token")}
+        for name, (value, needed) in given.items():
+            if self.critic_level == "token" and value != needed:
+                raise ValueError(
+                    f"critic_level='token' has advantages of tokens, and {name}={value!r} takes a text for one action; "
+                    f"set {name}={needed!r} or critic_level='turn'"
+                )
+        return self
 
 
 @dataclass(slots=True)
@@ -100,16 +117,18 @@ class Lesson(Sample):
     """One situation for a critic, with its token ids in `completion.prompt_ids`; policies do not learn from it.
 
     Attributes:
+        after: How many of these ids, the last ones, come after the situation: those of the rest of a text.
         target: y, what the critic is to say.
         value: V(x), what the critic said before the step.
     """
 
     target: float = 0.0
     value: float = 0.0
+    after: int = 0
 
     @property
     def reading(self) -> Reading:
-        """What the critic reads."""
+        """What the critic reads in the pass from which it values the situation."""
         return self.agent, self.completion.prompt_ids
 
 
@@ -117,7 +136,8 @@ class CriticUpdater(Updater):
     """An `Updater` that also moves a critic; override `make_critic` for a critic of your own.
 
     Raises:
-        ValueError: The policy has no critic; or see `Updater`.
+        ValueError: The policy has no critic, or one without values of tokens where they are asked for; or see
+            `Updater`.
     """
 
     options: CriticOptions
@@ -127,7 +147,7 @@ class CriticUpdater(Updater):
     ) -> None:
         self._of_policy = list(groups)
         super().__init__(policy, groups, temperature, options)
-        self._old_values: dict[Reading, torch.Tensor] = {}  # u_old of this step
+        self._old_values: dict[Reading, torch.Tensor] = {}  # u_old of this step [L]
         self._lessons: list[list[Lesson]] = []  # of this step, in parts: one for each optimizer step of an epoch
         self._part: list[Lesson] = []  # those of the present optimizer step
 
@@ -136,6 +156,12 @@ class CriticUpdater(Updater):
         groups, rate = self._of_policy, self.options.critic_learning_rate
         self.groups = list(groups)
         self.critic = self.make_critic()
+        if self.options.critic_level == "token" and not hasattr(self.critic, "token_values"):
+            raise ValueError(
+                f"critic_level is 'token', and {type(self.critic).__name__}, the critic of "
+                f"{type(self.policy).__name__}, has no values of tokens; give it token_values() "
+                "(agents.base.TokenCritic), or set critic_level='turn'"
+            )
         self.unit = Unit()
         agents = tuple(agent for group in groups for agent in group.agents)
         parameters = list(self.critic.parameters())
@@ -150,9 +176,9 @@ class CriticUpdater(Updater):
         """A critic on this policy's model for some of its agents."""
         return self.policy.critic(groups, separate=self.options.body == "own")
 
-    def encode(self, requests: Sequence[Request]) -> list[tuple[int, ...]]:
-        """Token ids of histories as the policy reads them."""
-        return [tuple(self.policy.encode(request.history, ids=request.ids)) for request in requests]
+    def encode(self, asked: Sequence[tuple[Request, int]]) -> list[tuple[int, ...]]:
+        """Token ids of histories as the policy reads them, with room for so many tokens after each."""
+        return [tuple(self.policy.encode(request.history, room, request.ids)) for request, room in asked]
 
     def observe(self, returns: Sequence[float]) -> None:
         """Take in what the decisions of an update returned; no value that the critic has learnt changes."""
@@ -166,16 +192,30 @@ class CriticUpdater(Updater):
 
     def values(self, readings: Sequence[Reading]) -> list[float]:
         """The critic's present value of each reading, in units of the return."""
-        known: dict[Reading, float] = {}
+        return [value for [value] in self.token_values([(reading, 1) for reading in readings])]
+
+    def token_values(self, spans: Sequence[tuple[Reading, int]]) -> list[list[float]]:
+        """For each reading, with a count n of at least 1, the values without its last n - 1, ..., 1, 0 tokens."""
+        counts = dict(sorted(spans, key=lambda span: span[1]))  # the largest of each reading
+        known: dict[Reading, list[float]] = {}
 
         def read_rest(size: int) -> None:
             with torch.no_grad():
-                new = dict.fromkeys((r for r in readings if r not in known), 1)
+                new = dict.fromkeys((reading for reading, _ in spans if reading not in known), 1)
                 for batch in _of_length(new, size):
-                    known.update(zip(batch, self.critic.values(batch).tolist(), strict=True))
+                    values = self._read(batch, max(counts[reading] for reading in batch))
+                    known.update(zip(batch, values.tolist(), strict=True))
 
         self.micro_batch.run(read_rest)
-        return [self.unit.mean + self.unit.spread * known[reading] for reading in readings]  # (unit)
+        m, s = self.unit.mean, self.unit.spread
+        return [[m + s * u for u in known[reading][-count:]] for reading, count in spans]  # (unit)
+
+    def _read(self, readings: list[Reading], count: int) -> torch.Tensor:
+        """u without the last count - 1, ..., 1, 0 tokens of each reading [N, count]."""
+        if self.options.critic_level == "turn":
+            return self.critic.values(readings)[:, None]
+        critic: Any = self.critic
+        return critic.token_values(readings, count)
 
     def step(self, samples: Sequence[Sample], seed: int = 0) -> Metrics:
         """As `Updater.step`, and the critic learns from the lessons among the samples.
@@ -219,17 +259,20 @@ class CriticUpdater(Updater):
         terms = {"loss": 0.0, "clipped": 0.0} | of_texts
         lessons = grouped(self._part, lambda lesson: lesson.reading)
         terms["value_loss"] = 0.0
-        counts = {reading: len(equal) for reading, equal in lessons.items()}
+        counts = Counter(lesson.reading for lesson in self._part if not lesson.after)  # as often as the text was said
         for batch in _of_length(counts, size):
-            values = self.critic.values(batch)
+            count = 1 + max(lesson.after for reading in batch for lesson in lessons[reading])
+            values = self._read(batch, count)
             rows = [row for row, reading in enumerate(batch) for _ in lessons[reading]]
+            columns = [count - 1 - lesson.after for reading in batch for lesson in lessons[reading]]
             targets = values.new_tensor(
                 [(s.target - self.unit.mean) / self.unit.spread for reading in batch for s in lessons[reading]]
             )
             for reading, value in zip(batch, values.detach(), strict=True):
                 self._old_values.setdefault(reading, value)
-            old = torch.stack([self._old_values[reading] for reading in batch])
-            loss = value_loss(values[rows], targets, old[rows], self.options.value_clip).sum()
+            known = [self._old_values[reading] for reading in batch]  # of another width in another batch
+            old = torch.stack([functional.pad(value, (count - len(value), 0)) for value in known])
+            loss = value_loss(values[rows, columns], targets, old[rows, columns], self.options.value_clip).sum()
             loss = loss / len(self._part)  # (critic)
             (self.options.value_coef * loss).backward()
             terms["value_loss"] += loss.item()

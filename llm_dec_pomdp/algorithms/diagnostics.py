@@ -46,12 +46,13 @@ def describe(samples: Sequence[Sample], groups: int, trainer: Mapping[int, Seque
     logprobs = [p for s in samples for p in s.completion.logprobs]
     read = [(trainer[i], s.completion.logprobs) for i, s in enumerate(samples) if i in trainer]
     gap = np.abs(np.array([a - b for trained, recorded in read for a, b in zip(trained, recorded, strict=True)]))
+    advantages = [s.advantage * of_token for s in samples for of_token in s.tokens or (1.0,)]
     return {
         "truncated": _mean([s.completion.truncated for s in samples]),
         "length": _mean(lengths),
         "length_max": float(max(lengths, default=0)),
         "groups_without_signal": 1 - len({s.group for s in samples if s.advantage}) / groups if groups else 0.0,
-        "advantage_spread": float(np.std([s.advantage for s in samples])) if samples else 0.0,
+        "advantage_spread": float(np.std(advantages)) if samples else 0.0,
         "surprisal": -_mean(logprobs),
         "distinct_2": _mean([share for s in samples if not math.isnan(share := distinct(s.completion.text))]),
         "sampler_gap": _mean(gap),

@@ -131,14 +131,14 @@ def test_policies_step_as_those_of_other_learners_do(kind: type[ActorCritic], op
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("body", ["own", "shared"])
-def test_the_gradient_does_not_depend_on_the_micro_batch(kind: type[ActorCritic], body: str) -> None:
+@pytest.mark.parametrize("options", [{"body": "own"}, {"body": "shared"}, {"critic_level": "token"}])
+def test_the_gradient_does_not_depend_on_the_micro_batch(kind: type[ActorCritic], options: dict[str, Any]) -> None:
     team = separate_team(1, double=True)
     group = group_of(team, *TWO_TURNS)
     results: list[list[torch.Tensor]] = []
     for size in (1, 3, 16):
         mine = copy_of(team)
-        algorithm = learner(kind, mine, micro_batch=size, body=body)
+        algorithm = learner(kind, mine, micro_batch=size, **options)
         for critic in algorithm.critics:
             torch.nn.init.constant_(critic.critic.weight, 0.1)
         algorithm.update([group])

@@ -151,6 +151,7 @@ def test_a_resumed_run_equals_one_that_was_not_stopped(name: str, tmp_path: Path
         pytest.param({"entropy": 0.05, "minibatches": 2}, marks=pytest.mark.slow),
         pytest.param({"schedule": "cosine", "warmup": 2, "horizon": STEPS}, marks=pytest.mark.slow),
         pytest.param({"credit": "crossed"}, marks=pytest.mark.slow),
+        pytest.param({"name": "iac", "critic_level": "token"}, marks=pytest.mark.slow),
         pytest.param({"credit": "counterfactual"}, marks=pytest.mark.slow),
     ],
     ids=str,

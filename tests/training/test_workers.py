@@ -50,7 +50,16 @@ def test_main_and_sub_agents_in_processes_of_their_own_learn_as_in_one(whole: di
             pytest.param(
                 cell({"id": "dectiger-v0"}, {"name": learner}, {"name": "builtin:table"}, 2), marks=pytest.mark.slow
             )
-            for learner in ("magrpo", "madpo", "iac")
+            for learner in ("magrpo", "madpo")
+        ),
+        pytest.param(
+            cell(
+                {"id": "dectiger-v0"},
+                {"name": "iac", "options": {"critic_level": "token"}},
+                {"name": "builtin:table"},
+                2,
+            ),
+            marks=pytest.mark.slow,
         ),
         pytest.param(
             cell({"id": "dectiger-v0"}, {"name": "maac", "options": {"estimates": "q"}}, {"name": "builtin:table"}, 2),

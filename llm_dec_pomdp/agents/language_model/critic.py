@@ -1,5 +1,5 @@
 # pyright: basic
-"""A critic on a language model: a scalar head on the last hidden state of the last token.
+"""A critic on a language model: a scalar head on the last hidden state of a token, which knows those before it.
 
     V(x) = w . h(x) + b,   h(x): the last hidden state of the last token of x
 
@@ -57,6 +57,10 @@ class HeadCritic:
 
     def values(self, readings: Sequence[Reading]) -> torch.Tensor:
         """See `Critic`."""
+        return self.token_values(readings, 1)[:, 0]
+
+    def token_values(self, readings: Sequence[Reading], count: int) -> torch.Tensor:
+        """See `TokenCritic`; one pass, since a hidden state does not know the tokens after it."""
         policy = self._policy
         ids, mask = left_padded([ids_read for _, ids_read in readings], policy.device, policy.pad_id)
         keep = policy.gradient_checkpointing and torch.is_grad_enabled()
@@ -69,9 +73,9 @@ class HeadCritic:
                 attention_mask=mask,
                 position_ids=(mask.cumsum(1) - 1).clamp(min=0),
                 use_cache=False,
-            ).last_hidden_state[:, -1]
+            ).last_hidden_state[:, -count:]
         rows = [self._rows[agent] for agent, _ in readings]
-        return (states.float() * self.weight[rows]).sum(-1) + self.bias[rows]
+        return (states.float() * self.weight[rows][:, None]).sum(-1) + self.bias[rows][:, None]
 
     def rescale(self, factor: float, shift: float) -> None:
         """See `Critic`: every head changes."""

@@ -142,9 +142,9 @@ class PlacedUpdater:
         places, mine = self._share(samples)
         return {places[place]: ratio for place, ratio in self._ask("log_ratios", mine).items()}
 
-    def encode(self, requests: Sequence[Request]) -> list[tuple[int, ...]]:
+    def encode(self, asked: Sequence[tuple[Request, int]]) -> list[tuple[int, ...]]:
         """See `CriticUpdater`."""
-        return self._ask("encode", requests)
+        return self._ask("encode", asked)
 
     def observe(self, returns: Sequence[float]) -> None:
         """See `CriticUpdater`."""
@@ -153,6 +153,10 @@ class PlacedUpdater:
     def values(self, readings: Sequence[Reading]) -> list[float]:
         """See `CriticUpdater`."""
         return self._ask("values", readings)
+
+    def token_values(self, spans: Sequence[tuple[Reading, int]]) -> list[list[float]]:
+        """See `CriticUpdater`."""
+        return self._ask("token_values", spans)
 
     def _ask(self, method: str, *arguments: Any) -> Any:
         return self.policy.worker.call("ask", self.number, method, *arguments)

@@ -42,6 +42,15 @@ def test_a_value_is_the_head_on_the_hidden_state_of_the_last_token() -> None:
             torch.testing.assert_close(critic.values(READINGS)[row], expected, rtol=1e-4, atol=1e-5)  # among others
 
 
+def test_values_of_tokens_are_those_of_what_ends_there_whatever_follows_or_is_in_the_batch() -> None:
+    critic = stirred(language_model(1).critic(GROUPS, separate=True))
+    with torch.no_grad():
+        together = critic.token_values(READINGS, 4)
+        for row, (agent, ids) in zip(together, READINGS, strict=True):
+            alone = [critic.values([(agent, ids[: 1 + last])]) for last in range(len(ids))]
+            torch.testing.assert_close(row[-len(ids) :], torch.cat(alone), rtol=1e-4, atol=1e-5)
+
+
 def test_a_critic_that_has_learnt_nothing_expects_nothing() -> None:
     assert language_model().critic(GROUPS, separate=True).values(READINGS).tolist() == [0.0] * 3
 
