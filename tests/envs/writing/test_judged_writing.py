@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from counts import Counts
 from tasks import references
-from writing_strategies import DAMAGE, NAMES, STRATEGIES, Strategy, earned, reference
+from writing_strategies import DAMAGE, NAMES, STRATEGIES, reference, share
 
 import llm_dec_pomdp
 from llm_dec_pomdp.envs.base import step_many
@@ -192,21 +192,17 @@ def smollm2() -> str:
 
 
 LIMIT, DAMAGED, REFERENCES = 0.40, 0.60, 0.90
-ROW = {"tldr": 1, "arxiv": 0}  # docs/results/archive/rewards.md has all
+FEW = {"tldr": 3, "arxiv": 1}  # rows; docs/results/archive/rewards.md has more
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_smollm2_pays_references_less_for_damage_and_little_for_what_tells_nothing(name: str) -> None:
-    judge = smollm2()
-
-    def paid_for(strategy: Strategy) -> float:
-        return earned(name, "v2", ROW[name], strategy(name, ROW[name]), judge=judge)
-
-    paid = paid_for(reference)
+    judge, few = {"judge": smollm2()}, FEW[name]
+    paid = share(name, "v2", reference, few, **judge)
     assert paid > REFERENCES
     spliced, dropped, swapped, shuffled = (
-        paid_for(DAMAGE[damage])
+        share(name, "v2", DAMAGE[damage], few, **judge)
         for damage in (
             "spliced halves",
             "every eighth word dropped",
@@ -218,4 +214,4 @@ def test_smollm2_pays_references_less_for_damage_and_little_for_what_tells_nothi
     assert dropped < DAMAGED
     assert swapped < LIMIT
     for nothing in ("shuffled reference", "every 4th word deleted", "filler after every 4th word"):
-        assert paid_for(STRATEGIES[nothing]) < LIMIT
+        assert share(name, "v2", STRATEGIES[nothing], few, **judge) < LIMIT
