@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 import llm_dec_pomdp
@@ -58,3 +60,22 @@ def test_only_where_candidates_are_asked_for_tables_play_by_default() -> None:
     assert default_model(free) != TABLE and len(free.items) > len(ITEMS)
     with pytest.raises(TaskError, match="leaves out every row"):
         llm_dec_pomdp.make("mbpp-v0", candidates=True)
+
+
+def test_a_scripted_reviewer_names_the_reference_as_often_as_it_should() -> None:
+    def suggested(right: float) -> list[bool]:
+        env = llm_dec_pomdp.make(
+            "coophumaneval-v0", split="train", candidates=True, feedback="expert", expert=right, max_turns=2
+        )
+        found: list[bool] = []
+        for item in env.items:
+            for joint in itertools.product("ABCDE", "ABCDEFG"):
+                env.reset(options={"task_id": item.id})
+                told, *_ = env.step(dict(zip(env.possible_agents, joint, strict=True)))
+                found += [item.reference[place] in str(text) for place, text in enumerate(told.values())]
+        return found
+
+    assert all(suggested(1.0)) and not any(suggested(0.0))
+    assert 0.5 < sum(some := suggested(0.6)) / len(some) < 0.7
+    with pytest.raises(ValueError, match=r"expert is 0\.6"):
+        llm_dec_pomdp.make("coophumaneval-v0", feedback="expert", expert=0.6)
