@@ -49,10 +49,10 @@ def usage() -> Generator[None]:
 
 
 @contextlib.contextmanager
-def failure(folder: Path, *, goes_on: bool = True) -> Generator[None]:
+def failure(folder: Path, *, goes_on: bool = True, command: str | None = None) -> Generator[None]:
     """Work that cannot start or go on ends with a sentence: exit code 2 for input, 3, 75 and 1 for the rest.
 
-    With `goes_on` a run that is stopped can be resumed.
+    With `goes_on` a run that is stopped can be resumed, by `command` where the folder does not say it itself.
     """
     from ..agents.engines import EngineError
     from ..agents.memory import OutOfDeviceMemoryError
@@ -63,7 +63,7 @@ def failure(folder: Path, *, goes_on: bool = True) -> Generator[None]:
         with stopping_at_once(lambda text: err.print(text)), usage():
             yield
     except Interrupted as asked:
-        command = "bench" if (folder / "suite.json").exists() else "train"
+        command = command or ("bench" if (folder / "suite.json").exists() else "train")
         advice = f"go on with: llm-dec-pomdp {command} --resume {folder}" if goes_on else "run the command again"
         err.print(f"stopped ({asked.reason}); {advice}")
         raise

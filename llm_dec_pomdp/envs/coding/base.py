@@ -32,8 +32,8 @@ class CodeTask(TextTask):
     Args:
         feedback: What the agents are told from the second turn on, one of `envs.coding.feedback.MODES`.
         feedback_tests: How many failed asserts "level_feedback" may reveal.
-        expert: The reviewer of mode "expert", a function (prompt, number of the try) -> answer; see `agents.Expert`. With
-            `candidates` also a number: the probability that a scripted reviewer names the right ones.
+        expert: The reviewer of mode "expert", a function (prompt, number of the try) -> answer; see `agents.Expert`.
+            With `candidates` also a number: the probability that a scripted reviewer names the right ones.
         expert_seconds: How long to wait for its answer in a turn.
         candidates: Offer functions to choose among, on the problems that have some; see `envs.coding.candidates`.
         tasks, common: See `TextTask`.
