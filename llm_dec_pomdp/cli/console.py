@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -87,7 +87,7 @@ def print_json(value: Any) -> None:
     print(json.dumps(finite(value), indent=1))  # noqa: T201  # for machines: no wrapping, no colour
 
 
-def print_table(headers: Iterable[str], rows: Iterable[Sequence[str]], title: str | None = None) -> None:
+def print_table(headers: Iterable[str], rows: Iterable[Iterable[str]], title: str | None = None) -> None:
     """Print a table of texts; the cells of narrow terminals are wrapped."""
     table = Table(title=title, title_justify="left")
     for header in headers:
