@@ -83,8 +83,8 @@ def test_training_and_the_report_say_so(tmp_path: Path) -> None:
     lines: list[str] = []
 
     class Told(Silent):
-        def say(self, line: str) -> None:
-            lines.append(line)
+        def say(self, text: str) -> None:
+            lines.append(text)
 
     values = {
         "name": "deaf",
