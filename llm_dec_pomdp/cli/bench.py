@@ -123,13 +123,11 @@ def bench(
     from ..results.runs import read_run
     from ..storage.runfolder import new_run_folder
 
-    whole = resume or out_folder or new_run_folder(suite_name if suite_name and len(chosen) > 1 else chosen[0].name)
-    again = f"bench {suite_name}" if len(chosen) > 1 else None
-    documents: list[dict[str, Any]] = []
-    failed = False
-    with failure(whole, command=again), shown(err, quiet=as_json) as progress:
-        for name, suite in zip(names, chosen, strict=True):
-            folder = whole / name.rpartition("/")[2] if again else whole
+    several = len(chosen) > 1
+    whole = resume or out_folder or new_run_folder(suite_name if several and suite_name else chosen[0].name)
+    folders = [whole / name.rpartition("/")[2] for name in names] if several else [whole]
+    with failure(whole, command=f"bench {suite_name}" if several else None), shown(err, quiet=as_json) as progress:
+        for folder, suite in zip(folders, chosen, strict=True):
             run_suite(
                 suite,
                 folder,
@@ -142,11 +140,12 @@ def bench(
                 address=address,
             )
             write_report(folder)
-    for name in names:
-        folder = whole / name.rpartition("/")[2] if again else whole
+    documents: list[dict[str, Any]] = []
+    failed = False
+    for folder in folders:
         run = read_run(folder)
+        failed = failed or any(entry.result is None for entry in run.entries)
         failures = {entry.cell.label: entry.failure for entry in run.entries if entry.result is None}
-        failed = failed or bool(failures)
         found = findings(run.entries)
         if as_json:
             results = [result.to_dict() for result in run.results]
@@ -154,6 +153,6 @@ def bench(
         else:
             show_report(summary(found, run.entries, out.width), folder)
     if as_json:
-        print_json(documents if again else documents[0])
+        print_json(documents if several else documents[0])
     if failed:
         raise typer.Exit(1)
