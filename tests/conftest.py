@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
+import gc
 import importlib
 import json
 import os
 import shutil
 import signal
+from collections import Counter
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -47,6 +49,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure() -> None:
     """Processes that run tests at the same time share the cores; said before anything loads torch."""
+    gc.disable()  # until all tests are collected, which makes many objects and no garbage
     workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     if workers > 1:
         os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // workers)))
@@ -108,10 +111,21 @@ def cluster() -> Generator[Any]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What needs a browser is slow, so that no such test has to say so."""
+    """What needs a browser is slow, and so are those of many like cases that `every` leaves out of the default run."""
+    cases = Counter[str]()
     for item in items:
         if "browser" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.slow)
+        if mark := item.get_closest_marker("every"):
+            test = item.nodeid.partition("[")[0]
+            if cases[test] % mark.args[0]:
+                item.add_marker(pytest.mark.slow)
+            cases[test] += 1
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 QUIET = ("--no-sandbox", "--disable-background-networking", "--disable-component-update", "--disable-sync")

@@ -23,6 +23,8 @@ from ..envs.base import TextDecPOMDP
 from ..evaluation import play
 from ..evaluation.intervals import Interval, mean_interval
 from ..evaluation.metrics import Summary, earned
+from ..evaluation.sections import means
+from ..evaluation.sections.influence import alarm
 from ..progress import Progress, Silent
 from ..rollout import Trajectories
 from ..seeding import derive
@@ -267,8 +269,11 @@ def evaluate(
             items=asked.items,
             samples=asked.samples,
             keep=played,
+            agents=cell.method.learns,
         )
         advance(0, f"return {summary.earned}")
+    if doubt := alarm(means([summary.measured.get("influence", {})])):
+        progress.say(f"{cell.short}: evaluate{when}: warning: {doubt}")
     return summary
 
 

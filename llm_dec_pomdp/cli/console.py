@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -49,10 +49,10 @@ def usage() -> Generator[None]:
 
 
 @contextlib.contextmanager
-def failure(folder: Path, *, goes_on: bool = True) -> Generator[None]:
+def failure(folder: Path, *, goes_on: bool = True, command: str | None = None) -> Generator[None]:
     """Work that cannot start or go on ends with a sentence: exit code 2 for input, 3, 75 and 1 for the rest.
 
-    With `goes_on` a run that is stopped can be resumed.
+    With `goes_on` a run that is stopped can be resumed, by `command` where the folder does not say it itself.
     """
     from ..agents.engines import EngineError
     from ..agents.memory import OutOfDeviceMemoryError
@@ -63,7 +63,7 @@ def failure(folder: Path, *, goes_on: bool = True) -> Generator[None]:
         with stopping_at_once(lambda text: err.print(text)), usage():
             yield
     except Interrupted as asked:
-        command = "bench" if (folder / "suite.json").exists() else "train"
+        command = command or ("bench" if (folder / "suite.json").exists() else "train")
         advice = f"go on with: llm-dec-pomdp {command} --resume {folder}" if goes_on else "run the command again"
         err.print(f"stopped ({asked.reason}); {advice}")
         raise
@@ -87,7 +87,7 @@ def print_json(value: Any) -> None:
     print(json.dumps(finite(value), indent=1))  # noqa: T201  # for machines: no wrapping, no colour
 
 
-def print_table(headers: Iterable[str], rows: Iterable[Sequence[str]], title: str | None = None) -> None:
+def print_table(headers: Iterable[str], rows: Iterable[Iterable[str]], title: str | None = None) -> None:
     """Print a table of texts; the cells of narrow terminals are wrapped."""
     table = Table(title=title, title_justify="left")
     for header in headers:

@@ -1,4 +1,4 @@
-"""The command `list`: environments and algorithms."""
+"""The command `list`: environments, algorithms and suites."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def list_(
     verbose: Annotated[bool, typer.Option("--verbose", help="Print the manual of every environment.")] = False,
     as_json: Json = False,
 ) -> None:
-    """List environments and algorithms.
+    """List environments, algorithms and suites.
 
     Examples: [bold]llm-dec-pomdp list tldr-v0[/]
               [bold]llm-dec-pomdp list --verbose[/]
@@ -28,6 +28,7 @@ def list_(
     """
     from rich.markdown import Markdown
 
+    from ..benchmarks.suite import about_suites
     from ..envs.registration import manual, registry
 
     if env_id is not None:
@@ -47,7 +48,8 @@ def list_(
     environments = [_or_error({"id": i}, lambda i=i: _describe_environment(i)) for i in registry]
     methods = [_or_error({"name": n}, lambda n=n: {"about": algorithms.find(n).about()}) for n in algorithms]
     if as_json:
-        print_json({"environments": environments, "algorithms": methods})
+        suites = [{"name": name, "about": about} for name, about in about_suites().items()]
+        print_json({"environments": environments, "algorithms": methods, "suites": suites})
         return
     rows = [
         [e["id"], "", "", "", f"error: {e['error']}"]
@@ -58,6 +60,7 @@ def list_(
     print_table(["id", "agents", "maximum", "tasks", "about"], rows, "Environments")
     about = [[m["name"], f"error: {m['error']}" if "error" in m else m["about"]] for m in methods]
     print_table(["name", "about"], about, "Algorithms")
+    print_table(["name", "about"], about_suites().items(), "Suites")
 
 
 def _or_error(known: dict[str, Any], describe: Callable[[], dict[str, Any]]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from ..rollout import independent
 from ..types import Group
 from .metrics import Summary, summarise
 from .sections import measure
+from .sections.influence import influence
 
 MANY = 100  # episodes of a single task, which differ by chance alone
 
@@ -30,6 +31,7 @@ def evaluate(
     items: int | None = None,
     samples: int | None = None,
     keep: Callable[[Sequence[Group]], object] = lambda groups: None,
+    agents: bool = False,
 ) -> tuple[list[Group], Summary]:
     """Independent episodes of the environment's tasks, and what they earned.
 
@@ -41,6 +43,7 @@ def evaluate(
         items: Number of tasks, from the first on; all when left out.
         samples: Episodes of each; left out, `default_samples`.
         keep: Is given the groups as they are played.
+        agents: Also measure what each agent moves, which plays as many episodes again; see `influence`.
     """
     groups: list[Group] = []
     started = time.perf_counter()
@@ -49,4 +52,7 @@ def evaluate(
         groups += played
     seconds = time.perf_counter() - started
     summary = summarise(groups, env.facts.score_scale, env.facts.components, seconds)
-    return groups, replace(summary, measured=measure(env, groups))
+    measured = measure(env, groups)
+    if agents and (moved := influence(policy, env, sampling, groups)):
+        measured["influence"] = moved
+    return groups, replace(summary, measured=measured)

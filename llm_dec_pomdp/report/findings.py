@@ -18,6 +18,8 @@ from ..evaluation.comparisons import (
     performance_profile,
 )
 from ..evaluation.intervals import LEAST_SEEDS, LEVEL, Estimate, Interval, holm
+from ..evaluation.sections import means
+from ..evaluation.sections.influence import alarm
 from ..results.lines import Line, by_environment, lines
 from ..results.runs import Entry
 from ..types import grouped
@@ -107,10 +109,16 @@ class Findings:
     def headlines(self) -> list[str]:
         """A sentence for each environment: the best method that learns against the best that does not, or the best two.
 
-        Environments whose methods share no task have none.
+        Environments whose methods share no task have none. Then one for each method that learns and has agents without
+        a part in what the team earns.
         """
         pairs = (_foremost(group, self.on(environment)) for environment, group in by_environment(self.lines).items())
-        return [pair.sentence for pair in pairs if pair]
+        return [*(pair.sentence for pair in pairs if pair), *self.alarms()]
+
+    def alarms(self) -> list[str]:
+        """Agents that move nothing or are silent, by the means over seeds; see `evaluation.sections.influence`."""
+        doubts = ((line, alarm(means(line.measured("influence")))) for line in self.lines if line.learns)
+        return [f"Warning, {line.name} on {line.environment}: {doubt}" for line, doubt in doubts if doubt]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""

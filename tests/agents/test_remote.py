@@ -162,6 +162,7 @@ FAILURES: dict[str, tuple[Reply, str]] = {
 }
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(("answer", "reason"), FAILURES.values(), ids=FAILURES)
 def test_a_failure_names_the_address_the_tries_and_the_reason(server: Server, answer: Reply, reason: str) -> None:
     server.answer = lambda body, number: answer

@@ -117,6 +117,7 @@ def test_equal_advantages_leave_the_policy_alone_and_teach_the_critic(kind: type
     assert all(0.301 < track.values[0] < 1.0 for track in tracks)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("options", [{}, {"ratio": "sequence"}, {"entropy": 0.01}])
 def test_policies_step_as_those_of_other_learners_do(kind: type[ActorCritic], options: dict[str, Any]) -> None:
@@ -130,6 +131,7 @@ def test_policies_step_as_those_of_other_learners_do(kind: type[ActorCritic], op
         torch.testing.assert_close(a, b, rtol=1e-6, atol=1e-9)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("options", [{"body": "own"}, {"body": "shared"}, {"critic_level": "token"}])
 def test_the_gradient_does_not_depend_on_the_micro_batch(kind: type[ActorCritic], options: dict[str, Any]) -> None:

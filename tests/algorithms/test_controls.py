@@ -134,6 +134,7 @@ def mean_gradient(name: str, options: dict[str, Any], monkeypatch: pytest.Monkey
     return float(total.abs().max())
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     ("name", "options"),
     [

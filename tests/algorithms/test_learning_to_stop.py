@@ -44,6 +44,7 @@ CONTROLS = {"shuffled", "mgrpo_shuffled"}  # learn from rewards of others
 LEARNERS.remove("reward_model")  # learns from recordings what others are paid
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     "name", [name if name in ("magrpo", "madpo") else pytest.param(name, marks=pytest.mark.slow) for name in LEARNERS]
 )

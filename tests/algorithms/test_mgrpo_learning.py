@@ -75,6 +75,7 @@ def probability(words: Sequence[str], main: torch.Tensor, sub: torch.Tensor) -> 
     return torch.stack(factors).prod()
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("alignment", ["none", "weight", "duplicate_drop"])
 def test_the_mean_gradient_over_all_pairs_of_rollouts_is_the_exact_one(alignment: str) -> None:
     """K = 2, no std: (1 - 1/K) d E[R_M] for main, and for the sub-agent P(both call)(1 - 1/K) d E[R_S | called]."""

@@ -222,6 +222,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], Any], str]] = {
 }
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("damage", DAMAGE)
 def test_a_damaged_newest_is_skipped_and_named(damage: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     places = saved(tmp_path, 1, 2)

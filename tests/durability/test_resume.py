@@ -130,6 +130,7 @@ def killed_and_resumed(folder: Path, *of: Any, **options: Any) -> Run:
     return resumed
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     "name", [name if name in ("magrpo", "maac") else pytest.param(name, marks=pytest.mark.slow) for name in LEARNERS]
 )
@@ -222,6 +223,7 @@ class Signalled(MAGRPO):
         return super().state_dict()
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("where", ["rollout", "update", "save"])
 def test_a_signal_lets_the_step_finish_and_saves(
     where: str, alone: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

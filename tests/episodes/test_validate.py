@@ -244,6 +244,7 @@ def test_a_random_mutation_is_valid_or_refused_with_its_place(env_id: str, proto
 OURS = ("reads", "tokens", "score", "reward", "header", "turn", "content", "token_ids", "kind", "content_ref")
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("key", OURS)
 def test_others_may_put_anything_where_we_have_keys_of_our_own(key: str) -> None:
     """It is refused with its place, or counted and shown."""

@@ -65,6 +65,7 @@ def test_the_three_measures_are_those_of_rliable() -> None:
     assert profile.tolist() == pytest.approx([1.0, 0.95, 0.6, 0.2, 0.0, 0.0])
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("seeds", [3, 5])
 def test_intervals_over_environments_hold_what_they_are_of(seeds: int) -> None:
     """Percentiles of the bootstrap hold the interquartile mean in 80 % of such draws with three seeds."""

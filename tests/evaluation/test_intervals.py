@@ -50,6 +50,7 @@ def equal_methods(
     return spread * of_seeds + of_tasks + rng.normal(0, within, (FAMILIES, METHODS, seeds, tasks))
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize("world", [SEEDS_DIFFER_MORE, TASKS_DIFFER_MORE, ALL_ALIKE, METHODS_DIFFER, HEAVY_TAILS])
 @pytest.mark.parametrize("tasks", [2, 32])
 @pytest.mark.parametrize("seeds", [3, 5])

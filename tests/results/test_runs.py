@@ -234,6 +234,7 @@ def test_the_page_has_signs_and_says_in_words_what_judged(tmp_path: Path) -> Non
     assert "llm_dec_pomdp 0.1.0; judge: landlock holds, seccomp no such call" in page
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     ("metrics", "pictures"),
     [({}, []), ({"reward model": 0.5}, []), ({"clipped": None}, []), ({"length": 7.5, "mine": 1.0}, ["length"])],

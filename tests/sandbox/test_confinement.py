@@ -210,6 +210,7 @@ def probed(change: str) -> dict[str, str]:
     return dict(json.loads(line) for line in done.stdout.splitlines())
 
 
+@pytest.mark.every(2)
 @pytest.mark.skipif(bool(capabilities().missing), reason="not confined here")
 @pytest.mark.parametrize(
     ("layer", "change", "reason"),

@@ -44,6 +44,7 @@ def played(env: TextDecPOMDP, say: Any, **options: Any) -> list[Any]:
         seen.append(env.step({agent: say(agent, env.history(agent)) for agent in env.agents}))
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     ("env_id", "options"),
     [

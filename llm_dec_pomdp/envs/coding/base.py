@@ -18,7 +18,7 @@ from ..facts import Facts
 from ..tasks import TaskError, Tasks
 from ..text_task import TextOptions, TextTask
 from . import analysis, reward, trial
-from .candidates import LETTERS, chosen, judged, offer, with_candidates
+from .candidates import LETTERS, chosen, judged, offer, reviewed, with_candidates
 from .feedback import MODES, Attempt, ask_expert
 from .schemes import scheme_shares
 
@@ -33,6 +33,7 @@ class CodeTask(TextTask):
         feedback: What the agents are told from the second turn on, one of `envs.coding.feedback.MODES`.
         feedback_tests: How many failed asserts "level_feedback" may reveal.
         expert: The reviewer of mode "expert", a function (prompt, number of the try) -> answer; see `agents.Expert`.
+            With `candidates` also a number: the probability that a scripted reviewer names the right ones.
         expert_seconds: How long to wait for its answer in a turn.
         candidates: Offer functions to choose among, on the problems that have some; see `envs.coding.candidates`.
         tasks, common: See `TextTask`.
@@ -55,7 +56,7 @@ class CodeTask(TextTask):
         *,
         feedback: str = "level_feedback",
         feedback_tests: int = 1,
-        expert: Reviewer | None = None,
+        expert: Reviewer | float | None = None,
         expert_seconds: float = 60.0,
         candidates: bool = False,
         **common: Unpack[TextOptions],
@@ -68,7 +69,12 @@ class CodeTask(TextTask):
             raise ValueError(
                 f"feedback is {feedback!r} and expert is {expert!r}; give both 'expert' and an expert, or neither"
             )
-        if expert is not None and not callable(expert):
+        if isinstance(expert, (int, float)) and not (candidates and 0 <= expert <= 1):
+            raise ValueError(
+                f"expert is {expert!r}, with candidates={candidates}; a number is a probability, from 0 to 1, that a "
+                "scripted reviewer names the right candidates, so give candidates=True too"
+            )
+        if not (expert is None or isinstance(expert, (int, float)) or callable(expert)):
             raise TypeError(f"expert is a {type(expert).__name__}; put a policy into agents.Expert, or give a function")
         if not expert_seconds > 0:
             raise ValueError(f"expert_seconds is {expert_seconds!r}; it is a time in seconds, above 0")
@@ -124,7 +130,11 @@ class CodeTask(TextTask):
     def respond(self, item: TaskItem, actions: Mapping[str, str], score: Score) -> Mapping[str, str]:
         """External feedback on the turn, as `feedback` says."""
         program = self.program(item, actions)
-        edits = ask_expert(self._expert, item, program, self._expert_seconds) if self._expert else {}
+        edits: Mapping[str, str] = {}
+        if isinstance(self._expert, (int, float)):
+            edits = reviewed(item, (program.aux, program.main), self._expert)
+        elif self._expert is not None:
+            edits = ask_expert(self._expert, item, program, self._expert_seconds)
         attempt = Attempt(item, program, score, self.feedback_tests)
         return {agent: attempt.message(self.feedback, self.role(agent), edits) for agent in self.possible_agents}
 

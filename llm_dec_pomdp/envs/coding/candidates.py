@@ -25,7 +25,7 @@ from collections.abc import Mapping, Sequence
 from importlib import resources
 
 from ...sandbox import Job, Verdict, default_pool
-from ...seeding import derive
+from ...seeding import derive, uniforms
 from ...types import TaskItem
 
 LETTERS = {"aux": "ABCDE", "main": "ABCDEFG"}
@@ -66,6 +66,23 @@ def offer(item: TaskItem, role: str) -> str:
 def chosen(item: TaskItem, role: str, text: str) -> str:
     """The candidate that a letter stands for; any other text as it is."""
     return lettered(item, role).get(text.strip(), text)
+
+
+def reviewed(item: TaskItem, written: Sequence[str], right: float) -> dict[str, str]:
+    """What a scripted reviewer suggests, by role: both references with probability `right`, else two other candidates.
+
+    Args:
+        item: The problem.
+        written: The two functions; the same ones are always reviewed alike.
+        right: A probability.
+    """
+    draws = uniforms(derive(0, item.id, "review", *written), 1 + len(LETTERS))
+    edits: dict[str, str] = {}
+    for role, u in zip(LETTERS, draws[1:], strict=True):
+        of_kind = kinds()[item.id][role]
+        wrong = [kind for kind in sorted(of_kind) if kind != "gold"]
+        edits[role] = of_kind["gold" if draws[0] < right else wrong[int(u * len(wrong))]]
+    return edits
 
 
 def judged(jobs: Sequence[Job]) -> list[Verdict]:

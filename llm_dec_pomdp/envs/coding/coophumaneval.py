@@ -14,7 +14,7 @@ knows that `aux(...)` exists, does not see its code, and must not redefine it.
 Action. Any text; prose and fences around the function are ignored.
 
 With `candidates=True` both agents choose among functions by a letter, on 8 embedded problems; see
-`envs.coding.candidates`.
+`envs.coding.candidates`. A number as `expert` is then the probability that a scripted reviewer names the right ones.
 
 Reward (one float for the team; levels are checked in order, the first that fails ends the sum):
 

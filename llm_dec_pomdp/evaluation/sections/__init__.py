@@ -107,3 +107,4 @@ def means(seeds: Seeds) -> dict[str, float]:
 register_section("regret", "llm_dec_pomdp.evaluation.sections.regret:Regret")
 register_section("at_k", "llm_dec_pomdp.evaluation.sections.best_of_k:BestOfK")
 register_section("orchestration", "llm_dec_pomdp.evaluation.sections.orchestration:Orchestration")
+register_section("influence", "llm_dec_pomdp.evaluation.sections.influence:Influence")

@@ -107,6 +107,7 @@ def _after(policy: Any, agent: str, drawn: Completion, sampling: Sampling) -> Co
     return replace(drawn, logprobs=tuple(after))
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("lost", [1, 2])  # one that somebody unloaded, or all of a server that was started anew
 def test_adapters_that_a_server_lost_are_loaded_again(
     server: Server, vllm: FakeVLLM, tmp_path: Path, lost: int
@@ -136,6 +137,7 @@ def test_weights_that_did_not_change_are_not_loaded_again(server: Server, vllm: 
 ONE_TOKEN = {"token_ids": [5], "logprobs": {"token_logprobs": [-0.5]}}
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     ("answer", "message"),
     [

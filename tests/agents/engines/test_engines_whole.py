@@ -99,6 +99,7 @@ def test_a_server_with_weights_of_another_run_ends_this_one(server: Server, vllm
     assert texts(frozen) == texts(load_team(AGENTS, sharing="shared"))
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     ("order", "answer", "message"),
     [

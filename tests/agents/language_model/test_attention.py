@@ -50,6 +50,7 @@ class Plain:
         return torch.stack(attended)
 
 
+@pytest.mark.every(2)
 @KINDS
 @pytest.mark.parametrize("index", [[0, 0, 1, 1, 2, 2], [0, 1, 1, 1, 2], [0], [1, 1, 2], [2]])
 @pytest.mark.parametrize("padding", [0, 3])

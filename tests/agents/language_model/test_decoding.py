@@ -84,6 +84,7 @@ def test_top_k_and_top_p_together() -> None:
     torch.testing.assert_close(shares, truncated(logits, top_k=6, top_p=0.4), rtol=0, atol=2e-4)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("top_p", [0.5, 0.9, 0.97])
 @pytest.mark.parametrize("spread", [0.05, 3.0], ids=["wide", "narrow"])
 def test_top_p_is_exact_where_the_nucleus_is_wider_than_what_is_looked_at_first(top_p: float, spread: float) -> None:

@@ -68,6 +68,7 @@ def words(history: Sequence[Message]) -> list[str]:
     return [word for word in " ".join(shown).split() if word in known]
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("rollout", ROLLOUTS)
 @pytest.mark.parametrize("protocol", ["parallel", "centralized", "sequential", "discussion"])
 def test_a_prompt_begins_with_what_was_shown_and_sampled(protocol: str, rollout: str) -> None:

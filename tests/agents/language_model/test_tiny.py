@@ -38,6 +38,7 @@ def test_untrained_it_earns_between_a_quarter_and_two_thirds(team: Team, env_id:
     assert 0.25 < sum(totals) / len(totals) / env.facts.reward_range[1] < 0.65
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize("env_id", ["tldr-v0", "coophumaneval-v0"])
 def test_it_answers_under_every_protocol(team: Team, env_id: str, protocol: str) -> None:

@@ -104,6 +104,7 @@ def played(env: Classic, episodes: int) -> np.ndarray[Any, Any]:
     return np.array(returns)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("words", ["fixed", "paraphrased"])
 @pytest.mark.parametrize("env_id", CLASSICS)
 def test_the_optimal_team_earns_the_optimum(env_id: str, words: str) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+from statistics import fmean
+
 import pytest
 
 import llm_dec_pomdp
 from llm_dec_pomdp.agents.loading import TABLE
-from llm_dec_pomdp.envs.coding.candidates import judged, kinds, lettered
+from llm_dec_pomdp.envs.coding.candidates import LETTERS, judged, kinds, lettered, reviewed
 from llm_dec_pomdp.envs.coding.reward import Program, job
 from llm_dec_pomdp.envs.coding.schemes import classify
 from llm_dec_pomdp.envs.tasks import TaskError
@@ -26,6 +29,7 @@ PASS = (
 FAIL = (("off by one", "gold"), ("gold", "off by one"), ("stub", "gold"), ("gold", "stub"))
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("item", (*ITEMS, *MBPP), ids=lambda item: item.id)
 def test_candidates_are_what_they_are_called(item: TaskItem) -> None:
     aux, main = kinds()[item.id]["aux"], kinds()[item.id]["main"]
@@ -60,3 +64,25 @@ def test_only_where_candidates_are_asked_for_tables_play_by_default() -> None:
     assert default_model(free) != TABLE and len(free.items) > len(ITEMS)
     with pytest.raises(TaskError, match="leaves out every row"):
         llm_dec_pomdp.make("humaneval-v0", candidates=True)
+
+
+def test_a_scripted_reviewer_names_the_references_as_often_as_it_should() -> None:
+    def right(q: float) -> list[bool]:
+        found: list[bool] = []
+        for item, number in itertools.product(ITEMS, range(100)):
+            edits = reviewed(item, ("", str(number)), q)
+            same = [edits[role] == reference for role, reference in zip(LETTERS, item.reference, strict=True)]
+            assert len(set(same)) == 1 and all(edits[role] in kinds()[item.id][role].values() for role in LETTERS)
+            found += same
+        return found
+
+    assert all(right(1.0)) and not any(right(0.0))
+    assert 0.55 < fmean(right(0.6)) < 0.65
+    env = llm_dec_pomdp.make(
+        "coophumaneval-v0", split="train", candidates=True, feedback="expert", expert=1.0, max_turns=2
+    )
+    env.reset(options={"task_id": ITEMS[0].id})
+    told, *_ = env.step(dict.fromkeys(env.possible_agents, "return"))
+    assert all(text in str(told[agent]) for agent, text in zip(env.possible_agents, ITEMS[0].reference, strict=True))
+    with pytest.raises(ValueError, match=r"expert is 0\.6"):
+        llm_dec_pomdp.make("coophumaneval-v0", feedback="expert", expert=0.6)

@@ -244,6 +244,7 @@ WRAPPERS: dict[str, tuple[str, Sequence[str], TaskItem]] = {
 }
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(("aux", "body", "item"), WRAPPERS.values(), ids=WRAPPERS)
 def test_handing_on_what_the_helper_returns_earns_nothing_beyond_form(
     aux: str, body: Sequence[str], item: TaskItem

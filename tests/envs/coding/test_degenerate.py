@@ -121,6 +121,7 @@ def cells() -> list[Any]:
     return found
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(("name", "strategy", "every"), cells())
 def test_a_degenerate_strategy_stays_below_40_percent(name: str, strategy: str, every: int) -> None:
     rows = spread(f"{name}-v1", ROWS)[::every]

@@ -239,6 +239,7 @@ LEAKS = {
 }
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("author", ["aux", "main"])
 @pytest.mark.parametrize("body", LEAKS.values(), ids=LEAKS)
 def test_a_message_holds_no_word_of_the_others_code(author: str, body: str) -> None:

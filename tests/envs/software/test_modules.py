@@ -14,6 +14,7 @@ from llm_dec_pomdp.envs.tools.calls import written
 from llm_dec_pomdp.sandbox import Job, default_pool
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("modules", PLANS)
 def test_packages_differ_and_every_module_matters(modules: int) -> None:
     rows = own_rows(modules, 0, 2)

@@ -290,6 +290,7 @@ def test_a_hierarchy_refuses_protocols_in_which_agents_speak_about_one_task(prot
 # --- the laws ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("protocol", PHASES)
 @pytest.mark.parametrize("max_turns", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_the_laws_hold_under_every_protocol(protocol: str, max_turns: int) -> None:
@@ -299,6 +300,7 @@ def test_the_laws_hold_under_every_protocol(protocol: str, max_turns: int) -> No
 DEFAULT_RUN = ("tldr-v0", "mbpp-v0")  # one task that is judged by formula, and one by running code
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("protocol", sorted(set(PROTOCOLS) - {"parallel"}))
 @pytest.mark.parametrize(
     "env_id",

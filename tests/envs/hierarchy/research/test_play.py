@@ -30,6 +30,7 @@ def test_the_optimal_team_earns_the_maximum_on_every_question(grammar: str) -> N
         assert list(rewards.values()) == pytest.approx([1.0] * len(rewards))  # 0.1 + 0.4 + 0.5 for who was asked
 
 
+@pytest.mark.every(2)
 @GRAMMARS
 @pytest.mark.parametrize(
     ("name", "value", "options"),

@@ -1,0 +1,81 @@
+"""Draw and tabulate what was measured of the papers' claims.
+
+    python scripts/draw_claims.py docs/results/claims.json --out docs/results/claims.svg
+
+Left M-GRPO on research-v0, return over the texts drawn; right what a writer learns to keep, by the size of the memory.
+Lines are means and bands ranges of the seeds, dots seeds. Prints a table in Markdown.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+from draw_planning import shown, title_of
+from matplotlib import pyplot as plt
+
+JOINT = {"joint": "C0", "main only": "C1", "single": "C2", "control": "C7"}
+MEMORY = {"magrpo": "C0", "control": "C7"}
+Groups = Mapping[tuple[str, str], Sequence[Mapping[str, Any]]]
+
+
+def curve(rows: Sequence[Mapping[str, Any]]) -> tuple[np.ndarray, np.ndarray]:
+    """Texts drawn in training, in thousands, mean of the seeds; and returns of shape (seeds, points)."""
+    points = [row["curve"] for row in rows]
+    texts = np.array([[point["generations"] for point in of] for of in points]).mean(0) / 1000
+    return texts, np.array([[point["return_percent"]["mean"] for point in of] for of in points])
+
+
+def draw(groups: Groups, out: Path) -> None:
+    """Two panels."""
+    mpl.rcParams.update(
+        {"font.size": 10, "svg.hashsalt": "claims", "axes.spines.top": False, "axes.spines.right": False}
+    )
+    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.4), layout="constrained", sharey=True)
+    for method, colour in JOINT.items():
+        texts, returns = curve(groups["research-v0", method])
+        left.plot(texts, returns.mean(0), color=colour, label=method, linestyle="--" if method == "control" else "-")
+        left.fill_between(texts, returns.min(0), returns.max(0), color=colour, alpha=0.12)
+    left.set(title="research-v0", xlabel="thousand texts drawn in training", ylabel="return %", ylim=(-2, 102))
+    left.legend(fontsize=8)
+    sizes = [environment for environment, method in groups if "note" in environment and method == "magrpo"]
+    for method, colour in MEMORY.items():
+        earned = [[row["summary"]["return_percent"]["mean"] for row in groups[size, method]] for size in sizes]
+        for place, values in enumerate(earned):
+            right.scatter([place] * len(values), values, color=colour, s=14)
+        right.plot([float(np.mean(values)) for values in earned], color=colour, label=method)
+    right.set(title="memory-v0", xticks=range(len(sizes)), xticklabels=sizes)
+    right.legend(fontsize=8)
+    figure.savefig(out, metadata={"Date": None} if out.suffix == ".svg" else None)
+
+
+def main() -> None:
+    """Print, and draw where a file is given."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("results", type=Path)
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args()
+    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for row in json.loads(options.results.read_text(encoding="utf-8")):
+        groups.setdefault((title_of(row, "environment"), title_of(row, "method")), []).append(row)
+    print(
+        "| environment | method | before, % | after, % | by seed | texts drawn, thousands |\n|---|---|---|---|---|---|"
+    )
+    for (environment, method), rows in groups.items():
+        texts, returns = curve(rows)
+        by_seed = ", ".join(
+            f"{row['cell']['seed']}: {value:.1f}" for row, value in zip(rows, returns[:, -1], strict=True)
+        )
+        before, after = (shown(list(returns[:, place]), 1) for place in (0, -1))
+        print(f"| {environment} | {method} | {before} | {after} | {by_seed} | {texts[-1]:.1f} |")
+    if options.out:
+        draw(groups, options.out)
+
+
+if __name__ == "__main__":
+    main()
