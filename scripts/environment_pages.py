@@ -172,8 +172,8 @@ def _repeat(agent: str, history: Sequence[Message]) -> str:
 
 
 def some(turns: Sequence[Turn]) -> dict[int, Turn]:
-    """By number the turns that are shown: of many the first three and the last one."""
-    return {n: turn for n, turn in enumerate(turns, 1) if len(turns) <= 8 or n <= 3 or n == len(turns)}
+    """By number the turns that are shown: of many the first two and the last one."""
+    return {n: turn for n, turn in enumerate(turns, 1) if len(turns) <= 4 or n <= 2 or n == len(turns)}
 
 
 def episode(name: str) -> str:
@@ -212,7 +212,7 @@ def _spoken(who: str, text: str, width: int = 74) -> list[str]:
     return [f"  {who}:", *(f"    {line}" for line in lines)]
 
 
-def _cut(text: str, longest: int = 110, most: int = 6) -> list[str]:
+def _cut(text: str, longest: int = 110, most: int = 4) -> list[str]:
     """The lines of a text, without the middle of long ones and without the middle ones of many."""
     lines = [line for line in text.splitlines() if line.strip()]
     if len(lines) > most + 1:
