@@ -44,8 +44,8 @@ UNUSABLE: dict[str, tuple[dict[str, Any], str]] = {
 
 @pytest.fixture
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The judge has a tenth of its time."""
-    limits = Limits(cpu_seconds=0.5, case_seconds=0.5)
+    """The judge has a fifth of its time, and less for loading than in total."""
+    limits = Limits(cpu_seconds=1.0, case_seconds=0.4)
     monkeypatch.setattr(trial, "job", lambda item, source: replace(job(item, source), limits=limits))
 
 
