@@ -88,7 +88,7 @@ def chain(kind: type[ActorCritic], team: Team, critic: Any, episode: Episode, ag
     return logprobs, values, advantages
 
 
-@pytest.mark.every(3)
+@pytest.mark.every(4)
 @pytest.mark.parametrize("body", ["own", "shared"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_losses_and_gradients_are_those_of_plain_autograd_text_by_text(kind: type[ActorCritic], body: str) -> None:

@@ -174,6 +174,7 @@ def test_every_command_ends(kind: str, file: str, run: Path, finished: Path) -> 
         assert str(error)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("kind", [kind for kind in NEW if kind != "nothing"])
 def test_the_next_run_is_listed_and_the_damaged_one_says_why(kind: str, run: Path, finished: Path) -> None:
     shutil.copytree(finished, run.parent / "next")

@@ -42,6 +42,7 @@ EVERY_WAY = [
 ]
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(("env_id", "protocol"), EVERY_WAY)
 def test_an_episode_comes_back_from_its_trace(env_id: str, protocol: str) -> None:
     group, trace = played(env_id, protocol)
