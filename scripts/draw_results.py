@@ -156,14 +156,14 @@ def software() -> Figure:
     """Returns, and which candidate methods the texts name in the end."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(9, 2.7), layout="constrained", sharey=True)
     strip(left, seeds("software.json"), "classeval-v0")
-    said: dict[str, list[dict[str, float]]] = {}
+    chosen: dict[str, list[dict[str, float]]] = {}
     for row in read("software.json"):
         measured = row["summary"]["measured"]["candidates"]
-        said.setdefault(label_of(row["cell"]), []).append({kind: share["mean"] for kind, share in measured.items()})
-    ends = [0.0] * len(said)
-    for kind in next(iter(said.values()))[0]:
-        shares = [fmean(seed[kind] for seed in team) for team in said.values()]
-        right.barh(range(len(said)), shares, left=ends, height=0.6, label=kind.removesuffix(" %"))
+        chosen.setdefault(label_of(row["cell"]), []).append({kind: share["mean"] for kind, share in measured.items()})
+    ends = [0.0] * len(chosen)
+    for kind in next(iter(chosen.values()))[0]:
+        shares = [fmean(seed[kind] for seed in team) for team in chosen.values()]
+        right.barh(range(len(chosen)), shares, left=ends, height=0.6, label=kind.removesuffix(" %"))
         ends = [end + share for end, share in zip(ends, shares, strict=True)]
     right.set(title="candidates said", xlabel="% of texts")
     figure.legend(frameon=False, fontsize=9, ncols=6, loc="outside lower center")

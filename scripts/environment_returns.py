@@ -113,8 +113,8 @@ def _exploitable(name: str) -> Iterator[Reached]:
     recorded: Any = json.loads((RESULTS / SOURCES[name][0].files[0]).read_text(encoding="utf-8"))
     learnt = [row for row in recorded if row["game"] == f"{name}-v0" and not row["learner"].endswith("_shuffled")]
     best = min(learnt, key=lambda row: fmean(seed["last"] for seed in row["seeds"]))
-    for of, told in (("last", ""), ("mean", ", mean of updates")):
-        yield Reached(f"{best['learner']}{told}", tuple(seed[of] for seed in best["seeds"]), unit)
+    for of, note in (("last", ""), ("mean", ", mean of updates")):
+        yield Reached(f"{best['learner']}{note}", tuple(seed[of] for seed in best["seeds"]), unit)
     even = env.exploitability(lambda agent, history: dict.fromkeys(menu := env.choices(agent), 1 / len(menu)))
     yield Reached("random", (even,), unit)
     yield Reached("script:equilibrium", (env.exploitability(env.equilibrium),), unit)

@@ -151,10 +151,14 @@ class ActorCritic(PolicyLearner, ABC):
 
     def _value(self, tracks: Sequence[Track]) -> None:
         """Let the critics value every situation."""
-        asked = [(one, tokens) for track in tracks for one, tokens in zip(track.asked, track.inside, strict=True)]
-        requests = [(one, len(tokens)) for one, tokens in asked if isinstance(one, Request)]
+        asked = [
+            (situation, tokens) for track in tracks for situation, tokens in zip(track.asked, track.inside, strict=True)
+        ]
+        requests = [(situation, len(tokens)) for situation, tokens in asked if isinstance(situation, Request)]
         encoded = iter(self._ask("encode", requests, lambda request: request[0].agent))
-        known = [(one.agent, next(encoded)) if isinstance(one, Request) else one for one, _ in asked]
+        known = [
+            (situation.agent, next(encoded)) if isinstance(situation, Request) else situation for situation, _ in asked
+        ]
         readings = [(agent, ids + tokens) for (agent, ids), (_, tokens) in zip(known, asked, strict=True)]
         if self.by_token:
             spans = [(reading, 1 + len(tokens)) for reading, (_, tokens) in zip(readings, asked, strict=True)]

@@ -36,15 +36,15 @@ def group_of(team: Team) -> Group:
     for number, earned in enumerate(REWARDS):
         turns: list[Turn] = []
         for t, reward in enumerate(earned):
-            told = {agent: f"say {'red ' * t}{role}" for agent, role in ROLES.items()}
-            said = {
+            observations = {agent: f"say {'red ' * t}{role}" for agent, role in ROLES.items()}
+            texts = {
                 agent: team.generate(
                     [Request(agent, conversation(text), (10 * number + t,))],
                     Sampling(max_new_tokens=1 + (2 * number + 3 * t + 4 * place) % 7),
                 )[0][0]
-                for place, (agent, text) in enumerate(told.items())
+                for place, (agent, text) in enumerate(observations.items())
             }
-            turns.append(Turn(told, said, reward))
+            turns.append(Turn(observations, texts, reward))
         episodes.append(Episode("t", number, tuple(turns), True))
     return Group("t", tuple(episodes), roles=ROLES)
 
@@ -70,16 +70,18 @@ def chain(kind: type[ActorCritic], team: Team, critic: Any, episode: Episode, ag
     earned: list[float] = []
     discounts: list[float] = []
     for t, turn in enumerate(episode.turns):
-        said = turn.actions[agent]
-        predicted = policy.model(torch.tensor([said.prompt_ids + said.token_ids])).logits[0].log_softmax(-1)
-        at = enumerate(said.token_ids, len(said.prompt_ids) - 1)
+        completion = turn.actions[agent]
+        predicted = policy.model(torch.tensor([completion.prompt_ids + completion.token_ids])).logits[0].log_softmax(-1)
+        at = enumerate(completion.token_ids, len(completion.prompt_ids) - 1)
         logprobs += [predicted[place, token] for place, token in at]
         joint = conversation(joint_history(episode, t, agent))
-        read = list(said.prompt_ids) if kind is IAC else critic["reads"].encode(joint)
-        states = critic["body"](torch.tensor([[*read, *said.token_ids[:-1]]])).last_hidden_state[0, len(read) - 1 :]
+        read = list(completion.prompt_ids) if kind is IAC else critic["reads"].encode(joint)
+        states = critic["body"](torch.tensor([[*read, *completion.token_ids[:-1]]])).last_hidden_state[
+            0, len(read) - 1 :
+        ]
         values += states.float() @ critic["weight"] + critic["bias"]
-        earned += [0.0] * (len(said.token_ids) - 1) + [turn.reward]
-        discounts += [1.0] * (len(said.token_ids) - 1) + [GAMMA]
+        earned += [0.0] * (len(completion.token_ids) - 1) + [turn.reward]
+        discounts += [1.0] * (len(completion.token_ids) - 1) + [GAMMA]
     v = [*(value.item() for value in values), 0.0]
     deltas = [r + g * after - before for r, g, before, after in zip(earned, discounts, v[:-1], v[1:], strict=True)]
     rates = [LAMBDA * g for g in discounts]

@@ -97,7 +97,7 @@ class _Swap(NamedTuple):
     episode: Episode
     other: Episode
 
-    def said(self, agent: str, t: int) -> Completion | None:
+    def recorded(self, agent: str, t: int) -> Completion | None:
         """What an agent is to say at turn t; None where nothing is recorded."""
         turns = (self.other if agent == self.agent else self.episode).turns
         return turns[t].actions.get(agent) if t < len(turns) else None
@@ -128,24 +128,24 @@ def _played(swaps: Sequence[_Swap], policy: Policy, env: TextDecPOMDP, sampling:
     played = [begin(env, n, s.episode.item_id, s.episode.seed, s.episode.seed) for n, s in enumerate(swaps)]
     changed: list[set[str]] = [set() for _ in swaps]  # who was told something else than in the episode
     while running := unfinished(played):
-        said: list[dict[str, Completion]] = []
+        actions: list[dict[str, Completion]] = []
         questions: list[Question] = []
         for e in running:
             swap, t = swaps[e.group], len(e.turns)
-            said.append({})
+            actions.append({})
             for agent in agents_asked(e.env):
-                told = swap.episode.turns[t].observations.get(agent) if t < len(swap.episode.turns) else None
-                if told != e.env.history(agent)[-1].text:
+                observed = swap.episode.turns[t].observations.get(agent) if t < len(swap.episode.turns) else None
+                if observed != e.env.history(agent)[-1].text:
                     changed[e.group].add(agent)
-                text = swap.said(agent, t)
+                text = swap.recorded(agent, t)
                 if text is not None and (agent == swap.agent or agent not in changed[e.group]):
-                    said[-1][agent] = text
+                    actions[-1][agent] = text
                 else:
                     turns = [] if agent == swap.agent else e.turns  # tokens of what it did not say here
                     questions.append(question(e.env, e.group, agent, turns, derive(e.seed, agent, t)))
         places = {e.group: place for place, e in enumerate(running)}
         for asked, text in zip(questions, ask(policy, limits, questions), strict=True):
-            said[places[asked.group]][asked.agent] = text
-        for e, stepped in zip(running, step_all([e.env for e in running], said), strict=True):
+            actions[places[asked.group]][asked.agent] = text
+        for e, stepped in zip(running, step_all([e.env for e in running], actions), strict=True):
             e.turns.append(stepped.turn)
     return [Episode(e.item_id, e.seed, tuple(e.turns), terminated=False).final for e in played]

@@ -82,7 +82,9 @@ def test_a_scripted_reviewer_names_the_references_as_often_as_it_should() -> Non
         "coophumaneval-v0", split="train", candidates=True, feedback="expert", expert=1.0, max_turns=2
     )
     env.reset(options={"task_id": ITEMS[0].id})
-    told, *_ = env.step(dict.fromkeys(env.possible_agents, "return"))
-    assert all(text in str(told[agent]) for agent, text in zip(env.possible_agents, ITEMS[0].reference, strict=True))
+    feedback, *_ = env.step(dict.fromkeys(env.possible_agents, "return"))
+    assert all(
+        text in str(feedback[agent]) for agent, text in zip(env.possible_agents, ITEMS[0].reference, strict=True)
+    )
     with pytest.raises(ValueError, match=r"expert is 0\.6"):
         llm_dec_pomdp.make("coophumaneval-v0", feedback="expert", expert=0.6)
