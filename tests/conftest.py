@@ -116,7 +116,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "browser" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.slow)
-        if mark := item.get_closest_marker("every"):
+        if (mark := item.get_closest_marker("every")) and not item.get_closest_marker("slow"):
             test = item.nodeid.partition("[")[0]
             if cases[test] % mark.args[0]:
                 item.add_marker(pytest.mark.slow)
