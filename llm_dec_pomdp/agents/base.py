@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from ..options import Sampling
 from ..registries import UnknownNameError, nearest
@@ -124,6 +124,7 @@ class Critic(Protocol):
         ...
 
 
+@runtime_checkable
 class TokenCritic(Critic, Protocol):
     """A critic that also values what comes before the last tokens of what was read."""
 

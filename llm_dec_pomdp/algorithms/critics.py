@@ -33,7 +33,7 @@ import torch
 from pydantic import Field, model_validator
 from torch.nn import functional
 
-from ..agents.base import Critic, ParameterGroup, Policy, Reading, Request
+from ..agents.base import Critic, ParameterGroup, Policy, Reading, Request, TokenCritic
 from ..config import NotNegative, Positive
 from ..seeding import derive
 from ..types import grouped
@@ -156,7 +156,7 @@ class CriticUpdater(Updater):
         groups, rate = self._of_policy, self.options.critic_learning_rate
         self.groups = list(groups)
         self.critic = self.make_critic()
-        if self.options.critic_level == "token" and not hasattr(self.critic, "token_values"):
+        if self.options.critic_level == "token" and not isinstance(self.critic, TokenCritic):
             raise ValueError(
                 f"critic_level is 'token', and {type(self.critic).__name__}, the critic of "
                 f"{type(self.policy).__name__}, has no values of tokens; give it token_values() "
@@ -212,10 +212,9 @@ class CriticUpdater(Updater):
 
     def _read(self, readings: list[Reading], count: int) -> torch.Tensor:
         """u without the last count - 1, ..., 1, 0 tokens of each reading [N, count]."""
-        if self.options.critic_level == "turn":
-            return self.critic.values(readings)[:, None]
-        critic: Any = self.critic
-        return critic.token_values(readings, count)
+        if self.options.critic_level == "token" and isinstance(self.critic, TokenCritic):
+            return self.critic.token_values(readings, count)
+        return self.critic.values(readings)[:, None]
 
     def step(self, samples: Sequence[Sample], seed: int = 0) -> Metrics:
         """As `Updater.step`, and the critic learns from the lessons among the samples.
