@@ -3,7 +3,8 @@
 
 A prompt usually has several continuations (rows). `RowCaches` copies its keys and values to each row. `SharedCaches`
 keeps and reads them once for all rows, which saves memory and, for long prompts on a processor, most of the time. It
-makes more calls, which dominate for short prompts and on an accelerator; there `RowCaches` is used.
+makes more calls, which dominate for short prompts and on an accelerator; there `RowCaches` is used, or `FixedCaches`,
+whose steps can be recorded and replayed.
 
 On a processor attention is two products and a softmax: torch's own function takes up to four times as long for a single
 query with two threads.
@@ -62,7 +63,9 @@ class Caches(Protocol):
         ...
 
 
-def caches(cache: Any, mask: torch.Tensor, index: torch.Tensor, most: int, scaling: float) -> Caches:
+def caches(
+    cache: Any, mask: torch.Tensor, index: torch.Tensor, most: int, scaling: float, *, fixed: bool = False
+) -> Caches:
     """The caches for continuing prompts that were read.
 
     Args:
@@ -71,7 +74,10 @@ def caches(cache: Any, mask: torch.Tensor, index: torch.Tensor, most: int, scali
         index: Prompt of every row [B]; rows of a prompt stand together.
         most: Most tokens that will be appended to a row.
         scaling: Factor of the queries.
+        fixed: Every step is the same computations.
     """
+    if fixed:
+        return FixedCaches(cache, mask, index, most, scaling)
     numbers = cache.layers[0].keys[0].numel()
     if mask.device.type == "cpu" and (len(index) - len(mask)) * numbers >= _WORTH_SHARING:
         return SharedCaches(cache, mask, index, most, scaling)
@@ -118,6 +124,43 @@ class RowCaches:
         self.capacity += room
         self.padding = functional.pad(self.padding, (0, room)) if self.padding is not None else None
         return room
+
+
+class FixedCaches:
+    """A copy of the prompt for every row, with room for all tokens; see `caches` for the arguments.
+
+    Where the next token is written is in a tensor, so that all steps are the same computations and a GPU can replay
+    them (`stepping.Replayed`).
+    """
+
+    def __init__(self, cache: Any, mask: torch.Tensor, index: torch.Tensor, most: int, scaling: float) -> None:
+        self.scaling = scaling
+        room = most + -(mask.shape[1] + most) % 8  # torch pads masks of other lengths for each layer
+        self.capacity = mask.shape[1] + room
+        self.place = mask.new_tensor([mask.shape[1] - 1])
+        hidden = functional.pad(mask[index], (0, room)) == 0
+        self.hidden = torch.zeros_like(hidden, dtype=cache.layers[0].keys.dtype).masked_fill_(hidden, -torch.inf)
+        self.stored: list[Pair] = []
+        while cache.layers:  # frees each layer once it is copied
+            layer = cache.layers.pop(0)
+            self.stored.append((_longer(layer.keys[index], room), _longer(layer.values[index], room)))
+
+    def keep(self, rows: torch.Tensor) -> None:
+        """Go on with these rows alone."""
+        self.stored = [(keys[rows], values[rows]) for keys, values in self.stored]
+        self.hidden = self.hidden[rows]
+
+    def advance(self) -> None:
+        """Make room for a token of every row."""
+        self.place += 1
+        self.hidden.index_fill_(1, self.place, 0)
+
+    def attend(self, number: int, queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+        """Attention of a new token to all before and itself."""
+        for stored, new in zip(self.stored[number], (keys, values), strict=True):
+            stored.index_copy_(2, self.place, new[:, :, None].to(stored.dtype))
+        hidden = self.hidden[:, None, None]
+        return functional.scaled_dot_product_attention(queries, *self.stored[number], hidden, scale=self.scaling)
 
 
 class SharedCaches:

@@ -4,7 +4,8 @@
 `ModelSteps` calls the model, of any kind. For models of the Llama form `LayerSteps` computes the same from the model's
 own layers, for exactly one new token a row: keys and values are written in place (`attention`), and rotations are
 looked up. That saves most of the time of a small model, and copies of the cache in all. `LayerSteps` is used only where
-a test shows that its logits are those of the model.
+a test shows that its logits are those of the model. On a GPU `Replayed` records the computations of a step of it and
+starts them all at once: a processor needs longer to start them one by one than a GPU to do them.
 """
 
 from __future__ import annotations
@@ -19,12 +20,19 @@ from torch.nn import functional
 from .attention import caches
 from .layers import Layer, linear, norm
 
+_WORTH_RECORDING = 16  # fewest steps that repay the recording of one
 _FORMS = ("llama", "qwen2", "qwen3", "mistral")
 _layerwise: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()  # answers of `layerwise` by network
 
 
 class TokenSteps(Protocol):
-    """Advances a batch of sequences."""
+    """Advances a batch of sequences.
+
+    Attributes:
+        worth_keeping: Share of rows that still run at which it pays to go on with them alone.
+    """
+
+    worth_keeping: float
 
     def keep(self, rows: torch.Tensor) -> None:
         """Go on with these rows alone."""
@@ -60,12 +68,16 @@ def token_steps(model: Any, cache: Any, mask: torch.Tensor, index: torch.Tensor,
         most: Most tokens that will be appended to a row.
     """
     if layerwise(model):
+        if mask.is_cuda and most >= _WORTH_RECORDING:
+            return Replayed(LayerSteps(model, cache, mask, index, most, fixed=True))
         return LayerSteps(model, cache, mask, index, most)
     return ModelSteps(model, cache, mask, index)
 
 
 class ModelSteps:
     """Asks the model for every step; see `token_steps` for the arguments."""
+
+    worth_keeping = 0.75
 
     def __init__(self, model: Any, cache: Any, mask: torch.Tensor, index: torch.Tensor) -> None:
         self.model = model
@@ -92,9 +104,13 @@ class ModelSteps:
 
 
 class LayerSteps:
-    """The layers of a model of the Llama form, one token a row; see `token_steps` for the arguments."""
+    """The layers of a model of the Llama form, one token a row; see `token_steps` and `caches` for the arguments."""
 
-    def __init__(self, model: Any, cache: Any, mask: torch.Tensor, index: torch.Tensor, most: int) -> None:
+    worth_keeping = 0.75
+
+    def __init__(
+        self, model: Any, cache: Any, mask: torch.Tensor, index: torch.Tensor, most: int, *, fixed: bool = False
+    ) -> None:
         self.model = model
         network = _network(model)
         self.body = network.base_model
@@ -105,7 +121,7 @@ class LayerSteps:
         self.size = attention.head_dim
         self.heads: int = cache.layers[0].keys.shape[1]
         self.positions = mask.sum(1)[index]
-        self.caches = caches(cache, mask, index, most, attention.scaling)
+        self.caches = caches(cache, mask, index, most, attention.scaling, fixed=fixed)
         self.rotations = mask.new_empty(2, 0)
 
     def keep(self, rows: torch.Tensor) -> None:
@@ -125,7 +141,7 @@ class LayerSteps:
             x = x + self._attend(number, layer, layer.norm(x), rotation)
             gate, up = layer.gate_and_up(layer.second_norm(x)).chunk(2, dim=-1)
             x = x + layer.down(functional.silu(gate) * up)
-        self.positions = self.positions + 1
+        self.positions += 1
         return self.head(self.norm(x))
 
     def _attend(self, number: int, layer: Layer, x: torch.Tensor, rotation: Sequence[torch.Tensor]) -> torch.Tensor:
@@ -143,6 +159,55 @@ class LayerSteps:
         cos, sin = self.body.rotary_emb(x, torch.arange(self.caches.capacity, device=x.device)[None])
         half = self.size // 2
         self.rotations = torch.stack([cos[0], torch.cat([-sin[0, :, :half], sin[0, :, half:]], dim=1)])
+
+
+class Replayed:
+    """Steps on a GPU, recorded after the first for each set of rows, and replayed; see `TokenSteps`.
+
+    Args:
+        steps: Whose caches are fixed, so that all its steps are the same computations.
+    """
+
+    worth_keeping = 0.25  # another set of rows is recorded anew
+
+    def __init__(self, steps: LayerSteps) -> None:
+        self.steps = steps
+        self._forget()
+
+    def _forget(self) -> None:
+        self.tokens: torch.Tensor | None = None
+        self.graph: Any = None
+
+    def keep(self, rows: torch.Tensor) -> None:
+        """Go on with these rows alone."""
+        self.steps.keep(rows)
+        self._forget()
+
+    def step(self, tokens: torch.Tensor, adapters: Sequence[str | None]) -> torch.Tensor:
+        """Append a token to every row; the logits are overwritten by the next step."""
+        if self.tokens is None:
+            self.tokens = tokens.clone()
+            return self.steps.step(self.tokens, adapters)  # sets the adapters, and loads what a recording may not
+        self.tokens.copy_(tokens)
+        if self.graph is None:
+            self._record(adapters)
+        self.graph.replay()
+        return self.logits
+
+    def _record(self, adapters: Sequence[str | None]) -> None:
+        """Record a step without taking it."""
+        assert self.tokens is not None
+        self.graph, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream()
+        rows = getattr(self.steps.model, "mixed_rows", None)
+        self.mask = rows and rows.mask  # read by the recorded computations, so that it has to stay
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            self.graph.capture_begin(capture_error_mode="thread_local")
+            try:
+                self.logits = self.steps.step(self.tokens, adapters)
+            finally:
+                self.graph.capture_end()
+        torch.cuda.current_stream().wait_stream(stream)
 
 
 def layerwise(model: Any) -> bool:

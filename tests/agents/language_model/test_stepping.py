@@ -42,11 +42,12 @@ def begin(model: Any, adapters: list[str | None], padded: bool = True) -> tuple[
     return forward(model, adapters, use_cache=True, **inputs).past_key_values, mask
 
 
-def both_ways(model: Any, count: int, adapters: list[str | None], padded: bool = True) -> list[torch.Tensor]:
+def all_ways(model: Any, count: int, adapters: list[str | None], padded: bool = True) -> list[torch.Tensor]:
     """Logits of `count` steps of three rows, the first of which leaves after two steps."""
     index = torch.tensor([0, 1, 1])
-    starts = [begin(model, [adapters[0], adapters[1]], padded) for _ in "12"]
-    ways = ModelSteps(model, *starts[0], index), LayerSteps(model, *starts[1], index, count)
+    starts = [begin(model, [adapters[0], adapters[1]], padded) for _ in "123"]
+    grown, fixed = (LayerSteps(model, *starts[i], index, count, fixed=i == 2) for i in (1, 2))
+    ways = ModelSteps(model, *starts[0], index), grown, fixed
     of_all_steps = []
     for way in ways:
         names = [adapters[i] for i in index.tolist()]
@@ -64,8 +65,9 @@ def both_ways(model: Any, count: int, adapters: list[str | None], padded: bool =
 @pytest.mark.parametrize("make", [network, qwen, qwen3])
 @torch.no_grad()
 def test_layers_give_the_logits_of_the_model_beyond_the_first_buffer(make: Any, padded: bool) -> None:
-    wanted, logits = both_ways(make(), 70, [None, None], padded)
-    torch.testing.assert_close(logits, wanted, rtol=1e-4, atol=1e-4)
+    wanted, *others = all_ways(make(), 70, [None, None], padded)
+    for logits in others:
+        torch.testing.assert_close(logits, wanted, rtol=1e-4, atol=1e-4)
 
 
 @torch.no_grad()
@@ -76,9 +78,10 @@ def test_every_row_keeps_its_adapter(folder: str) -> None:
         if "lora_B" in name:
             torch.nn.init.normal_(parameter, std=0.3)
     assert layerwise(model)
-    wanted, logits = both_ways(model, 5, list(AGENTS))
-    torch.testing.assert_close(logits, wanted, rtol=1e-4, atol=1e-4)
-    swapped, _ = both_ways(model, 5, list(reversed(AGENTS)))
+    wanted, *others = all_ways(model, 5, list(AGENTS))
+    for logits in others:
+        torch.testing.assert_close(logits, wanted, rtol=1e-4, atol=1e-4)
+    swapped, *_ = all_ways(model, 5, list(reversed(AGENTS)))
     assert not torch.allclose(swapped, wanted, atol=1e-2)
 
 
