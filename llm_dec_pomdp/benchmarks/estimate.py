@@ -3,7 +3,7 @@
 Tokens are upper bounds: every text is assumed to have its greatest length. Time assumes three quarters of that length
 and the rates below. Those of a CPU were measured with cells of the built-in model on two cores of two machines, where
 estimates were right within a factor of two. Those of a GPU were measured on one H200 with random weights in the shape
-of Qwen3-1.7B (`doctor --device`): below some hundred texts at once, its time is that of starting computations.
+of Qwen3-1.7B (`doctor --device`): updates of fewer than some hundred texts take the time of starting computations.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from .suite import Cell, Suite
 
 _CHARACTERS_PER_TOKEN = 4.0
 _PROMPTS = 8  # tasks whose prompts are counted
-_STEP = {"cpu": 0.013, "gpu": 0.018}  # shortest time of a decoding step, in seconds ...
-_ADAPTED = {"cpu": 1.0, "gpu": 2.8}  # ... and with adapters, in these
+_STEP = {"cpu": 0.013, "gpu": 0.0078}  # shortest time of a decoding step, in seconds ...
+_ADAPTED = {"cpu": 1.0, "gpu": 1.1}  # ... and with adapters, in these
 _UPDATE = {"cpu": 0.0, "gpu": 0.28}  # shortest time of an update of a model, in seconds
 _DECODE = {"cpu": 4e10, "gpu": 6e13}  # floating-point operations per second while texts are drawn, 32 at once
 _DENSE = {"cpu": 1.6e11, "gpu": 3e14}  # the same while prompts are read and while it is trained
