@@ -82,9 +82,15 @@ def golden(shared_data: Path) -> Callable[[str], list[dict[str, Any]]]:
 
 
 @pytest.fixture
-def server() -> Iterator[Server]:
+def server(hasty: None) -> Iterator[Server]:
     """A server of the OpenAI kind."""
     yield from serving()
+
+
+@pytest.fixture
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What fails is tried again soon."""
+    monkeypatch.setattr("llm_dec_pomdp.http._FIRST_WAIT", 0.01)
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import math
+import pickle
 import re
 import warnings
 from collections.abc import Generator, Sequence
@@ -153,15 +154,29 @@ _OF_PAGE = {
     "#ffffff": "var(--panel)",
     **{colour: f"var(--c{number})" for number, colour in enumerate(COLOURS)},
 }
+_KEPT = 256  # pictures
+_drawn: dict[bytes, str] = {}  # by what they show, the latest last
 
 
 def inline(panel: Panel, about: str) -> str:
     """A panel as SVG for a page, which has the page's colours and width and no style that its policy would refuse.
 
     Args:
-        panel: What is drawn.
+        panel: What is drawn; what has been drawn lately is remembered, since pages of a run that grows repeat it.
         about: Names, with the panel's title, the picture to readers who do not see it.
     """
+    shown = pickle.dumps(panel)
+    body = _drawn.pop(shown, None) or _body(panel)
+    _drawn[shown] = body
+    if len(_drawn) > _KEPT:
+        del _drawn[next(iter(_drawn))]
+    title = escape(visible(f"{about}: {panel.title}"))
+    box = f"0 0 {72 * _WIDTH:g} {72 * _height(panel):g}"
+    return f'<svg viewBox="{box}" role="img" aria-label="{title}"><title>{title}</title>{body}</svg>'
+
+
+def _body(panel: Panel) -> str:
+    """What is inside the SVG of a page."""
     from matplotlib.figure import Figure as Drawing
 
     written, height = io.StringIO(), _height(panel)
@@ -175,10 +190,7 @@ def inline(panel: Panel, about: str) -> str:
         drawing.savefig(written, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
     text = written.getvalue()
     body = text[text.index("<g ") : text.rindex("</svg>")]
-    body = re.sub(r"<[^>]*>", lambda tag: _of_page(tag[0]), body)
-    title = escape(visible(f"{about}: {panel.title}"))
-    box = f"0 0 {72 * _WIDTH:g} {72 * height:g}"
-    return f'<svg viewBox="{box}" role="img" aria-label="{title}"><title>{title}</title>{body}</svg>'
+    return re.sub(r"<[^>]*>", lambda tag: _of_page(tag[0]), body)
 
 
 def _of_page(tag: str) -> str:
