@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import math
 import pickle
@@ -155,7 +156,6 @@ _OF_PAGE = {
     **{colour: f"var(--c{number})" for number, colour in enumerate(COLOURS)},
 }
 _KEPT = 256  # pictures
-_drawn: dict[bytes, str] = {}  # by what they show, the latest last
 
 
 def inline(panel: Panel, about: str) -> str:
@@ -165,20 +165,18 @@ def inline(panel: Panel, about: str) -> str:
         panel: What is drawn; what has been drawn lately is remembered, since pages of a run that grows repeat it.
         about: Names, with the panel's title, the picture to readers who do not see it.
     """
-    shown = pickle.dumps(panel)
-    body = _drawn.pop(shown, None) or _body(panel)
-    _drawn[shown] = body
-    if len(_drawn) > _KEPT:
-        del _drawn[next(iter(_drawn))]
     title = escape(visible(f"{about}: {panel.title}"))
     box = f"0 0 {72 * _WIDTH:g} {72 * _height(panel):g}"
+    body = _drawn(pickle.dumps(panel))
     return f'<svg viewBox="{box}" role="img" aria-label="{title}"><title>{title}</title>{body}</svg>'
 
 
-def _body(panel: Panel) -> str:
-    """What is inside the SVG of a page."""
+@functools.lru_cache(maxsize=_KEPT)
+def _drawn(pickled: bytes) -> str:
+    """What is inside the SVG of a panel."""
     from matplotlib.figure import Figure as Drawing
 
+    panel: Panel = pickle.loads(pickled)
     written, height = io.StringIO(), _height(panel)
     with _styled():
         drawing = Drawing(figsize=(_WIDTH, height))
