@@ -57,6 +57,11 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, lambda number, frame: os._exit(128 + number))
 
 
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
+    """Half as many again as cores for slow tests, which wait for other processes a quarter of their time."""
+    return (3 * (os.cpu_count() or 1) + 1) // 2 if config.option.markexpr == "slow" else None
+
+
 @pytest.fixture(scope="session")
 def shared_data(request: pytest.FixtureRequest) -> Path:
     """The folder with `data/` and `golden/`."""
@@ -82,9 +87,15 @@ def golden(shared_data: Path) -> Callable[[str], list[dict[str, Any]]]:
 
 
 @pytest.fixture
-def server() -> Iterator[Server]:
+def server(hasty: None) -> Iterator[Server]:
     """A server of the OpenAI kind."""
     yield from serving()
+
+
+@pytest.fixture
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What fails is tried again soon."""
+    monkeypatch.setattr("llm_dec_pomdp.http._FIRST_WAIT", 0.01)
 
 
 @pytest.fixture
@@ -125,6 +136,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_collection_finish() -> None:
     gc.freeze()
+    gc.set_threshold(10_000)  # tests leave little to collect, and collecting often costs a share of all time
     gc.enable()
 
 

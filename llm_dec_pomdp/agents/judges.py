@@ -116,10 +116,8 @@ class ModelJudge:
     def log_likelihoods(self, prefixes: Sequence[str | tuple[Message, ...]], texts: Sequence[str]) -> list[Likelihood]:
         """See `TextJudge`. Texts with the same prefix share its pass through the model."""
         rows = [self._row(prefix, text) for prefix, text in zip(prefixes, texts, strict=True)]
-        order = sorted(range(len(rows)), key=lambda n: (len(rows[n][0].prompt_ids), rows[n][0].prompt_ids))
         likelihoods: dict[int, Likelihood] = {}
-        for start in range(0, len(order), _BATCH):
-            numbers = order[start : start + _BATCH]
+        for numbers in _batches([row for row, _ in rows]):
             with torch.no_grad():
                 logprobs, _ = self.policy.token_logprobs([(self._agent, rows[n][0]) for n in numbers], 1.0)
             for n, nats in zip(numbers, logprobs.double().tolist(), strict=True):
@@ -136,6 +134,17 @@ class ModelJudge:
         room = self._context - len(kept) - 1
         cut = len(kept) < len(ids) or len(before) > room
         return Completion(text, tuple(before[-room:]), (*kept, self._end)), cut
+
+
+def _batches(rows: Sequence[Completion]) -> list[list[int]]:
+    """Numbers of texts, with the same prefix side by side; no prefix is padded to more than twice its length."""
+    lengths = [max(1, len(row.prompt_ids)) for row in rows]
+    batches: list[list[int]] = []
+    for n in sorted(range(len(rows)), key=lambda n: (lengths[n], rows[n].prompt_ids, len(rows[n].token_ids))):
+        if not batches or len(batches[-1]) == _BATCH or lengths[n] > 2 * lengths[batches[-1][0]]:
+            batches.append([])
+        batches[-1].append(n)
+    return batches
 
 
 @functools.lru_cache(maxsize=2)

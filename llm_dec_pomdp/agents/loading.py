@@ -17,13 +17,16 @@ Where a team is named, `agents.assembly` also takes `script:NAME`: a team withou
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import difflib
+import functools
 import itertools
 import os
 import pickle
+import threading
 import warnings
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Generator, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -43,6 +46,7 @@ TABLE = "builtin:table"
 _HUB_SECONDS = 5.0  # to wait for an answer of the hub
 _DTYPES = ("auto", "float32", "bfloat16", "float16")
 _NO_CODE = {"trust_remote_code": False}  # run no program of a folder or of the hub
+_gguf_lock = threading.Lock()
 
 
 class ModelError(ValueError):
@@ -89,8 +93,9 @@ def load_model(
     if "gguf_file" in extra and hasattr(transformers, "GgufConfig"):  # releases without it know no other way
         dense = {"quantization_config": transformers.GgufConfig(dequantize=True)}
     transformers_logging.disable_progress_bar()
+    read_once = _gguf_read_once() if "gguf_file" in extra else contextlib.nullcontext()
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), read_once:
             warnings.simplefilter("ignore")  # about dequantising GGUF files
             if name == word_model.NAME:
                 if not vocabulary:
@@ -126,6 +131,20 @@ def load_model(
             "Give builtin:tiny, a folder saved by transformers, a .gguf file, or the id of a model on the hub (which "
             "needs a network or a filled cache)"
         ) from error
+
+
+@contextlib.contextmanager
+def _gguf_read_once() -> Generator[None]:
+    """For transformers, which reads the head of a GGUF file three times, and names all its tensors for each module."""
+    import gguf
+
+    with _gguf_lock:
+        reader, names = gguf.GGUFReader, gguf.get_tensor_name_map
+        gguf.GGUFReader, gguf.get_tensor_name_map = functools.cache(reader), functools.cache(names)
+        try:
+            yield
+        finally:
+            gguf.GGUFReader, gguf.get_tensor_name_map = reader, names
 
 
 def _refuse_weights(name: str, model: Any, missing: Collection[str]) -> None:

@@ -31,7 +31,7 @@ def versions() -> dict[str, Any]:
         "judge": capabilities().to_dict(),
         **{name: metadata.version(name) for name in _MAIN},
         "packages": dict(
-            sorted((d.metadata["Name"], d.version) for d in metadata.distributions() if d.metadata["Name"])
+            sorted((m["Name"], m["Version"]) for m in (d.metadata for d in metadata.distributions()) if m["Name"])
         ),
     }
 

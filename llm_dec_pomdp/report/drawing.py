@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import math
+import pickle
 import re
 import warnings
 from collections.abc import Generator, Sequence
@@ -153,17 +155,28 @@ _OF_PAGE = {
     "#ffffff": "var(--panel)",
     **{colour: f"var(--c{number})" for number, colour in enumerate(COLOURS)},
 }
+_KEPT = 256  # pictures
 
 
 def inline(panel: Panel, about: str) -> str:
     """A panel as SVG for a page, which has the page's colours and width and no style that its policy would refuse.
 
     Args:
-        panel: What is drawn.
+        panel: What is drawn; what has been drawn lately is remembered, since pages of a run that grows repeat it.
         about: Names, with the panel's title, the picture to readers who do not see it.
     """
+    title = escape(visible(f"{about}: {panel.title}"))
+    box = f"0 0 {72 * _WIDTH:g} {72 * _height(panel):g}"
+    body = _drawn(pickle.dumps(panel))
+    return f'<svg viewBox="{box}" role="img" aria-label="{title}"><title>{title}</title>{body}</svg>'
+
+
+@functools.lru_cache(maxsize=_KEPT)
+def _drawn(pickled: bytes) -> str:
+    """What is inside the SVG of a panel."""
     from matplotlib.figure import Figure as Drawing
 
+    panel: Panel = pickle.loads(pickled)
     written, height = io.StringIO(), _height(panel)
     with _styled():
         drawing = Drawing(figsize=(_WIDTH, height))
@@ -175,10 +188,7 @@ def inline(panel: Panel, about: str) -> str:
         drawing.savefig(written, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
     text = written.getvalue()
     body = text[text.index("<g ") : text.rindex("</svg>")]
-    body = re.sub(r"<[^>]*>", lambda tag: _of_page(tag[0]), body)
-    title = escape(visible(f"{about}: {panel.title}"))
-    box = f"0 0 {72 * _WIDTH:g} {72 * height:g}"
-    return f'<svg viewBox="{box}" role="img" aria-label="{title}"><title>{title}</title>{body}</svg>'
+    return re.sub(r"<[^>]*>", lambda tag: _of_page(tag[0]), body)
 
 
 def _of_page(tag: str) -> str:

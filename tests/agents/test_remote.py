@@ -196,7 +196,7 @@ def test_an_empty_answer_is_an_answer(server: Server) -> None:
     assert len(server.asked) == 1
 
 
-def test_a_dead_port_is_named(dead_url: str) -> None:
+def test_a_dead_port_is_named(dead_url: str, hasty: None) -> None:
     with pytest.raises(RemoteError, match=r"127\.0\.0\.1:\d+/v1 .*in 3 tries: .*refused"):
         Remote(dead_url, "m").generate(HELLO, Sampling())
 

@@ -84,7 +84,9 @@ def test_the_yardstick_of_modules_is_right(pool: SandboxPool) -> None:
 
 @confined
 @pytest.mark.parametrize(
-    "tried", [PROGRAMS[::8], pytest.param(PROGRAMS, marks=pytest.mark.slow)], ids=["every eighth", "all"]
+    "tried",
+    [PROGRAMS[::8], pytest.param([p for n, p in enumerate(PROGRAMS) if n % 8], marks=pytest.mark.slow)],
+    ids=["every eighth", "the others"],
 )
 def test_every_program_is_held_off(tried: Sequence[Program]) -> None:
     """The reward of a wrong program, a good one judged right after, nothing left behind, in time."""

@@ -69,7 +69,7 @@ def test_scripted_teams_are_refused_in_a_sentence(serving: Serving) -> None:
         env.script("optimal")
 
 
-def test_a_server_that_is_not_there_is_a_sentence() -> None:
+def test_a_server_that_is_not_there_is_a_sentence(hasty: None) -> None:
     done = call("check", NOBODY)
     assert done.exit_code == 1
     assert "127.0.0.1:9 gave no usable answer in 3 tries" in done.stderr

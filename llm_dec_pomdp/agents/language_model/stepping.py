@@ -10,6 +10,7 @@ starts them all at once: a processor needs longer to start them one by one than 
 
 from __future__ import annotations
 
+import copy
 import weakref
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -243,8 +244,9 @@ def _same_logits(model: Any, network: Any) -> bool:
     mask = torch.tensor([[0, 1, 1, 1], [1, 1, 1, 1]], device=weight.device)
     inputs = {"input_ids": ids, "attention_mask": mask, "position_ids": (mask.cumsum(1) - 1).clamp(min=0)}
     index = torch.tensor([0, 1, 1], device=weight.device)
-    caches = [forward(model, adapters[:2], use_cache=True, **inputs).past_key_values for _ in "12"]
-    by_model, by_layers = ModelSteps(model, caches[0], mask, index), LayerSteps(model, caches[1], mask, index, 2)
+    cache = forward(model, adapters[:2], use_cache=True, **inputs).past_key_values
+    by_layers = LayerSteps(model, copy.deepcopy(cache), mask, index, 2)
+    by_model = ModelSteps(model, cache, mask, index)
     tolerance = 1e-3 if weight.dtype in (torch.float32, torch.float64) else 5e-2
     for token in (1, 2):
         tokens = torch.full((3,), token, device=weight.device)

@@ -31,7 +31,7 @@ def growing(run: Path, tmp_path: Path) -> Path:
 @pytest.fixture
 def port(growing: Path) -> Iterator[int]:
     serving = server(growing, 0)
-    thread = threading.Thread(target=serving.serve_forever, daemon=True)
+    thread = threading.Thread(target=serving.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
     thread.start()
     yield serving.server_port
     serving.shutdown()
