@@ -24,6 +24,7 @@ from .algorithms.base import Algorithm
 from .algorithms.registration import build_algorithm, learns
 from .config import ConfigError, build
 from .envs.base import TextDecPOMDP
+from .envs.streams import first_rows
 from .evaluation import play
 from .evaluation.metrics import Summary, earned
 from .evaluation.teams import default_model, known_of
@@ -214,7 +215,7 @@ def train(
     if not learns(algorithm):
         raise ConfigError(f"algorithm {algorithm!r} does not learn; `llm-dec-pomdp list` says which do")
     refuse_misfit(algorithm, options, env)
-    env.task.try_rows()
+    first_rows(env, 1).task.try_rows()
     learner = build_algorithm(algorithm, options, team, sampling)
     places, done = None, Counters()
     if checkpoints is not None:

@@ -11,6 +11,7 @@ from ..algorithms.options import UpdaterOptions, refuse_endless_warmup
 from ..algorithms.registration import find_algorithm, learns
 from ..config import ConfigError
 from ..envs.base import TextDecPOMDP
+from ..envs.streams import first_rows
 from ..envs.wrappers import with_protocol
 from ..training.fit import refuse_misfit
 from .setup import build_task, settled, shows_texts
@@ -41,7 +42,7 @@ def check_cells(cells: Sequence[Cell], *, learn: bool = True, executor: str = "l
         tasks[_task_key(cell)] = build_task(cell, evaluation=True)
         tasks[_task_key(cell)].task.try_rows()
         if learn and (cell.environment.eval_tasks is not None or cell.environment.tasks not in ("sample", "hub")):
-            build_task(cell, evaluation=False).task.try_rows()
+            first_rows(build_task(cell, evaluation=False), 1).task.try_rows()
     named = ((name, cell) for cell in cells for name in cell.models if name != cell.reward_model)
     for name, key in dict.fromkeys((name, _task_key(cell)) for name, cell in named):
         check_model(name, tasks[key].task.facts.scripts)

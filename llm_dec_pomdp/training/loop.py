@@ -101,10 +101,11 @@ def restore(learner: Algorithm, env: TextDecPOMDP, checkpoints: Checkpoints) -> 
     where = f"{newest.folder / 'checkpoint.json'}, field counters"
     done = conform(newest.counters, Counters, where)
     cursor = conform(newest.counters.get("cursor"), _Cursor, f"{where}.cursor")
-    if cursor.tasks != _fingerprint(item.id for item in env.items):
+    if cursor.tasks != (present := _cursor(env, 0)).tasks:
+        there, here = (f"{c.of} tasks" if c.of else "a stream" for c in (cursor, present))
         raise CheckpointError(
-            f"{str(newest.folder)!r} was trained on {cursor.of} tasks, which are not the {len(env.items)} tasks of "
-            "this run; give the tasks it was trained on"
+            f"{str(newest.folder)!r} was trained on {there}, which are not the tasks of this run ({here}); give the "
+            "tasks it was trained on"
         )
     state = checkpoints.restore(newest, learner.team)
     try:
@@ -189,7 +190,7 @@ def _step(
     learner: Algorithm, env: TextDecPOMDP, sampling: Sampling, config: TrainerConfig, seed: int, number: int
 ) -> tuple[TrainingStep, list[Group]]:
     """Play and learn once."""
-    item_ids = tasks_of_step(env, config.prompts_per_step, number, seed)
+    env, item_ids = _with_tasks(env, config.prompts_per_step, number, seed)
     started = time.perf_counter()
     seeds = [derive(seed, "rollout", number, i) for i in range(len(item_ids))]
     groups = learner.rollout.play(env, learner.policy, item_ids, seeds, sampling, config.group_size)
@@ -218,7 +219,10 @@ def _step(
 
 @dataclass(frozen=True, slots=True)
 class _Cursor:
-    """Where in the tasks a checkpoint was saved: epoch and place in it, of how many, and which they are."""
+    """Where in the tasks a checkpoint was saved: epoch and place in it, of how many, and which they are.
+
+    Of a stream: the row in all its epochs, of 0, and which row is the first.
+    """
 
     epoch: int
     place: int
@@ -226,12 +230,19 @@ class _Cursor:
     tasks: str
 
 
+def _cursor(env: TextDecPOMDP, position: int) -> _Cursor:
+    """Where `position` tasks end."""
+    if env.stream is not None:
+        first = env.stream.first
+        return _Cursor(0, position, 0, _fingerprint([first.id, first.prompt]))
+    epoch, place = divmod(position, len(env.items))
+    return _Cursor(epoch, place, len(env.items), _fingerprint(item.id for item in env.items))
+
+
 def _save(
     learner: Algorithm, env: TextDecPOMDP, config: TrainerConfig, checkpoints: Checkpoints, done: Counters
 ) -> None:
-    epoch, place = divmod(done.step * config.prompts_per_step, len(env.items))
-    tasks = _fingerprint(item.id for item in env.items)
-    cursor = asdict(_Cursor(epoch, place, len(env.items), tasks))
+    cursor = asdict(_cursor(env, done.step * config.prompts_per_step))
     checkpoints.save(done.step, learner.team, learner.state_dict(), {**asdict(done), "cursor": cursor})
 
 
@@ -255,6 +266,14 @@ def _fingerprint(texts: Iterable[str]) -> str:
 
 
 # --- tasks and results of a step --------------------------------------------------------------------------------------
+
+
+def _with_tasks(env: TextDecPOMDP, count: int, number: int, seed: int) -> tuple[TextDecPOMDP, list[str]]:
+    """The environment that has the tasks of a step, and their ids: `tasks_of_step`, or the next of a stream."""
+    if env.stream is None:
+        return env, tasks_of_step(env, count, number, seed)
+    items = env.stream.read((number - 1) * count, count)
+    return env.with_items(items), [item.id for item in items]
 
 
 def tasks_of_step(env: TextDecPOMDP, count: int, number: int, seed: int) -> list[str]:
