@@ -181,6 +181,9 @@ class Policy(ABC):
 
     # --- learning -----------------------------------------------------------------------------------------------------
 
+    def rest(self) -> None:
+        """Free what only drawing texts needs, until the next text: called before its weights are updated. Default: no."""
+
     @property
     def default_learning_rate(self) -> float:
         """AdamW's, where neither the learner nor the team gives one."""

@@ -104,7 +104,7 @@ def restore(learner: Algorithm, env: TextDecPOMDP, checkpoints: Checkpoints) -> 
     if cursor.tasks != (present := _cursor(env, 0)).tasks:
         there, here = (f"{c.of} tasks" if c.of else "a stream" for c in (cursor, present))
         raise CheckpointError(
-            f"{str(newest.folder)!r} was trained on {there}, which are not the tasks of this run ({here}); give the "
+            f"{str(newest.folder)!r} was trained on {there}, which are not those of this run, {here}; give the "
             "tasks it was trained on"
         )
     state = checkpoints.restore(newest, learner.team)

@@ -143,6 +143,11 @@ class LanguageModel(Policy):
             for prompt, sequences in zip(prompts, drawn, strict=True)
         ]
 
+    def rest(self) -> None:
+        """See `Policy`."""
+        if (rest := getattr(self.engine, "rest", None)) is not None:
+            rest()
+
     def _completion(self, prompt: tuple[int, ...], s: Sampled, stop: Sequence[str]) -> Completion:
         text = self.raw_text(s.ids)
         end = min((place for string in stop if (place := text.find(string)) >= 0), default=len(text))

@@ -134,6 +134,26 @@ def test_weights_that_did_not_change_are_not_loaded_again(server: Server, vllm: 
     assert [order for order, _ in vllm.orders[2:]] == ["load_lora_adapter"] * 2 + ["unload_lora_adapter"] * 2
 
 
+def test_a_server_sleeps_while_weights_are_updated_and_wakes_for_the_next_text(
+    server: Server, vllm: FakeVLLM, tmp_path: Path
+) -> None:
+    vllm.sleeping = False
+    texts, there = trained(team_of(server, tmp_path, sleep=True), 1e-2)
+    vllm.sleeping = False
+    wanted, here = trained(team_of(server, tmp_path), 1e-2)
+    assert texts == wanted
+    assert torch.equal(there, here)
+    sleeps = [order for order, _ in vllm.orders if order in ("sleep", "wake_up")]
+    assert sleeps == ["sleep", "wake_up", "sleep", "wake_up", "sleep"]
+
+
+def test_a_server_without_sleep_is_refused_before_a_model_is_loaded(
+    server: Server, vllm: FakeVLLM, tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigError, match=r"knows no sleep \(HTTP 404.*--enable-sleep-mode"):
+        team_of(server, tmp_path, sleep=True)
+
+
 ONE_TOKEN = {"token_ids": [5], "logprobs": {"token_logprobs": [-0.5]}}
 
 
