@@ -181,8 +181,8 @@ class Policy(ABC):
 
     # --- learning -----------------------------------------------------------------------------------------------------
 
-    def rest(self) -> None:
-        """Free what only drawing texts needs, until the next text: called before its weights are updated. Default: no."""
+    def rest(self) -> None:  # noqa: B027  # nothing by default
+        """Free what drawing texts alone needs, until the next text; called before its weights are updated."""
 
     @property
     def default_learning_rate(self) -> float:

@@ -124,8 +124,9 @@ class VLLM:
             self._sleeps(_QUICK)
         except WireError as error:
             if not error.again:
+                reason = without_key(error, self._key)
                 raise ConfigError(
-                    f"engine vllm: sleep is true, and {self.config.url} knows no sleep ({without_key(error, self._key)}); "
+                    f"engine vllm: sleep is true, and {self.config.url} knows no sleep ({reason}); "
                     "start it by `llm-dec-pomdp engine vllm MODEL --sleep`, which is VLLM_SERVER_DEV_MODE=1 and the "
                     "flag --enable-sleep-mode, or leave sleep out"
                 ) from None
@@ -284,8 +285,7 @@ class VLLM:
             reason = without_key(error, self._key)
         raise EngineError(
             f"{self.config.url} does not take weights ({order}): {reason}; does it run, and was it started by "
-            "`llm-dec-pomdp engine vllm MODEL`, which allows that, with --all-weights for a whole model and --sleep for "
-            "one that sleeps?"
+            "`llm-dec-pomdp engine vllm MODEL`, which allows that, with --all-weights for a whole model, --sleep to sleep?"
         )
 
     # --- texts --------------------------------------------------------------------------------------------------------
