@@ -285,7 +285,7 @@ class VLLM:
             reason = without_key(error, self._key)
         raise EngineError(
             f"{self.config.url} does not take weights ({order}): {reason}; does it run, and was it started by "
-            "`llm-dec-pomdp engine vllm MODEL`, which allows that (--all-weights: for a whole model; --sleep: to sleep)?"
+            "`llm-dec-pomdp engine vllm MODEL`, which allows that (a whole model: --all-weights; sleep: --sleep)?"
         )
 
     # --- texts --------------------------------------------------------------------------------------------------------
