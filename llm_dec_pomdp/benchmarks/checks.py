@@ -76,7 +76,7 @@ def _task_key(cell: Cell) -> str:
 
 
 def check_models(cells: Sequence[Cell], *, learn: bool = True, executor: str = "local") -> None:
-    """Raises ConfigError for devices that do not exist, and options of models that contradict each other.
+    """Raises ConfigError for devices that do not exist, and options that contradict each other.
 
     The arguments are those of `check_cells`. The devices of Ray's machines are not known here.
     """
@@ -84,6 +84,12 @@ def check_models(cells: Sequence[Cell], *, learn: bool = True, executor: str = "
         for place in cell.model.members or [cell.model]:
             trained = learn and cell.method.learns and (not isinstance(place, MemberConfig) or place.train)
             place.refuse_conflicts(trained=trained, placed=executor != "local")
+            if trained and cell.training.staleness and (executor == "local") != bool(place.engine):
+                raise ConfigError(
+                    f"staleness is {cell.training.staleness}, the executor {executor!r} and the engine "
+                    f"{place.engine.get('kind', 'none')!r}: texts are drawn beside updates by an engine with the "
+                    "executor 'local', or without one by other workers ('processes', 'ray'); or set staleness to 0"
+                )
     places = [place for cell in cells for place in cell.model.members or [cell.model]]
     for name in dict.fromkeys(name for place in places for name in place.devices):
         check_device(name, executor)

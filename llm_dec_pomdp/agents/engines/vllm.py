@@ -134,6 +134,11 @@ class VLLM:
     def _sleeps(self, seconds: float) -> bool:
         return _field(get(f"{self.config.url}/is_sleeping", self._headers, seconds), "is_sleeping") is True
 
+    @property
+    def rests(self) -> bool:
+        """See `Engine`."""
+        return self.config.sleep
+
     def rest(self) -> None:
         """See `Engine`; a server that does not answer is left for the next text, which says so."""
         if self.config.sleep:

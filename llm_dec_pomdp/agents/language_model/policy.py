@@ -13,11 +13,13 @@ import functools
 import itertools
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
+from ...config import ConfigError
 from ...registries import UnknownNameError
 from ...types import Completion, Message, Tool
 from ..base import LEARNING_RATE, Policy, Request, Sampling, WeightFile
@@ -98,7 +100,7 @@ class LanguageModel(Policy):
         self.prompts = Prompts(tokenizer, self.stop_ids, chat_template_kwargs or {})
         self.pad_id = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else min(self.stop_ids)
         self.engine: Engine = engine or OwnLoop(self)
-        self._loaded: int | None = None  # version of the weights that the engine has
+        self._loaded = SimpleNamespace(weights=None)  # whose weights the engine has, and which version of them
 
     @property
     def device(self) -> torch.device:
@@ -124,7 +126,8 @@ class LanguageModel(Policy):
     @property
     def version(self) -> int:
         """Version of the trainable weights; grows when they may have changed, by any optimizer or in place."""
-        return _steps + sum(parameter._version for parameter in self.parameters())
+        steps = _steps if self.followed is None else 0  # those of another are none of its own
+        return steps + sum(parameter._version for parameter in self.parameters())
 
     # --- acting ---------------------------------------------------------------------------------------------------
 
@@ -134,14 +137,27 @@ class LanguageModel(Policy):
             Prompt(self.encode(r.history, sampling.max_new_tokens, r.ids, r.tools), r.seeds, self._adapter(r.agent))
             for r in requests
         ]
-        if self._loaded != (version := self.version):
-            self.engine.load(self, version)
-            self._loaded = version
+        if self._loaded.weights != (weights := (id(self), self.version)):
+            self.engine.load(self, weights[1])
+            self._loaded.weights = weights
         drawn = self.engine.generate(prompts, sampling, self.stop_ids)
         return [
             [self._completion(tuple(prompt.ids), sequence, sampling.stop) for sequence in sequences]
             for prompt, sequences in zip(prompts, drawn, strict=True)
         ]
+
+    def sampler(self) -> LanguageModel:
+        """See `Policy`: a copy of what is trained, which the same engine draws with."""
+        if not self.sampled_elsewhere or next(iter(self.parameters()), None) is None:
+            return cast("LanguageModel", super().sampler())
+        if getattr(self.engine, "rests", False):
+            raise ConfigError(
+                "the engine's sleep is true, and with training.staleness above 0 texts are drawn while weights are "
+                "updated; leave one of them out"
+            )
+        twin = copy.deepcopy(self)
+        twin.engine, twin._loaded, twin.followed = self.engine, self._loaded, self
+        return twin
 
     def rest(self) -> None:
         """See `Policy`."""

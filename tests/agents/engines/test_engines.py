@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 import torch
+from ahead import one_after_the_other
+from ahead import trained as trained_ahead
 from fake_vllm import AGENTS, FakeVLLM, flat, only_policy, team_of, truncated_logprobs
 from models import ITEMS, Match, match
 from servers import Reply, Server
@@ -152,6 +154,14 @@ def test_a_server_without_sleep_is_refused_before_a_model_is_loaded(
 ) -> None:
     with pytest.raises(ConfigError, match=r"knows no sleep \(HTTP 404.*--enable-sleep-mode"):
         team_of(server, tmp_path, sleep=True)
+
+
+def test_an_engine_draws_beside_updates(server: Server, vllm: FakeVLLM, tmp_path: Path) -> None:
+    wanted, _ = one_after_the_other(load_team(AGENTS, sharing="lora"), 1)
+    texts, _, metrics = trained_ahead(team_of(server, tmp_path), 1)
+    assert texts == wanted
+    assert [m["staleness"] for m in metrics] == [0, 1, 1, 1, 1]
+    assert len(vllm.orders) == 2 * 5 + 2 * 4  # versions 0 to 3 are loaded, and the ones before them dropped
 
 
 ONE_TOKEN = {"token_ids": [5], "logprobs": {"token_logprobs": [-0.5]}}
