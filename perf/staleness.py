@@ -2,15 +2,16 @@
 
     python perf/staleness.py [--model builtin:tiny] [--sharing shared] [--threads 1] [--tokens 48] [--json]
 
-Whole runs in turn; of each the median of the seconds between the ends of steps counts, without the first two steps. With
---threads 1 a step of k = 0 computes on one core, and of k = 1 on one for sampling and one for the update, as where each
-has an accelerator of its own; with --threads 2 k = 0 has both cores too. `best` is what a perfect overlap would give:
-the longer of sampling and update over their sum, at k = 0.
+Whole runs in turn; of each the median of the seconds between the ends of steps counts, without the first two steps.
+With --threads 1 a step of k = 0 computes on one core, and of k = 1 on one for sampling and one for the update, as where
+each has an accelerator of its own; with --threads 2 k = 0 has both cores too. `best` is what a perfect overlap would
+give: the longer of sampling and update over their sum, at k = 0.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import statistics
 import time
@@ -41,7 +42,7 @@ def run(k: int, given: argparse.Namespace) -> tuple[list[float], list[float], li
         learner = MAGRPO(team, sampling, MAGRPOConfig(learning_rate=1e-4, epochs=given.epochs))
         config = TrainerConfig(steps=given.steps, prompts_per_step=4, group_size=4, staleness=k)
         train(learner, env, sampling, config, 0, note)
-    return [after - before for before, after in zip(ends[1:], ends[2:], strict=False)], rollout[2:], update[2:]
+    return [after - before for before, after in itertools.pairwise(ends)][1:], rollout[2:], update[2:]
 
 
 def main() -> None:

@@ -23,6 +23,9 @@ class RunOptions(Config):
     """Keep the end of prompts that are too long for the context, instead of refusing them."""
     gradient_checkpointing: bool = False
     """Keep only the inputs of layers in updates and compute the rest again: less memory, more time."""
+    packed: bool = False
+    """In updates, put the texts of a prompt into one row, one after the other, in place of padding them to the longest:
+    faster where texts differ in length. For models with full attention computed by sdpa."""
     engine: dict[str, Any] = {}
     """What draws the texts, { kind = "vllm", url = "http://localhost:8000", ... }; the model itself when left out."""
 
@@ -76,6 +79,10 @@ class ModelOptions(RunOptions):
             engine = make_engine(self.engine)
             if trained and (refuse := getattr(engine, "refuse", None)):
                 refuse(self.sharing)
+        if self.packed and self.gradient_checkpointing:
+            raise ConfigError(
+                "packed is true, and with gradient_checkpointing every text is computed with its prompt; leave one out"
+            )
         if len(self.devices) > 1 and self.sharing != "separate":
             raise ConfigError(
                 f"device is {self.device!r} and sharing {self.sharing!r}, which has one model; give one device"

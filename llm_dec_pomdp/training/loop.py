@@ -259,26 +259,25 @@ class _Ahead:
             )
         self.batches = list(done.ahead)
         self._sampler = learner.team.sampler()
-        self._steps, self._lead = config.steps, config.staleness
+        self._lead = config.staleness
         self._arguments = env, sampling, config, seed
         self._learner = learner
 
     def take(self, number: int) -> Batch:
         """The batch of a step; those up to it and k - 1 more are played now, where they are not there."""
-        last = min(number + self._lead - 1, self._steps)
-        if len(self.batches) < last - number + 1:
+        if len(self.batches) < self._lead:
             self._sampler.follow()
-            for missing in range(number + len(self.batches), last + 1):
+            for missing in range(number + len(self.batches), number + self._lead):
                 self.batches.append(self._play(missing, number - 1))
         return self.batches.pop(0)
 
     def beside(self, update: Callable[[], Metrics], number: int) -> Metrics:
-        """What an update returns, beside which the batch of k steps later is played."""
-        later = number + self._lead
-        if later > self._steps:
-            return update()
+        """What an update returns, beside which the batch of k steps later is played.
+
+        Also beside the last ones, so that a run that goes on to more steps is that of a longer one.
+        """
         self._sampler.follow()
-        metrics, batch = overlapped(update, lambda: self._play(later, number - 1))
+        metrics, batch = overlapped(update, lambda: self._play(number + self._lead, number - 1))
         self.batches.append(batch)
         return metrics
 

@@ -161,7 +161,7 @@ def test_an_engine_draws_beside_updates(server: Server, vllm: FakeVLLM, tmp_path
     texts, _, metrics = trained_ahead(team_of(server, tmp_path), 1)
     assert texts == wanted
     assert [m["staleness"] for m in metrics] == [0, 1, 1, 1, 1]
-    assert len(vllm.orders) == 2 * 5 + 2 * 4  # versions 0 to 3 are loaded, and the ones before them dropped
+    assert len(vllm.orders) == 2 * 6 + 2 * 5  # two adapters before the run and beside each update
 
 
 ONE_TOKEN = {"token_ids": [5], "logprobs": {"token_logprobs": [-0.5]}}
