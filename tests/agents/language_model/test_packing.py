@@ -53,11 +53,11 @@ def test_texts_of_one_token_are_packed_too() -> None:
 def test_what_cannot_be_packed_is_refused() -> None:
     eager = network()
     eager.config._attn_implementation = "eager"
-    with pytest.raises(ValueError, match="packed is true.*'eager'"):
+    with pytest.raises(ValueError, match=r"packed is true.*'eager'"):
         LanguageModel(eager, tokenizer(), packed=True)
     windows = network()
     windows.config.layer_types = ["full_attention", "sliding_attention"]
     with pytest.raises(ValueError, match="sliding_attention"):
         LanguageModel(windows, tokenizer(), packed=True)
-    with pytest.raises(ConfigError, match="packed.*gradient_checkpointing"):
+    with pytest.raises(ConfigError, match=r"packed.*gradient_checkpointing"):
         ModelOptions(packed=True, gradient_checkpointing=True).refuse_conflicts(trained=True)
