@@ -48,6 +48,9 @@ class ModelOptions(RunOptions):
     where all weights are trained."""
     attention: str = ""
     """How transformers computes attention: sdpa, eager, flash_attention_2 (with its package), ...; else as it likes."""
+    quantize: Literal["", "4bit"] = ""
+    """4bit: the linear layers of the base are rounded to 4 bits (NF4, by bitsandbytes), below adapters (QLoRA,
+    arXiv:2305.14314) or for a model that is not trained."""
     lora_rank: Positive = 8
     """Rank of the adapters, on all linear layers."""
     ranks: Positive = 1
@@ -79,6 +82,13 @@ class ModelOptions(RunOptions):
             engine = make_engine(self.engine)
             if trained and (refuse := getattr(engine, "refuse", None)):
                 refuse(self.sharing)
+        if self.quantize and trained and self.sharing != "lora":
+            raise ConfigError(
+                f"quantize is {self.quantize!r} and sharing {self.sharing!r}, which trains all weights, and weights of "
+                'so few bits cannot be trained; train adapters (sharing = "lora"), or leave quantize out'
+            )
+        if self.quantize and self.ranks > 1:
+            raise ConfigError(f"quantize is {self.quantize!r}, which is not sharded over {self.ranks} ranks; give one")
         if self.packed and self.gradient_checkpointing:
             raise ConfigError(
                 "packed is true, and with gradient_checkpointing every text is computed with its prompt; leave one out"
