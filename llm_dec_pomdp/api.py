@@ -24,6 +24,7 @@ from .algorithms.base import Algorithm
 from .algorithms.registration import build_algorithm, learns
 from .config import ConfigError, build
 from .envs.base import TextDecPOMDP
+from .envs.streams import first_rows
 from .evaluation import play
 from .evaluation.metrics import Summary, earned
 from .evaluation.teams import default_model, known_of
@@ -167,6 +168,7 @@ def train(
     on_step: Callable[[TrainingStep], object] = lambda step: None,
     checkpoints: str | Path | None = None,
     save_every: int = _LENGTH.save_every,
+    staleness: int = _LENGTH.staleness,
     track: str | Sequence[str] = (),
     progress: bool = False,
     **options: Any,
@@ -185,6 +187,7 @@ def train(
         on_step: Called after every update, with what was played and learnt: for logs, curves, evaluations.
         checkpoints: Folder to save to. If it has checkpoints of this training, it goes on from the newest.
         save_every: Updates between them.
+        staleness: k: sample, beside each update, the batch of k updates later; see `TrainerConfig`.
         track: Where the numbers of updates also go: "tensorboard" (event files in the folder of the checkpoints, else a
             new one in runs/), "wandb", "mlflow", or several of them.
         progress: Show how far it is, on standard error.
@@ -207,19 +210,27 @@ def train(
     trackers = check_trackers([track] if isinstance(track, str) else track)
     config = build(
         TrainerConfig,
-        {"steps": steps, "prompts_per_step": prompts_per_step, "group_size": group_size, "save_every": save_every},
+        {
+            "steps": steps,
+            "prompts_per_step": prompts_per_step,
+            "group_size": group_size,
+            "save_every": save_every,
+            "staleness": staleness,
+        },
         source="train()",
     )
     team.sampling = sampling = _sampling_of(team, sampling)
     if not learns(algorithm):
         raise ConfigError(f"algorithm {algorithm!r} does not learn; `llm-dec-pomdp list` says which do")
     refuse_misfit(algorithm, options, env)
-    env.task.try_rows()
+    first_rows(env, 1).task.try_rows()
     learner = build_algorithm(algorithm, options, team, sampling)
     places, done = None, Counters()
     if checkpoints is not None:
         trained = {"environment": env.metadata["name"], "algorithm": algorithm, "options": options, "seed": seed}
         sizes = {"prompts_per_step": prompts_per_step, "group_size": group_size, "sampling": sampling.model_dump()}
+        if staleness:
+            sizes["staleness"] = staleness
         if team.samplings:
             sizes["samplings"] = {a: change.model_dump(exclude_unset=True) for a, change in team.samplings.items()}
         places = Checkpoints(Path(checkpoints), {**trained, **sizes}, keep=config.keep)

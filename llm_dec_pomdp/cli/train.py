@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ..config import ConfigT
 
 
-_LENGTH = ("steps", "prompts_per_step", "group_size", "save_every")
+_LENGTH = ("steps", "prompts_per_step", "group_size", "save_every", "staleness")
 
 
 @cell_options()

@@ -24,7 +24,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 from gymnasium.utils import seeding as gym_seeding
@@ -37,6 +37,9 @@ from ..types import Group, Message, Score, TaskItem, Tool
 from .episode import Outcome, Progress, paid, transcript
 from .facts import Facts
 from .tasks import check_options, named_item
+
+if TYPE_CHECKING:
+    from .streams import TaskStream
 
 RENDER_MODES = ("ansi", "human")
 MAX_TEXT = 10_000_000
@@ -91,6 +94,11 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
     @abstractmethod
     def with_items(self, items: Sequence[TaskItem]) -> TextDecPOMDP:
         """A copy that plays other tasks, as they are given."""
+
+    @property
+    def stream(self) -> TaskStream | None:
+        """Its tasks, where they are read one after the other and `items` cannot hold all; see `envs.streams`."""
+        return None
 
     @property
     def task(self) -> TextDecPOMDP:
@@ -274,7 +282,8 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
 
     def __repr__(self) -> str:
         roles = ", ".join(dict.fromkeys(self.facts.roles))
-        return f"<{self.metadata['name']}: {roles}; tasks: {len(self.items)}, turns: {self.max_turns}>"
+        tasks = len(self.items) if self.stream is None else f"a stream ({self.stream.place})"
+        return f"<{self.metadata['name']}: {roles}; tasks: {tasks}, turns: {self.max_turns}>"
 
     def role(self, agent: str) -> str:
         """The human name of an agent, e.g. "summary"."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Generator, Iterable, Mapping
 from typing import Any
 
 _SECONDS = 5.0  # to wait for an answer
+_SLICE = re.compile(r"(\w+)(?:\[(\d*):(\d*)\])?")  # of a split: train[:1000]
 
 
 def load_published(name: str, config: str | None, split: str) -> Iterable[Mapping[str, Any]]:
@@ -20,6 +22,22 @@ def load_published(name: str, config: str | None, split: str) -> Iterable[Mappin
     with _cache_alone(not _answers(name)):
         loaded: Any = datasets.load_dataset(name, config, split=split, trust_remote_code=False)
     return loaded
+
+
+def stream_published(name: str, config: str | None, split: str) -> Iterable[Mapping[str, Any]]:
+    """The rows of a data set, downloaded as they are read.
+
+    Raises:
+        Exception: See `load_published`.
+    """
+    import datasets  # as above
+
+    slice_ = _SLICE.fullmatch(split)
+    assert slice_ is not None, split
+    part, first, last = slice_[1], int(slice_[2] or 0), int(slice_[3] or 0)
+    rows: Any = datasets.load_dataset(name, config, split=part, streaming=True, trust_remote_code=False)
+    rows = rows.skip(first) if first else rows
+    return rows.take(last - first) if last else rows
 
 
 def _answers(name: str) -> bool:

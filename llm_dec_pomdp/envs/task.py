@@ -22,6 +22,7 @@ from typing import Any, ClassVar, Generic, TypedDict, cast
 from ..types import Message, TaskItem
 from .base import TextDecPOMDP
 from .episode import EpisodeError, Outcome, S, Transition
+from .streams import TaskStream, is_stream, open_stream
 from .tasks import TaskError, Tasks, TaskSource, is_sample, load_tasks
 
 
@@ -32,6 +33,7 @@ class TaskOptions(TypedDict, total=False):
     fields: Mapping[str, str] | None
     max_turns: int
     render_mode: str | None
+    streaming: bool
 
 
 class Task(TextDecPOMDP, Generic[S]):
@@ -44,11 +46,13 @@ class Task(TextDecPOMDP, Generic[S]):
             super().__init__(tasks, **common)
 
     Args:
-        tasks: `"sample"`, `"hub"`, a path, or items; see `envs.tasks.load_tasks`.
+        tasks: `"sample"`, `"hub"`, a path, or items; see `envs.tasks.load_tasks`. An iterable without a length, such as
+            a `datasets.IterableDataset`, is a stream, see `envs.streams`.
         split: "train", "test" or "all".
         fields: Field mapping for files, e.g. `{"prompt": "abstract"}`.
         max_turns: H.
         render_mode: None, "ansi" or "human".
+        streaming: Read `"hub"` or a .jsonl file while a team trains, and not before.
     """
 
     source: ClassVar[TaskSource]
@@ -61,17 +65,26 @@ class Task(TextDecPOMDP, Generic[S]):
         fields: Mapping[str, str] | None = None,
         max_turns: int = 1,
         render_mode: str | None = None,
+        streaming: bool = False,
     ) -> None:
         self.metadata = {**self.metadata, "name": self.declared.name}
         super().__init__(len(self.declared.roles), max_turns, render_mode)
-        loaded = load_tasks(self.source, tasks, split, fields)
         self._rows_of = "" if is_sample(tasks) else str(tasks) if isinstance(tasks, (str, Path)) else "items"
-        for item in loaded if self._rows_of else ():
-            if problem := self.unusable(item):
-                raise TaskError(f"{self._rows_of}, task {item.id!r}, {problem}")
-        self._items = self.prepare(loaded)
+        self._stream: TaskStream | None = None
+        if streaming or is_stream(tasks):
+            self._stream = open_stream(self.source, tasks, split, fields, self._complete)
+            return
+        loaded = load_tasks(self.source, tasks, split, fields)
+        self._items = self._complete(loaded)
         if not self._items:
             raise TaskError(f"{self.metadata['name']} leaves out every row ({loaded[0].id!r}, ...); give others")
+
+    def _complete(self, items: tuple[TaskItem, ...]) -> tuple[TaskItem, ...]:
+        """Items as they are played; raises TaskError for a row of the caller that can never be scored."""
+        for item in items if self._rows_of else ():
+            if problem := self.unusable(item):
+                raise TaskError(f"{self._rows_of}, task {item.id!r}, {problem}")
+        return self.prepare(items)
 
     # --- what a task implements ----------------------------------------------------------------------------------
 
@@ -115,13 +128,27 @@ class Task(TextDecPOMDP, Generic[S]):
 
     @property
     def items(self) -> tuple[TaskItem, ...]:
-        """The task set."""
+        """The task set.
+
+        Raises:
+            TaskError: It is a stream.
+        """
+        if self._stream is not None:
+            raise TaskError(
+                f"the tasks of {self.metadata['name']} are a stream ({self._stream.place}), which only a training "
+                "plays; take its first ones (env.with_items(env.stream.read(0, 100))), or give others"
+            )
         return self._items
+
+    @property
+    def stream(self) -> TaskStream | None:
+        """Its tasks, where they are read one after the other."""
+        return self._stream
 
     def with_items(self, items: Sequence[TaskItem]) -> TextDecPOMDP:
         """A copy that plays other tasks, as they are given."""
         twin = copy.copy(self)
-        twin._items = tuple(items)
+        twin._items, twin._stream = tuple(items), None
         return twin
 
     def _hidden(self) -> Mapping[str, Any]:

@@ -2,7 +2,7 @@
 
 A `TaskSource` says where its rows are embedded, what the published data set is called, and which fields it needs.
 `load_tasks` reads them from the package (`"sample"`), the hub (`"hub"`) or a JSONL/JSON file, and refuses bad rows with
-the file, the row, the field, and what to do next.
+the file, the row, the field, and what to do next. `envs.streams` reads them one after the other.
 """
 
 from __future__ import annotations
@@ -65,13 +65,14 @@ class TaskSource:
 
 
 @dataclass(frozen=True)
-class _Columns:
+class Columns:
     """Where a field stands in a row: where the caller says, else under the data set's name or under ours."""
 
     usual: Mapping[str, str] = field(default_factory=dict[str, str])
     asked: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def candidates(self, name: str) -> tuple[str, ...]:
+        """The columns that may hold the field."""
         return (self.asked[name],) if name in self.asked else (self.usual.get(name, name), name)
 
     def find(self, name: str, row: Row) -> str:
@@ -79,6 +80,7 @@ class _Columns:
         return next((column for column in self.candidates(name) if column in row), self.candidates(name)[0])
 
     def wanted(self, name: str) -> str:
+        """These columns, in words."""
         return " or ".join(map(repr, dict.fromkeys(self.candidates(name))))
 
 
@@ -102,15 +104,7 @@ def load_tasks(
     Raises:
         TaskError: Wrong path, format, field, type, duplicate id, empty set, or no network for `"hub"`.
     """
-    if split is not None and split not in SPLITS:
-        raise TaskError(f"split {split!r} does not exist; {nearest(split, SPLITS)}")
-    unknown = set(fields or {}) - {*source.required, *_ID_FIELDS, "split", "reference"}
-    if unknown:
-        raise TaskError(
-            f"{source.name}: field mapping for {sorted(unknown)}, which this task does not use; "
-            f"it uses {', '.join(source.required)} (and id, split, reference where present)"
-        )
-    columns = _Columns(source.fields, fields or {})
+    columns = columns_of(source, split, fields)
     given = () if isinstance(tasks, (str, Path)) else _rows(tasks)
     ready = any(isinstance(row, TaskItem) for row in given)
     if fields and (ready or is_sample(tasks)):
@@ -125,6 +119,19 @@ def load_tasks(
     else:
         items, place = _from_file(source, Path(tasks), columns), str(tasks)
     return _select(items, split, place)
+
+
+def columns_of(source: TaskSource, split: str | None, fields: Mapping[str, str] | None) -> Columns:
+    """Where the fields of a source stand; raises TaskError for a split or a mapping that does not exist."""
+    if split is not None and split not in SPLITS:
+        raise TaskError(f"split {split!r} does not exist; {nearest(split, SPLITS)}")
+    unknown = set(fields or {}) - {*source.required, *_ID_FIELDS, "split", "reference"}
+    if unknown:
+        raise TaskError(
+            f"{source.name}: field mapping for {sorted(unknown)}, which this task does not use; "
+            f"it uses {', '.join(source.required)} (and id, split, reference where present)"
+        )
+    return Columns(source.fields, fields or {})
 
 
 def is_sample(tasks: Tasks) -> bool:
@@ -150,23 +157,27 @@ def _checked(tasks: tuple[Any, ...], source: TaskSource) -> tuple[TaskItem, ...]
     for item in tasks:
         if not isinstance(item, TaskItem):
             raise TaskError(f"the given items hold a {type(item).__name__} ({item!r:.60}); give TaskItem objects")
-        values = {"prompt": item.prompt, **item.fields}
-        for name in source.required:
-            value: Any = values.get(name)
-            if not isinstance(value, str) or not value.strip():
-                what = f"is {value!r:.60}; give it text" if name in values else "is missing"
-                raise TaskError(f"item {item.id!r}: field {name!r} {what}; {source.name} needs {source.required}")
+        _check_item(item, source)
         if item.id in seen:
             raise TaskError(f"item {item.id!r} is given twice; ids are unique")
         seen.add(item.id)
     return tasks
 
 
+def _check_item(item: TaskItem, source: TaskSource) -> None:
+    values = {"prompt": item.prompt, **item.fields}
+    for name in source.required:
+        value: Any = values.get(name)
+        if not isinstance(value, str) or not value.strip():
+            what = f"is {value!r:.60}; give it text" if name in values else "is missing"
+            raise TaskError(f"item {item.id!r}: field {name!r} {what}; {source.name} needs {source.required}")
+
+
 def _sample(source: TaskSource) -> tuple[TaskItem, ...]:
     if source.sample is None:
         return _embedded(source.name, source.required)
     if isinstance(source.sample, Path):
-        return _from_file(source, source.sample, _Columns(source.fields))
+        return _from_file(source, source.sample, Columns(source.fields))
     return _checked(tuple(source.sample()), source)
 
 
@@ -174,10 +185,10 @@ def _sample(source: TaskSource) -> tuple[TaskItem, ...]:
 def _embedded(name: str, required: tuple[str, ...]) -> tuple[TaskItem, ...]:
     text = (resources.files("llm_dec_pomdp.data") / f"{name}.jsonl").read_text(encoding="utf-8")
     rows = [row for _, row in json_lines(text, name)]
-    return _validate(rows, f"data/{name}.jsonl", required, _Columns())
+    return _validate(rows, f"data/{name}.jsonl", required, Columns())
 
 
-def _from_hub(source: TaskSource, split: str, columns: _Columns) -> tuple[TaskItem, ...]:
+def _from_hub(source: TaskSource, split: str, columns: Columns) -> tuple[TaskItem, ...]:
     if not source.hub:
         raise TaskError(f"{source.name} has no published data set; use tasks='sample' or the path of a file")
     parts = list(source.hub_splits) if split == "all" else [split]
@@ -201,19 +212,32 @@ def _converted(rows: Sequence[Any], source: TaskSource, place: str) -> list[Any]
     Raises:
         TaskError: A row that looks like one of the published data set is none.
     """
-    if source.convert is None:
-        return list(rows)
-    converted: list[Any] = []
-    for number, row in enumerate(rows, 1):
-        try:
-            converted.append(source.convert(cast("Row", row)) if isinstance(row, dict) else row)
-        except (TaskError, KeyError, TypeError, ValueError, SyntaxError) as error:
-            what = str(error) if isinstance(error, TaskError) else f"{type(error).__name__}: {error}"
-            raise TaskError(f"{place}, row {number}, is no row of {source.hub or source.name}: {what}") from error
-    return converted
+    return [_convert(row, source, f"{place}, row {number}") for number, row in enumerate(rows, 1)]
 
 
-def _from_file(source: TaskSource, path: Path, columns: _Columns) -> tuple[TaskItem, ...]:
+def _convert(row: Any, source: TaskSource, place: str) -> Any:
+    if source.convert is None or not isinstance(row, dict):
+        return row
+    try:
+        return source.convert(cast("Row", row))
+    except (TaskError, KeyError, TypeError, ValueError, SyntaxError) as error:
+        what = str(error) if isinstance(error, TaskError) else f"{type(error).__name__}: {error}"
+        raise TaskError(f"{place}, is no row of {source.hub or source.name}: {what}") from error
+
+
+def item_of_row(row: Any, source: TaskSource, columns: Columns, place: str, default_id: str) -> TaskItem:
+    """The item of one row; a ready-made one stays as it is.
+
+    Raises:
+        TaskError: It lacks a field, or one has the wrong type; the message begins with `place` or names the item.
+    """
+    if isinstance(row, TaskItem):
+        _check_item(row, source)
+        return row
+    return _item(_convert(row, source, place), place, source.required, columns, default_id)
+
+
+def _from_file(source: TaskSource, path: Path, columns: Columns) -> tuple[TaskItem, ...]:
     if not is_there(path) or path.is_dir():
         kind = "is a folder" if path.is_dir() else "does not exist"
         raise TaskError(f"task file {str(path)!r} {kind}; give 'sample', 'hub', or the path of a .jsonl or .json file")
@@ -230,7 +254,7 @@ def _from_file(source: TaskSource, path: Path, columns: _Columns) -> tuple[TaskI
 
 
 def _from_rows(
-    rows: Sequence[Any], source: TaskSource, columns: _Columns, place: str = "the given rows", stem: str = "row"
+    rows: Sequence[Any], source: TaskSource, columns: Columns, place: str = "the given rows", stem: str = "row"
 ) -> tuple[TaskItem, ...]:
     return _validate(_converted(rows, source, place), place, source.required, columns, stem)
 
@@ -263,7 +287,7 @@ def json_lines(text: str, source: str) -> Iterator[tuple[str, Any]]:
 
 
 def _validate(
-    rows: Sequence[Any], place: str, required: tuple[str, ...], columns: _Columns, stem: str = ""
+    rows: Sequence[Any], place: str, required: tuple[str, ...], columns: Columns, stem: str = ""
 ) -> tuple[TaskItem, ...]:
     items: list[TaskItem] = []
     seen: dict[str, int] = {}
@@ -278,7 +302,7 @@ def _validate(
     return tuple(items)
 
 
-def _item(raw: Any, place: str, required: tuple[str, ...], columns: _Columns, default_id: str) -> TaskItem:
+def _item(raw: Any, place: str, required: tuple[str, ...], columns: Columns, default_id: str) -> TaskItem:
     if not isinstance(raw, dict):
         raise TaskError(
             f"{place}: holds a {type(raw).__name__}; every row is an object with fields {', '.join(required)}"
@@ -300,7 +324,7 @@ def _item(raw: Any, place: str, required: tuple[str, ...], columns: _Columns, de
     )
 
 
-def _text(row: Row, name: str, place: str, columns: _Columns, required: tuple[str, ...]) -> str:
+def _text(row: Row, name: str, place: str, columns: Columns, required: tuple[str, ...]) -> str:
     """The text of a required field, under its mapped name or under its own."""
     column = columns.find(name, row)
     if column not in row:
@@ -317,7 +341,7 @@ def _text(row: Row, name: str, place: str, columns: _Columns, required: tuple[st
     return value
 
 
-def _identity(row: Row, place: str, columns: _Columns, default: str) -> str:
+def _identity(row: Row, place: str, columns: Columns, default: str) -> str:
     for name in _ID_FIELDS:
         column = columns.find(name, row)
         if column in row:
@@ -328,7 +352,7 @@ def _identity(row: Row, place: str, columns: _Columns, default: str) -> str:
     return default
 
 
-def _split(row: Row, place: str, columns: _Columns) -> str:
+def _split(row: Row, place: str, columns: Columns) -> str:
     value = row.get(columns.find("split", row), "")
     if value not in ("", *SPLITS[:2]):
         raise TaskError(f"{place}, field 'split': is {value!r}; it must be 'train' or 'test'")
@@ -347,14 +371,17 @@ def _select(items: tuple[TaskItem, ...], split: str | None, place: str) -> tuple
     if split == "all" or (split is None and not with_split):
         return items
     wanted = split or "train"
-    chosen = tuple(item for item in items if (item.split if with_split else _hashed_split(item.prompt)) == wanted)
+    chosen = tuple(item for item in items if split_of(item) == wanted)
     if not chosen:
         raise TaskError(f"{place}: no rows in split {wanted!r} among {len(items)}; use split='all' for all of them")
     return chosen
 
 
-def _hashed_split(prompt: str) -> str:
-    digest = hashlib.blake2b(prompt.encode("utf-8", "backslashreplace"), digest_size=8).digest()
+def split_of(item: TaskItem) -> str:
+    """The split of an item; one without is in that which follows from its prompt."""
+    if item.split:
+        return item.split
+    digest = hashlib.blake2b(item.prompt.encode("utf-8", "backslashreplace"), digest_size=8).digest()
     return "test" if int.from_bytes(digest, "big") % 5 == 0 else "train"
 
 

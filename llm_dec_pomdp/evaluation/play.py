@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from ..agents.base import Policy, Sampling
 from ..envs.base import TextDecPOMDP
+from ..envs.streams import first_rows
 from ..rollout import independent
 from ..types import Group
 from .metrics import Summary, summarise
@@ -45,6 +46,7 @@ def evaluate(
         keep: Is given the groups as they are played.
         agents: Also measure what each agent moves, which plays as many episodes again; see `influence`.
     """
+    env = first_rows(env, items)
     groups: list[Group] = []
     started = time.perf_counter()
     for played in independent(env, policy, sampling, seed, items, samples or default_samples(env)):

@@ -3,6 +3,10 @@
 Every draw has its own seed (`seeding.derive`), so an extra evaluation never shifts training, and a run with the same
 seed on the same kind of machine is the same run. For the same reason a killed run can go on from its last checkpoint
 with the same numbers: `restore`, then `train` with what it returned.
+
+With `staleness` k above 0, batch n is sampled with the weights after max(0, n - 1 - k) updates. One batch, k steps
+ahead, is sampled beside each update, from copies of the policies (`Policy.sampler`), and what is sampled and not yet
+learnt from is saved with a checkpoint. Reports, evaluations and checkpoints come when both have ended.
 """
 
 from __future__ import annotations
@@ -14,10 +18,14 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 
+from ..agents.base import Policy
+from ..agents.concurrency import overlapped
 from ..agents.engines import EngineError
-from ..algorithms.base import Algorithm
+from ..algorithms.base import Algorithm, Metrics
+from ..config import ConfigError
 from ..envs.base import TextDecPOMDP
 from ..options import Sampling, TrainerConfig
+from ..rollout import Trajectories
 from ..seeding import derive, generator
 from ..storage.files import replace_json
 from ..storage.reading import conform
@@ -70,6 +78,21 @@ class TrainingStep:
 
 
 @dataclass(frozen=True, slots=True)
+class Batch:
+    """What is played for one update.
+
+    Attributes:
+        groups: Of its tasks.
+        version: Updates done with the weights that drew the texts.
+        seconds: Wall time of playing and judging.
+    """
+
+    groups: tuple[Group, ...]
+    version: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class Counters:
     """How far a run has come.
 
@@ -78,12 +101,14 @@ class Counters:
         skipped: Latest steps in a row that were not finite.
         bad: All steps that were not finite.
         seconds: Wall time spent in `train`.
+        ahead: What is played for the next updates, with `staleness`.
     """
 
     step: int = 0
     skipped: int = 0
     bad: int = 0
     seconds: float = 0.0
+    ahead: tuple[Batch, ...] = ()
 
 
 def restore(learner: Algorithm, env: TextDecPOMDP, checkpoints: Checkpoints) -> Counters:
@@ -101,10 +126,11 @@ def restore(learner: Algorithm, env: TextDecPOMDP, checkpoints: Checkpoints) -> 
     where = f"{newest.folder / 'checkpoint.json'}, field counters"
     done = conform(newest.counters, Counters, where)
     cursor = conform(newest.counters.get("cursor"), _Cursor, f"{where}.cursor")
-    if cursor.tasks != _fingerprint(item.id for item in env.items):
+    if cursor.tasks != (present := _cursor(env, 0)).tasks:
+        there, here = (f"{c.of} tasks" if c.of else "a stream" for c in (cursor, present))
         raise CheckpointError(
-            f"{str(newest.folder)!r} was trained on {cursor.of} tasks, which are not the {len(env.items)} tasks of "
-            "this run; give the tasks it was trained on"
+            f"{str(newest.folder)!r} was trained on {there}, which are not those of this run, {here}; give the "
+            "tasks it was trained on"
         )
     state = checkpoints.restore(newest, learner.team)
     try:
@@ -148,26 +174,33 @@ def train(
     Raises:
         TrainingError: More than 5 % of a step could not be scored.
         DivergedError: Three steps in a row were not finite, or a model's weights are not.
-        EngineError: The engine fails to draw texts; a checkpoint of the step before is saved.
+        EngineError: The engine fails to draw texts; without staleness, a checkpoint of the step before is saved.
+        ConfigError, ValueError: With staleness, a policy cannot draw while it learns, or a learner cannot learn from
+            texts of older weights.
     """
     if why := learner.refusal(env):
         raise TrainingError(f"{why}; take a learner that fits")
     started = time.perf_counter() - done.seconds
-    learner.expect(config.steps)
+    learner.expect(config.steps, **({"stale": True} if config.staleness else {}))
+    source = _Ahead(learner, env, sampling, config, seed, done) if config.staleness else None
     _log.info("%s", in_words(learner.learning_rates()))
     stop, watch = stop or StopRequest(), Watch()
     for number in range(done.step + 1, config.steps + 1):
         stop.work = f"step {number}"
         try:
-            step, groups = _step(learner, env, sampling, config, seed, number)
-        except EngineError:  # nothing was learnt in this step
-            if checkpoints is not None:
+            batch = (
+                source.take(number) if source else _play(learner, learner.policy, env, sampling, config, seed, number)
+            )
+            step = _learn(learner, env, batch, number, source)
+        except EngineError:  # nothing was learnt in this step, unless what failed was played beside it
+            if checkpoints is not None and source is None:
                 _save(learner, env, config, checkpoints, replace(done, seconds=time.perf_counter() - started))
             raise
         bad = not all(math.isfinite(value) for value in step.metrics.values())
         if bad:
-            _keep_bad_step(checkpoints, step, groups)
-        done = Counters(number, done.skipped + 1 if bad else 0, done.bad + bad, time.perf_counter() - started)
+            _keep_bad_step(checkpoints, step, batch.groups)
+        skipped, ahead = done.skipped + 1 if bad else 0, tuple(source.batches) if source else ()
+        done = Counters(number, skipped, done.bad + bad, time.perf_counter() - started, ahead)
         if done.skipped == MAX_SKIPPED:
             raise DivergedError(
                 f"step {number}: {done.skipped} steps in a row had a loss or gradient that is not finite "
@@ -185,40 +218,107 @@ def train(
     return done
 
 
-def _step(
-    learner: Algorithm, env: TextDecPOMDP, sampling: Sampling, config: TrainerConfig, seed: int, number: int
-) -> tuple[TrainingStep, list[Group]]:
-    """Play and learn once."""
-    item_ids = tasks_of_step(env, config.prompts_per_step, number, seed)
+def _play(
+    learner: Algorithm,
+    policy: Policy,
+    env: TextDecPOMDP,
+    sampling: Sampling,
+    config: TrainerConfig,
+    seed: int,
+    number: int,
+    version: int | None = None,
+) -> Batch:
+    """What step `number` learns from, drawn by a policy after `version` updates (left out: all before it)."""
+    env, item_ids = _with_tasks(env, config.prompts_per_step, number, seed)
     started = time.perf_counter()
     seeds = [derive(seed, "rollout", number, i) for i in range(len(item_ids))]
-    groups = learner.rollout.play(env, learner.policy, item_ids, seeds, sampling, config.group_size)
-    played = time.perf_counter()
+    groups = learner.rollout.play(env, policy, item_ids, seeds, sampling, config.group_size)
+    return Batch(tuple(groups), number - 1 if version is None else version, time.perf_counter() - started)
+
+
+class _Ahead:
+    """Plays batches ahead of the updates that learn from them.
+
+    Attributes:
+        batches: Played and not yet taken, in order.
+    """
+
+    def __init__(
+        self,
+        learner: Algorithm,
+        env: TextDecPOMDP,
+        sampling: Sampling,
+        config: TrainerConfig,
+        seed: int,
+        done: Counters,
+    ) -> None:
+        if learner.policy is not learner.team or not isinstance(learner.rollout, Trajectories):
+            raise ConfigError(
+                f"staleness is {config.staleness}, and {type(learner).__name__} plays more than trajectories of its "
+                "team, or with more than their policies; set it to 0"
+            )
+        self.batches = list(done.ahead)
+        self._sampler = learner.team.sampler()
+        self._lead = config.staleness
+        self._arguments = env, sampling, config, seed
+        self._learner = learner
+
+    def take(self, number: int) -> Batch:
+        """The batch of a step; those up to it and k - 1 more are played now, where they are not there."""
+        if len(self.batches) < self._lead:
+            self._sampler.follow()
+            for missing in range(number + len(self.batches), number + self._lead):
+                self.batches.append(self._play(missing, number - 1))
+        return self.batches.pop(0)
+
+    def beside(self, update: Callable[[], Metrics], number: int) -> Metrics:
+        """What an update returns, beside which the batch of k steps later is played.
+
+        Also beside the last ones, so that a run that goes on to more steps is that of a longer one.
+        """
+        self._sampler.follow()
+        metrics, batch = overlapped(update, lambda: self._play(number + self._lead, number - 1))
+        self.batches.append(batch)
+        return metrics
+
+    def _play(self, number: int, version: int) -> Batch:
+        return _play(self._learner, self._sampler, *self._arguments, number, version)
+
+
+def _learn(learner: Algorithm, env: TextDecPOMDP, batch: Batch, number: int, source: _Ahead | None) -> TrainingStep:
+    """Learn from a batch; with a source, the next one is played at the same time."""
+    groups = batch.groups
     episodes = [episode for group in groups for episode in group.episodes]
     _check_rewards(groups, env, number)
     _check_logprobs(episodes, number)
     rates = learner.learning_rates()  # those of the next stage may follow
-    metrics = learner.update(groups)
+    started = time.perf_counter()
+    metrics = source.beside(lambda: learner.update(groups), number) if source else learner.update(groups)
+    seconds = time.perf_counter() - started
     if not isinstance(metrics, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TrainingError(
             f"update() of {type(learner).__name__} returned {metrics!r:.60}; return numbers by name, {{}} for none"
         )
-    step = TrainingStep(
+    if source:
+        metrics = {**metrics, "staleness": float(number - 1 - batch.version)}
+    return TrainingStep(
         number,
         len(episodes),
         *mean_scores(groups, env),
         metrics=metrics,
         texts=_fingerprint(c.text for e in episodes for turn in e.turns for c in turn.actions.values()),
-        seconds_rollout=played - started,
-        seconds_update=time.perf_counter() - played,
+        seconds_rollout=batch.seconds,
+        seconds_update=seconds,
         learning_rates=rates,
     )
-    return step, groups
 
 
 @dataclass(frozen=True, slots=True)
 class _Cursor:
-    """Where in the tasks a checkpoint was saved: epoch and place in it, of how many, and which they are."""
+    """Where in the tasks a checkpoint was saved: epoch and place in it, of how many, and which they are.
+
+    Of a stream: the row in all its epochs, of 0, and which row is the first.
+    """
 
     epoch: int
     place: int
@@ -226,12 +326,19 @@ class _Cursor:
     tasks: str
 
 
+def _cursor(env: TextDecPOMDP, position: int) -> _Cursor:
+    """Where `position` tasks end."""
+    if env.stream is not None:
+        first = env.stream.first
+        return _Cursor(0, position, 0, _fingerprint([first.id, first.prompt]))
+    epoch, place = divmod(position, len(env.items))
+    return _Cursor(epoch, place, len(env.items), _fingerprint(item.id for item in env.items))
+
+
 def _save(
     learner: Algorithm, env: TextDecPOMDP, config: TrainerConfig, checkpoints: Checkpoints, done: Counters
 ) -> None:
-    epoch, place = divmod(done.step * config.prompts_per_step, len(env.items))
-    tasks = _fingerprint(item.id for item in env.items)
-    cursor = asdict(_Cursor(epoch, place, len(env.items), tasks))
+    cursor = asdict(_cursor(env, done.step * config.prompts_per_step))
     checkpoints.save(done.step, learner.team, learner.state_dict(), {**asdict(done), "cursor": cursor})
 
 
@@ -255,6 +362,14 @@ def _fingerprint(texts: Iterable[str]) -> str:
 
 
 # --- tasks and results of a step --------------------------------------------------------------------------------------
+
+
+def _with_tasks(env: TextDecPOMDP, count: int, number: int, seed: int) -> tuple[TextDecPOMDP, list[str]]:
+    """The environment that has the tasks of a step, and their ids: `tasks_of_step`, or the next of a stream."""
+    if env.stream is None:
+        return env, tasks_of_step(env, count, number, seed)
+    items = env.stream.read((number - 1) * count, count)
+    return env.with_items(items), [item.id for item in items]
 
 
 def tasks_of_step(env: TextDecPOMDP, count: int, number: int, seed: int) -> list[str]:

@@ -62,12 +62,14 @@ class FakeVLLM:
         label: Of the whole model.
         keeps: Of the whole model, a part that it does not load, though it says so.
         orders: All but texts, with the name of the adapter or the label.
+        sleeping: Whether it has freed its memory; None: it cannot, as one that was started without sleep mode.
     """
 
     def __init__(self) -> None:
         self.loaded: dict[str, Path] = {}
         self.keeps = "nothing"
         self.orders: list[tuple[str, str]] = []
+        self.sleeping: bool | None = None
         self._lock = threading.Lock()
         self.start_anew()
 
@@ -87,13 +89,27 @@ class FakeVLLM:
 
     def answer(self, path: str, body: dict[str, Any]) -> Reply:
         with self._lock, torch.no_grad():
-            order = path.rpartition("/")[2]
+            order = path.rpartition("/")[2].partition("?")[0]
+            if order in ("sleep", "wake_up", "is_sleeping"):
+                return self._sleep(order, path)
+            if self.sleeping:
+                return 500, b"its weights are not on the GPU"
             if order == "completions":
                 return self._complete(body)
             if order == "weight_info":
                 return 200, json.dumps({"weight_version": self.label}).encode()
             self.orders.append((order, body.get("lora_name", self.label)))
             return getattr(self, f"_{order}")(body)
+
+    def _sleep(self, order: str, path: str) -> Reply:
+        if self.sleeping is None:
+            return 404, b'{"detail": "Not Found"}'
+        if order == "is_sleeping":
+            return 200, json.dumps({"is_sleeping": self.sleeping}).encode()
+        assert order == "wake_up" or path.endswith("/sleep?level=1")
+        self.sleeping = order == "sleep"
+        self.orders.append((order, self.label))
+        return 200, b""
 
     def _load_lora_adapter(self, body: dict[str, Any]) -> Reply:
         if body["lora_name"] in self.loaded and not body.get("load_inplace"):

@@ -75,6 +75,15 @@ def test_a_server_that_takes_all_weights_can_be_reached_from_this_machine_alone(
         assert "leave --host out" in refused(*given, *host)
 
 
+def test_a_server_that_sleeps_can_be_reached_from_this_machine_alone(environment: Path) -> None:
+    given = ("vllm", "folder", "--environment", str(environment), "--sleep", "--")
+    done = command(*given, "--dtype", "float32")
+    assert done.stdout.endswith("--dtype float32 True.1\n")
+    assert "--enable-sleep-mode --enable-lora" in done.stdout
+    assert 'adapters = "FOLDER", sleep = true }' in done.stderr
+    assert "--sleep opens" in refused(*given, "--host", "0.0.0.0")
+
+
 def test_what_is_missing_is_said(tmp_path: Path) -> None:
     assert "pip install vllm" in refused("vllm", "folder", "--environment", str(tmp_path))
     assert "known: vllm" in refused("ollama", "folder")

@@ -16,6 +16,8 @@ from llm_dec_pomdp.benchmarks.cell import run_cell
 from llm_dec_pomdp.benchmarks.suite import Cell, Suite
 from llm_dec_pomdp.config import build
 from llm_dec_pomdp.storage.runfolder import read_lines
+from llm_dec_pomdp.training.workers import Transport, Worker
+from llm_dec_pomdp.training.workers.base import Hear, Needs
 from llm_dec_pomdp.training.workers.process import ProcessWorker
 
 TIMES = {"seconds", "seconds_rollout", "seconds_update", "tokens_per_second", "response_seconds", "parallelism"}
@@ -124,3 +126,32 @@ class Watched:
     def alive(self) -> list[Any]:
         """The workers that have not ended."""
         return [worker for worker in self.workers if worker._process.is_alive()]
+
+
+class Here(Worker):
+    """A worker in this process, which notes its calls."""
+
+    def __init__(self, name: str, build: Callable[[], Any]) -> None:
+        super().__init__(name)
+        self.worker = build()
+        self.asked: list[tuple[str, Any]] = []
+
+    def call(self, method: str, *arguments: Any, hear: Hear | None = None) -> Any:
+        self.asked.append((method, arguments))
+        return getattr(self.worker, method)(*arguments)
+
+    def stop(self) -> None:
+        self.end()
+
+    def end(self) -> None:
+        self.asked.clear()
+
+
+class Nearby(Transport):
+    """Workers in this process."""
+
+    def start(self, name: str, build: Callable[[], Any], needs: Needs) -> Here:
+        return Here(name, build)
+
+    def share(self, jobs: int) -> tuple[int, Needs]:
+        return jobs, Needs()

@@ -3,51 +3,23 @@
 from __future__ import annotations
 
 import multiprocessing
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 import pytest
 import torch
 from models import AGENTS, ITEMS, Colourful, Softmax, copy_of, language_model, same, sampled, softmax_team, weights
+from placing import Here, Nearby
 
 from llm_dec_pomdp.agents.base import Request, Sampling, Team
 from llm_dec_pomdp.agents.loading import ModelError, load_team
 from llm_dec_pomdp.agents.table import Table
 from llm_dec_pomdp.algorithms.magrpo import MAGRPO
 from llm_dec_pomdp.storage.files import pack
-from llm_dec_pomdp.training.workers import Transport, Worker
-from llm_dec_pomdp.training.workers.base import Hear, Needs
 from llm_dec_pomdp.training.workers.host import WorkerTraceback
 from llm_dec_pomdp.training.workers.process import Processes
 from llm_dec_pomdp.types import Completion, conversation
-
-
-class Here(Worker):
-    """A worker in this process, which notes its calls."""
-
-    def __init__(self, name: str, build: Callable[[], Any]) -> None:
-        super().__init__(name)
-        self.worker = build()
-        self.asked: list[tuple[str, Any]] = []
-
-    def call(self, method: str, *arguments: Any, hear: Hear | None = None) -> Any:
-        self.asked.append((method, arguments))
-        return getattr(self.worker, method)(*arguments)
-
-    def stop(self) -> None:
-        self.end()
-
-    def end(self) -> None:
-        self.asked.clear()
-
-
-class Nearby(Transport):
-    def start(self, name: str, build: Callable[[], Any], needs: Needs) -> Here:
-        return Here(name, build)
-
-    def share(self, jobs: int) -> tuple[int, Needs]:
-        return jobs, Needs()
 
 
 def placed(team: Team) -> tuple[Team, list[Here]]:

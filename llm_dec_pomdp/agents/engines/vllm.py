@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import json
+import logging
 import math
 import os
 import shutil
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from ..language_model.policy import LanguageModel
 
 T = TypeVar("T")
+_log = logging.getLogger(__name__)
 _NEUTRAL = {"min_p": 0.0, "repetition_penalty": 1.0, "presence_penalty": 0.0, "frequency_penalty": 0.0}
 _STARTED = "default"  # what a server calls the weights that it was started with
 _PROMPT, _TOKENS = [*range(8)], 16  # of the text by which it is tried out whether whole models are taken
@@ -69,6 +71,9 @@ class VLLM:
         """How often a text is asked for before the run stops. Waits double from 0.25 s to a minute: 4 minutes."""
         concurrency: Positive = 256
         """Texts asked for at the same time."""
+        sleep: bool = False
+        """Whether the server frees its GPU (weights to the processor's memory, caches forgotten) while weights are
+        updated here, for a model that is trained on that GPU; see `llm-dec-pomdp engine vllm MODEL --sleep`."""
 
         @pydantic.field_validator("url")
         @classmethod
@@ -92,6 +97,8 @@ class VLLM:
                 and a server that answers takes none. One that does not answer yet is left for later.
         """
         self._place("")
+        if self.config.sleep:
+            self._refuse_wakeful()
         if sharing == "lora":
             return
         if sharing == "separate":
@@ -110,6 +117,50 @@ class VLLM:
                     'train adapters (sharing = "lora"), or leave the engine out'
                 ) from None
 
+    # --- sleep --------------------------------------------------------------------------------------------------------
+
+    def _refuse_wakeful(self) -> None:
+        try:
+            self._sleeps(_QUICK)
+        except WireError as error:
+            if not error.again:
+                reason = without_key(error, self._key)
+                raise ConfigError(
+                    f"engine vllm: sleep is true, and {self.config.url} knows no sleep ({reason}); "
+                    "start it by `llm-dec-pomdp engine vllm MODEL --sleep`, which is VLLM_SERVER_DEV_MODE=1 and the "
+                    "flag --enable-sleep-mode, or leave sleep out"
+                ) from None
+
+    def _sleeps(self, seconds: float) -> bool:
+        return _field(get(f"{self.config.url}/is_sleeping", self._headers, seconds), "is_sleeping") is True
+
+    @property
+    def rests(self) -> bool:
+        """See `Engine`."""
+        return self.config.sleep
+
+    def rest(self) -> None:
+        """See `Engine`; a server that does not answer is left for the next text, which says so."""
+        if self.config.sleep:
+            try:
+                self._post("sleep?level=1", {})
+            except WireError as error:
+                _log.warning("%s does not sleep (%s)", self.config.url, without_key(error, self._key))
+
+    def _wake(self) -> None:
+        """Wake the server where it sleeps; others may have sent it to sleep.
+
+        Raises:
+            EngineError: It does not wake.
+        """
+
+        def attempt() -> None:
+            if self._sleeps(self.config.timeout):
+                self._post("wake_up", {})
+
+        if self.config.sleep:
+            self._asked("wake_up", attempt)
+
     # --- weights ------------------------------------------------------------------------------------------------------
 
     def load(self, policy: LanguageModel, version: int) -> None:
@@ -119,6 +170,7 @@ class VLLM:
             ConfigError: There is no folder for weights.
             EngineError: The server does not take them, or is given others by somebody else.
         """
+        self._wake()
         self._policy, self._version = policy, version
         whole = policy.adapters is None and any(True for _ in policy.parameters())
         if whole and not self._label:
@@ -238,7 +290,7 @@ class VLLM:
             reason = without_key(error, self._key)
         raise EngineError(
             f"{self.config.url} does not take weights ({order}): {reason}; does it run, and was it started by "
-            "`llm-dec-pomdp engine vllm MODEL`, which allows that, with --all-weights for a whole model?"
+            "`llm-dec-pomdp engine vllm MODEL`, which allows that (a whole model: --all-weights; sleep: --sleep)?"
         )
 
     # --- texts --------------------------------------------------------------------------------------------------------
@@ -252,6 +304,7 @@ class VLLM:
         Raises:
             EngineError: No usable text after all tries.
         """
+        self._wake()
         for _ in range(self.config.tries + 1):
             with contextlib.suppress(_WeightsGoneError):
                 drawn = self._draw(prompts, sampling, stop_ids)

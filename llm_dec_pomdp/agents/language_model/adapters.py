@@ -151,7 +151,11 @@ def mix_adapters(model: Any) -> Rows:
         ValueError: The model has adapters of several ranks, or of another kind than linear LoRA.
     """
     layers: list[Any] = [module for module in model.modules() if isinstance(module, LoraLayer)]
-    unlike = [type(layer).__name__ for layer in layers if not isinstance(layer, LoraLinear)]
+    unlike = [
+        type(layer).__name__
+        for layer in layers
+        if not isinstance(layer, LoraLinear) and not isinstance(layer.get_base_layer(), torch.nn.Linear)  # of few bits
+    ]
     if unlike:
         raise ValueError(f"adapters on {unlike[0]} layers cannot be mixed in a batch; put LoRA on linear layers only")
     _refuse_more_than_lora(model, layers)

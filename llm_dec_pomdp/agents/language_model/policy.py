@@ -13,11 +13,13 @@ import functools
 import itertools
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
+from ...config import ConfigError
 from ...registries import UnknownNameError
 from ...types import Completion, Message, Tool
 from ..base import LEARNING_RATE, Policy, Request, Sampling, WeightFile
@@ -30,6 +32,7 @@ from .critic import HeadCritic
 from .decoding import left_padded, prefill
 from .logprobs import chunked_logprobs, has_plain_head
 from .names import adapter_of, without_adapter
+from .packing import pack, refuse_unpackable
 from .prompts import Prompts, PromptTooLongError, fitted, refuse_foreign_tokenizer, stop_ids
 from .recomputing import recomputed
 from .stepping import forward
@@ -56,14 +59,15 @@ class LanguageModel(Policy):
         model: A causal language model, or a peft model with one adapter per agent.
         tokenizer: Its tokenizer; the chat template is used where there is one.
         adapters: Adapter name by agent; None when all agents use the same weights.
-        batch_rows, chat_template_kwargs, truncate_prompts, gradient_checkpointing: See `RunOptions`. With gradient
-            checkpointing samples do not share their prompt, which takes more time too.
+        batch_rows, chat_template_kwargs, truncate_prompts, gradient_checkpointing, packed: See `RunOptions`. With
+            gradient checkpointing samples do not share their prompt, which takes more time too.
         compute_dtype: Mixed precision: the type in which products are computed; None: that of the weights.
         engine: What draws its texts; the model itself when left out.
 
     Raises:
         ValueError: The tokenizer has no end-of-sequence token or more tokens than the model; its chat template has no
-            such variables; or the model has adapters and `adapters` is None, or adapters that cannot be mixed.
+            such variables; the model has adapters and `adapters` is None, or adapters that cannot be mixed; or texts
+            cannot be packed.
     """
 
     def __init__(
@@ -77,6 +81,7 @@ class LanguageModel(Policy):
         compute_dtype: torch.dtype | None = None,
         truncate_prompts: bool = False,
         gradient_checkpointing: bool = False,
+        packed: bool = False,
         engine: Engine | None = None,
     ) -> None:
         avoid_plans(model.device)
@@ -92,13 +97,15 @@ class LanguageModel(Policy):
         self.batch_rows = BatchSize("batch_rows", batch_rows)
         self.compute_dtype = compute_dtype
         self.truncate_prompts = truncate_prompts
-        self.gradient_checkpointing = gradient_checkpointing
+        self.gradient_checkpointing, self.packed = gradient_checkpointing, packed
+        if packed:
+            refuse_unpackable(model)
         refuse_foreign_tokenizer(model, tokenizer)
         self.stop_ids = stop_ids(model, tokenizer)
         self.prompts = Prompts(tokenizer, self.stop_ids, chat_template_kwargs or {})
         self.pad_id = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else min(self.stop_ids)
         self.engine: Engine = engine or OwnLoop(self)
-        self._loaded: int | None = None  # version of the weights that the engine has
+        self._loaded = SimpleNamespace(weights=None)  # whose weights the engine has, and which version of them
 
     @property
     def device(self) -> torch.device:
@@ -124,7 +131,8 @@ class LanguageModel(Policy):
     @property
     def version(self) -> int:
         """Version of the trainable weights; grows when they may have changed, by any optimizer or in place."""
-        return _steps + sum(parameter._version for parameter in self.parameters())
+        steps = _steps if self.followed is None else 0  # those of another are none of its own
+        return steps + sum(parameter._version for parameter in self.parameters())
 
     # --- acting ---------------------------------------------------------------------------------------------------
 
@@ -134,14 +142,32 @@ class LanguageModel(Policy):
             Prompt(self.encode(r.history, sampling.max_new_tokens, r.ids, r.tools), r.seeds, self._adapter(r.agent))
             for r in requests
         ]
-        if self._loaded != (version := self.version):
-            self.engine.load(self, version)
-            self._loaded = version
+        if self._loaded.weights != (weights := (id(self), self.version)):
+            self.engine.load(self, weights[1])
+            self._loaded.weights = weights
         drawn = self.engine.generate(prompts, sampling, self.stop_ids)
         return [
             [self._completion(tuple(prompt.ids), sequence, sampling.stop) for sequence in sequences]
             for prompt, sequences in zip(prompts, drawn, strict=True)
         ]
+
+    def sampler(self) -> LanguageModel:
+        """See `Policy`: a copy of what is trained, which the same engine draws with."""
+        if not self.sampled_elsewhere or next(iter(self.parameters()), None) is None:
+            return cast("LanguageModel", super().sampler())
+        if getattr(self.engine, "rests", False):
+            raise ConfigError(
+                "the engine's sleep is true, and with training.staleness above 0 texts are drawn while weights are "
+                "updated; leave one of them out"
+            )
+        twin = copy.deepcopy(self)
+        twin.engine, twin._loaded, twin.followed = self.engine, self._loaded, self
+        return twin
+
+    def rest(self) -> None:
+        """See `Policy`."""
+        if (rest := getattr(self.engine, "rest", None)) is not None:
+            rest()
 
     def _completion(self, prompt: tuple[int, ...], s: Sampled, stop: Sequence[str]) -> Completion:
         text = self.raw_text(s.ids)
@@ -310,6 +336,21 @@ class LanguageModel(Policy):
         index = torch.tensor([row_of[agent if self.adapters else "", c.prompt_ids] for agent, c in samples])
         index = index.to(ids.device)
         first, cache, prompt_mask = prefill(self.model, prompts, ids.device, self.pad_id, body=body)
+        if self.packed and ids.shape[1] > 1:
+            packed = pack(ids[:, :-1], mask[:, 1:], index, prompt_mask, self.pad_id)
+            read = forward(
+                self.model,
+                [prompt.adapter for prompt in prompts],
+                body=body,
+                input_ids=packed.ids,
+                attention_mask=packed.mask,
+                position_ids=packed.positions,
+                past_key_values=cache,
+            )
+            outputs = read.last_hidden_state if body else read.logits
+            later = outputs.new_zeros(*mask[:, 1:].shape, outputs.shape[-1])
+            later[mask[:, 1:].bool()] = outputs[packed.row, packed.column]
+            return torch.cat([first[index][:, None], later], dim=1)
         cache.batch_select_indices(index)
         prompt_mask = prompt_mask[index]
         states = first[index][:, None]

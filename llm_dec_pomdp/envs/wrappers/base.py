@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from ...types import Group, Message, TaskItem, Tool
 from ..base import Say, TextDecPOMDP
 from ..facts import Facts
+from ..streams import TaskStream
 from ..task import Task
 
 if TYPE_CHECKING:
@@ -36,6 +37,11 @@ class Wrapper(TextDecPOMDP):
     def facts(self) -> Facts:
         """Those of the environment inside; what an optimal team earns here is not known."""
         return replace(self.env.facts, name=self.metadata["name"], optimum=None)
+
+    @property
+    def stream(self) -> TaskStream | None:
+        """That of the environment inside."""
+        return self.env.stream
 
     @property
     def items(self) -> tuple[TaskItem, ...]:

@@ -8,7 +8,7 @@ and restored like any other.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -16,16 +16,17 @@ import torch
 from ...agents.base import ParameterGroup, Policy, Reading, Request, Sampling, WeightFile
 from ...algorithms.base import Metrics
 from ...algorithms.samples import Sample
+from ...config import ConfigError
 from ...types import Completion
 from .base import Worker
 from .policy import About
 
 
 class Placed(Policy):
-    """A policy that lives in a worker and plays these agents."""
+    """A policy that lives in a worker and plays these agents; `again` starts another worker with the same policy."""
 
-    def __init__(self, agents: Sequence[str], worker: Worker) -> None:
-        self.agents, self.worker = list(agents), worker
+    def __init__(self, agents: Sequence[str], worker: Worker, again: Callable[[], Worker]) -> None:
+        self.agents, self.worker, self._again = list(agents), worker, again
 
     @functools.cached_property
     def _about(self) -> About:
@@ -61,6 +62,23 @@ class Placed(Policy):
     def written(self, request: Request, text: str, limit: int) -> Completion:
         """See `Policy`."""
         return self.worker.call("written", request, text, limit)
+
+    def sampler(self) -> Policy:
+        """See `Policy`: the same in another worker, where its weights are sent to.
+
+        Raises:
+            ConfigError: An engine draws its texts.
+        """
+        if not self._about.parameters:
+            return self
+        if self.sampled_elsewhere:
+            raise ConfigError(
+                f"training.staleness is above 0, and {self.worker.name} has an engine; give the executor local, from "
+                "where the engine draws beside updates just as well"
+            )
+        twin = Placed(self.agents, self._again(), self._again)
+        twin.followed = self
+        return twin
 
     # --- learning -----------------------------------------------------------------------------------------------------
 
@@ -122,9 +140,9 @@ class PlacedUpdater:
         """See `Updater.begin`."""
         self._ask("begin")
 
-    def expect(self, updates: int) -> None:
+    def expect(self, updates: int, *, stale: bool = False) -> None:
         """See `Updater.expect`."""
-        self._ask("expect", updates)
+        self._ask("expect", updates, stale)
 
     def learning_rates(self) -> dict[str, float]:
         """See `Updater.learning_rates`."""

@@ -85,8 +85,12 @@ class Transport(Executor, ABC):
         from .policy import policy_worker
 
         hosted = partial(policy_worker, list(agents), build, ranks)
-        self.workers.append(self.start(f"the worker of {', '.join(agents)}", hosted, Needs(gpus=ranks * gpus)))
-        return Placed(agents, self.workers[-1])
+
+        def start() -> Worker:
+            self.workers.append(self.start(f"the worker of {', '.join(agents)}", hosted, Needs(gpus=ranks * gpus)))
+            return self.workers[-1]
+
+        return Placed(agents, start(), start)
 
     def load_team(self, agents: Sequence[str], model: str = "builtin:tiny", **options: Any) -> Team:
         """See `Executor`. Agents that share weights share a worker; a model behind a server needs none."""

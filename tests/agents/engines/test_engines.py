@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 import torch
+from ahead import one_after_the_other
+from ahead import trained as trained_ahead
 from fake_vllm import AGENTS, FakeVLLM, flat, only_policy, team_of, truncated_logprobs
 from models import ITEMS, Match, match
 from servers import Reply, Server
@@ -132,6 +134,34 @@ def test_weights_that_did_not_change_are_not_loaded_again(server: Server, vllm: 
     policy.load_state_dict({name: tensor + 1 for name, tensor in policy.state_dict().items()})
     Trajectories().play(match(), team, ["t0"], [3], SHORT, 2)
     assert [order for order, _ in vllm.orders[2:]] == ["load_lora_adapter"] * 2 + ["unload_lora_adapter"] * 2
+
+
+def test_a_server_sleeps_while_weights_are_updated_and_wakes_for_the_next_text(
+    server: Server, vllm: FakeVLLM, tmp_path: Path
+) -> None:
+    vllm.sleeping = False
+    texts, there = trained(team_of(server, tmp_path, sleep=True), 1e-2)
+    vllm.sleeping = False
+    wanted, here = trained(team_of(server, tmp_path), 1e-2)
+    assert texts == wanted
+    assert torch.equal(there, here)
+    sleeps = [order for order, _ in vllm.orders if order in ("sleep", "wake_up")]
+    assert sleeps == ["sleep", "wake_up", "sleep", "wake_up", "sleep"]
+
+
+def test_a_server_without_sleep_is_refused_before_a_model_is_loaded(
+    server: Server, vllm: FakeVLLM, tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigError, match=r"knows no sleep \(HTTP 404.*--enable-sleep-mode"):
+        team_of(server, tmp_path, sleep=True)
+
+
+def test_an_engine_draws_beside_updates(server: Server, vllm: FakeVLLM, tmp_path: Path) -> None:
+    wanted, _ = one_after_the_other(load_team(AGENTS, sharing="lora"), 1)
+    texts, _, metrics = trained_ahead(team_of(server, tmp_path), 1)
+    assert texts == wanted
+    assert [m["staleness"] for m in metrics] == [0, 1, 1, 1, 1]
+    assert len(vllm.orders) == 2 * 6 + 2 * 5  # two adapters before the run and beside each update
 
 
 ONE_TOKEN = {"token_ids": [5], "logprobs": {"token_logprobs": [-0.5]}}

@@ -1,0 +1,72 @@
+# pyright: basic
+"""Texts of one prompt in one row, one after the other, so that short ones need no padding.
+
+A row begins at the keys and values of its prompt. A mask lets each text see the prompt and itself alone, and positions
+begin anew after the prompt, so every token is computed as in a row of its own, up to rounding.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+
+
+class Packed(NamedTuple):
+    """P rows that hold T tokens of N texts.
+
+    Attributes:
+        ids: Token ids [P, W].
+        positions: Of each token after the beginning of its prompt [P, W].
+        mask: Which keys a token sees, the K of the prompt first [P, 1, W, K + W], as booleans.
+        row, column: Where each of the T tokens stands, text by text.
+    """
+
+    ids: torch.Tensor
+    positions: torch.Tensor
+    mask: torch.Tensor
+    row: torch.Tensor
+    column: torch.Tensor
+
+
+def refuse_unpackable(model: Any) -> None:
+    """Raises ValueError where a mask alone does not keep the texts of a row apart."""
+    config = model.config
+    kinds = set(getattr(config, "layer_types", None) or ()) - {"full_attention"}
+    if config._attn_implementation != "sdpa" or kinds or getattr(config, "sliding_window", None):
+        what = f"attention {config._attn_implementation!r}" + (
+            f" and layers of {', '.join(sorted(kinds))}" * bool(kinds)
+        )
+        raise ValueError(
+            f"packed is true, which needs full attention in every layer, computed by sdpa; this "
+            f"{config.model_type!r} model has {what}; leave packed out"
+        )
+
+
+def pack(ids: torch.Tensor, mask: torch.Tensor, rows: torch.Tensor, prompt_mask: torch.Tensor, pad_id: int) -> Packed:
+    """Put texts into the rows of their prompts.
+
+    Args:
+        ids: Texts [N, L], right-padded.
+        mask: 1 where they have a token [N, L].
+        rows: The prompt of each text [N].
+        prompt_mask: The attention mask of the prompts [P, K].
+        pad_id: A token for what is left over.
+    """
+    lengths = mask.sum(1)
+    starts, ends = torch.zeros_like(lengths), lengths.new_zeros(len(prompt_mask))
+    for text, row in enumerate(rows.tolist()):
+        starts[text] = ends[row]
+        ends[row] += lengths[text]
+    there = mask.bool()
+    within = (mask.cumsum(1) - 1)[there]
+    row = rows.repeat_interleave(lengths)
+    column = starts.repeat_interleave(lengths) + within
+    shape = len(prompt_mask), int(ends.max())
+    packed, owner, positions = ids.new_full(shape, pad_id), rows.new_full(shape, -1), ids.new_zeros(shape)
+    packed[row, column] = ids[there]
+    owner[row, column] = torch.arange(len(ids), device=ids.device).repeat_interleave(lengths)
+    positions[row, column] = prompt_mask.sum(1)[row] + within
+    same = (owner[:, :, None] == owner[:, None, :]).tril()  # what is left over sees the prompt and itself
+    shown = prompt_mask.bool()[:, None, :].expand(-1, shape[1], -1)
+    return Packed(packed, positions, torch.cat([shown, same], dim=2)[:, None], row, column)
