@@ -2,8 +2,9 @@
 
     python scripts/draw_claims.py docs/results/claims.json --out docs/results/claims.svg
 
-Left M-GRPO on research-v0, return over the texts drawn; right what a writer learns to keep, by the size of the memory.
-Lines are means and bands ranges of the seeds, dots seeds. Prints a table in Markdown.
+Left M-GRPO on research-v0, return over the texts drawn; in the middle what a writer learns to keep, by the size of the
+memory; right which schemes teams end with on code. Lines and bars are means and bands ranges of the seeds, dots seeds.
+Prints a table in Markdown.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from matplotlib import pyplot as plt
 
 JOINT = {"joint": "C0", "main only": "C1", "single": "C2", "control": "C7"}
 MEMORY = {"magrpo": "C0", "control": "C7"}
+SCHEMES = {"fallback": "C1", "coordinator": "C0"}
+LEARNERS = {"coophumaneval-v0": ("control", "iac", "marloo", "magrpo"), "coophumaneval-v1": ("magrpo",)}
 Groups = Mapping[tuple[str, str], Sequence[Mapping[str, Any]]]
 
 
@@ -32,11 +35,11 @@ def curve(rows: Sequence[Mapping[str, Any]]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def draw(groups: Groups, out: Path) -> None:
-    """Two panels."""
+    """Three panels."""
     mpl.rcParams.update(
         {"font.size": 10, "svg.hashsalt": "claims", "axes.spines.top": False, "axes.spines.right": False}
     )
-    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.4), layout="constrained", sharey=True)
+    figure, (left, middle, right) = plt.subplots(1, 3, figsize=(12, 3.4), layout="constrained", sharey=True)
     for method, colour in JOINT.items():
         texts, returns = curve(groups["research-v0", method])
         left.plot(texts, returns.mean(0), color=colour, label=method, linestyle="--" if method == "control" else "-")
@@ -47,10 +50,19 @@ def draw(groups: Groups, out: Path) -> None:
     for method, colour in MEMORY.items():
         earned = [[row["summary"]["return_percent"]["mean"] for row in groups[size, method]] for size in sizes]
         for place, values in enumerate(earned):
-            right.scatter([place] * len(values), values, color=colour, s=14)
-        right.plot([float(np.mean(values)) for values in earned], color=colour, label=method)
-    right.set(title="memory-v0", xticks=range(len(sizes)), xticklabels=sizes)
-    right.legend(fontsize=8)
+            middle.scatter([place] * len(values), values, color=colour, s=14)
+        middle.plot([float(np.mean(values)) for values in earned], color=colour, label=method)
+    middle.set(title="memory-v0", xticks=range(len(sizes)), xticklabels=sizes)
+    middle.legend(fontsize=8)
+    teams = [(environment, method) for environment, methods in LEARNERS.items() for method in methods]
+    for offset, (scheme, colour) in zip((-0.2, 0.2), SCHEMES.items(), strict=True):
+        for place, team in enumerate(teams):
+            shares = [100 * row["summary"]["measured"]["schemes"][scheme]["mean"] for row in groups[team]]
+            right.bar(place + offset, np.mean(shares), 0.4, color=colour, label="" if place else scheme)
+            right.scatter([place + offset] * len(shares), shares, color="k", s=6, zorder=3)
+    names = [f"{method}\n{environment[-2:]}" for environment, method in teams]
+    right.set(title="schemes on coophumaneval, % of episodes", xticks=range(len(teams)), xticklabels=names)
+    right.legend(fontsize=8, loc="upper left")
     figure.savefig(out, metadata={"Date": None} if out.suffix == ".svg" else None)
 
 
