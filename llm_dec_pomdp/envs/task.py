@@ -56,6 +56,7 @@ class Task(TextDecPOMDP, Generic[S]):
     """
 
     source: ClassVar[TaskSource]
+    _stream: TaskStream | None = None
 
     def __init__(
         self,
@@ -70,7 +71,6 @@ class Task(TextDecPOMDP, Generic[S]):
         self.metadata = {**self.metadata, "name": self.declared.name}
         super().__init__(len(self.declared.roles), max_turns, render_mode)
         self._rows_of = "" if is_sample(tasks) else str(tasks) if isinstance(tasks, (str, Path)) else "items"
-        self._stream: TaskStream | None = None
         if streaming or is_stream(tasks):
             self._stream = open_stream(self.source, tasks, split, fields, self._complete)
             return
