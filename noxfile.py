@@ -20,7 +20,7 @@ UNTIE = """
 import sys, torch
 from llm_dec_pomdp.agents.loading import load_model
 model, tokenizer = load_model(sys.argv[1], dtype="float32")
-model.config.tie_word_embeddings = False  # without a GPU vLLM does not reload tied ones, see docs/notes/vllm_cpu.md
+model.config.tie_word_embeddings = False  # without a GPU vLLM does not reload tied ones, see docs/notes/vllm.md
 model.lm_head.weight = torch.nn.Parameter(model.lm_head.weight.clone())
 model.save_pretrained(sys.argv[2])
 tokenizer.save_pretrained(sys.argv[2])

@@ -57,11 +57,6 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, lambda number, frame: os._exit(128 + number))
 
 
-def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
-    """Half as many again as cores for slow tests, which wait for other processes a quarter of their time."""
-    return (3 * (os.cpu_count() or 1) + 1) // 2 if config.option.markexpr == "slow" else None
-
-
 @pytest.fixture(scope="session")
 def shared_data(request: pytest.FixtureRequest) -> Path:
     """The folder with `data/` and `golden/`."""

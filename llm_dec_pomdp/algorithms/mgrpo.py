@@ -308,7 +308,11 @@ def _counts(trajectories: Sequence[Trajectory], kind: str, rollouts: int) -> lis
 def _describe(
     counts: Mapping[str, Sequence[Sequence[int]]], d: Mapping[str, int], subs: Sequence[tuple[Trajectory, float]]
 ) -> Metrics:
-    """Numbers about the invocations of all groups and kinds; 0 where there are none."""
+    """Numbers about the invocations of all groups and kinds; 0 where there are none.
+
+    `d` is what they are aligned to, `masked_slots` the share of the K d slots that are empty before duplicates,
+    `dropped` the share of the invocations; rewards of sub-agents are aligned, over all queries.
+    """
     per_rollout = [count for of_groups in counts.values() for count in itertools.chain.from_iterable(of_groups)]
     slots = sum(d[kind] for kind, of_groups in counts.items() for _ in itertools.chain.from_iterable(of_groups))
     weights = np.array([w for t, w in subs if not math.isnan(t.reward)])
