@@ -18,7 +18,7 @@ from llm_dec_pomdp.types import Episode
 
 SAMPLING = Sampling(max_new_tokens=4)
 OPTIONS = MAGRPOConfig(learning_rate=0.02, ratio="token")
-STEPS, SEED = 5, 3
+STEPS, SEED = 4, 3
 
 
 def texts_of(episodes: list[Episode]) -> list[str]:
