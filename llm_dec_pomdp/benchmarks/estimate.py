@@ -236,15 +236,16 @@ def estimate_table(suite: Suite, cells: Sequence[Cell], estimated: Sequence[Esti
         _, e = seeds[0]
         figures = (f"{e.episodes:,}", _short(e.prompt_tokens), _short(e.generated_tokens))
         table.add_row(*map(plain, key), str(len(seeds)), *figures, _rough(e.minutes), _rough(e.gigabytes))
-    minutes = sum(e.minutes for e in estimated if e.minutes is not None)
+    known = [e.minutes for e in estimated if e.minutes is not None]
     tokens = sum(e.prompt_tokens + e.generated_tokens for e in estimated)
     largest = max((e.gigabytes for e in estimated if e.gigabytes is not None), default=0.0)
     notes = "".join(f"; {note}" for note in dict.fromkeys(e.note for e in estimated) if note)
-    table.caption = (
-        f"in all at most {_short(tokens)} tokens; roughly {_duration(minutes)} one after the other "
-        f"(rates measured on two CPU cores, on an H200 for half precision) and {largest:.1f} GB for the "
-        f"largest cell (weights, gradients, optimizer){notes}"
-    )
+    cost = f"roughly {_duration(sum(known))} one after the other (rates measured on two CPU cores, on an H200 for half "
+    cost += f"precision) and {largest:.1f} GB for the largest cell (weights, gradients, optimizer)"
+    if unknown := len(estimated) - len(known):
+        cost = f"{cost}, without {unknown} cells" if known else "time and memory are not known"
+        notes += "; models with members or without a size in their name are not estimated"
+    table.caption = f"in all at most {_short(tokens)} tokens; {cost}{notes}"
     return table
 
 

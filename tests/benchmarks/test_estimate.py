@@ -10,7 +10,7 @@ import pytest
 from llm_dec_pomdp.agents.assembly import MemberConfig
 from llm_dec_pomdp.agents.base import Sampling
 from llm_dec_pomdp.benchmarks.cell import run_cell
-from llm_dec_pomdp.benchmarks.estimate import estimate, estimates, model_parameters
+from llm_dec_pomdp.benchmarks.estimate import estimate, estimate_table, estimates, model_parameters
 from llm_dec_pomdp.benchmarks.kept import header_of
 from llm_dec_pomdp.benchmarks.setup import build_env
 from llm_dec_pomdp.benchmarks.suite import load_suite
@@ -44,6 +44,17 @@ def test_a_member_with_a_limit_of_its_own_is_counted_and_noted_by_it() -> None:
     header = header_of(cell, build_env(cell, cell.protocol, evaluation=True), 0).shared
     assert header["players"]["agent_0"]["sampling"]["max_new_tokens"] == 5
     assert "sampling" not in header["players"]["agent_1"]
+
+
+def test_the_sum_says_which_cells_it_leaves_out() -> None:
+    suite = load_suite("quick", SIZE)
+    cell = next(c for c in suite.cells() if c.method.name == "concat")
+    mixed = dataclasses.replace(
+        cell, model=cell.model.model_copy(update={"members": [MemberConfig(agents=["agent_0", "agent_1"], model="a")]})
+    )
+    for cells, words in (((cell, mixed), "without 1 cells"), ((mixed,), "time and memory are not known")):
+        caption = estimate_table(suite, cells, [estimate(c) for c in cells]).caption
+        assert words in str(caption)
 
 
 def test_the_texts_of_a_hierarchy_are_those_of_its_script() -> None:
