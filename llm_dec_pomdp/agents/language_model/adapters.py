@@ -116,32 +116,34 @@ class MixedLinear(LoraLinear):
         low: Any = _LowRank.apply(x, rows.mask.to(x.dtype), scales, *factors)
         return result + low.to(result.dtype)
 
+    @staticmethod
+    def side_by_side(
+        base: Callable[[torch.Tensor], torch.Tensor], layers: Sequence[MixedLinear]
+    ) -> Callable[..., torch.Tensor]:
+        """What layers of the same input give for states [B, in], side by side [B, out]; without gradient.
 
-def side_by_side(base: Callable[[torch.Tensor], torch.Tensor], *layers: MixedLinear) -> Callable[..., torch.Tensor]:
-    """What layers of the same input give for states [B, in], side by side [B, out]; without gradient.
+        Adapters are joined once, as they are now: one product of all layers into the low rank and one out of it.
 
-    Adapters are joined once, as they are now: those of all layers in one product into the low rank and one out of it.
+        Args:
+            base: The outputs without adapters, side by side.
+            layers: Layers of the same `rows`.
+        """
+        rows = layers[0].rows
+        pairs = []
+        for layer in layers:
+            factors: list[Any] = [part[name].weight for part in (layer.lora_A, layer.lora_B) for name in rows.policies]
+            scales = [layer.scaling[name] for name in rows.policies]
+            pairs.append(_side_by_side(factors, scales, layer.base_layer.weight.dtype))
+        down, up = torch.cat([down for down, _ in pairs]), torch.block_diag(*(up for _, up in pairs))
 
-    Args:
-        base: The outputs without adapters, side by side.
-        layers: Layers of the same `rows`.
-    """
-    rows = layers[0].rows
-    pairs = []
-    for layer in layers:
-        factors: list[Any] = [part[name].weight for part in (layer.lora_A, layer.lora_B) for name in rows.policies]
-        scales = [layer.scaling[name] for name in rows.policies]
-        pairs.append(_side_by_side(factors, scales, layer.base_layer.weight.dtype))
-    down, up = torch.cat([down for down, _ in pairs]), torch.block_diag(*(up for _, up in pairs))
+        def function(x: torch.Tensor) -> torch.Tensor:
+            result = base(x)
+            if rows.mask is None:
+                return result
+            mask = rows.mask[:, 0].to(x.dtype).repeat(1, len(layers))
+            return result + linear(linear(x, down) * mask, up).to(result.dtype)
 
-    def function(x: torch.Tensor) -> torch.Tensor:
-        result = base(x)
-        if rows.mask is None:
-            return result
-        mask = rows.mask[:, 0].to(x.dtype).repeat(1, len(layers))
-        return result + linear(linear(x, down) * mask, up).to(result.dtype)
-
-    return function
+        return function
 
 
 def mix_adapters(model: Any) -> Rows:

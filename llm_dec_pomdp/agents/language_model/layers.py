@@ -10,8 +10,6 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-from .adapters import MixedLinear, side_by_side
-
 _COPIED = 1 << 20  # most weights that are copied to be joined
 Function = Callable[[torch.Tensor], torch.Tensor]
 
@@ -47,14 +45,14 @@ def linear(module: Any) -> Function:
     if plain(module):
         return functools.partial(functional.linear, weight=module.weight, bias=module.bias)
     if adapted(module):
-        return side_by_side(linear(module.base_layer), module)
+        return module.side_by_side(linear(module.base_layer), [module])
     return lambda x: module(x[:, None])[:, 0]
 
 
 def joined(*modules: Any) -> Function:
     """The outputs of linear layers, concatenated: one product where the layers are plain and small enough to copy."""
     if adapted(*modules):
-        return side_by_side(joined(*(module.base_layer for module in modules)), *modules)
+        return modules[0].side_by_side(joined(*(module.base_layer for module in modules)), modules)
     alike = plain(*modules) and len({module.bias is None for module in modules}) == 1
     if alike and sum(module.weight.numel() for module in modules) <= _COPIED:
         weight = torch.cat([module.weight for module in modules])
@@ -65,8 +63,8 @@ def joined(*modules: Any) -> Function:
 
 
 def adapted(*modules: Any) -> bool:
-    """Whether these are plain linear layers with adapters that are mixed in a batch."""
-    return all(isinstance(module, MixedLinear) and plain(module.base_layer) for module in modules)
+    """Whether these are plain linear layers with adapters that are mixed in a batch: each a `MixedLinear`."""
+    return all(hasattr(module, "rows") and plain(module.base_layer) for module in modules)
 
 
 def plain(*modules: Any) -> bool:
