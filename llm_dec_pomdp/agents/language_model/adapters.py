@@ -133,7 +133,8 @@ class MixedLinear(LoraLinear):
         for layer in layers:
             factors: list[Any] = [part[name].weight for part in (layer.lora_A, layer.lora_B) for name in rows.policies]
             scales = [layer.scaling[name] for name in rows.policies]
-            pairs.append(_side_by_side(factors, scales, layer.base_layer.weight.dtype))
+            base_weight: Any = layer.base_layer.weight
+            pairs.append(_side_by_side(factors, scales, base_weight.dtype))
         down, up = torch.cat([down for down, _ in pairs]), torch.block_diag(*(up for _, up in pairs))
 
         def function(x: torch.Tensor) -> torch.Tensor:
