@@ -191,24 +191,24 @@ class Replayed:
             return self.steps.step(self.tokens, adapters)  # sets the adapters, and loads what a recording may not
         self.tokens.copy_(tokens)
         if self.graph is None:
-            self._record(adapters)
+            self.graph = self._recorded(self.tokens, adapters)
         self.graph.replay()
         return self.logits
 
-    def _record(self, adapters: Sequence[str | None]) -> None:
-        """Record a step without taking it."""
-        assert self.tokens is not None
-        self.graph, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream()
+    def _recorded(self, tokens: torch.Tensor, adapters: Sequence[str | None]) -> Any:
+        """The computations of a step, which is not taken."""
+        graph, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream()
         rows = getattr(self.steps.model, "mixed_rows", None)
         self.mask = rows and rows.mask  # read by the recorded computations, so that it has to stay
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
-            self.graph.capture_begin(capture_error_mode="thread_local")
+            graph.capture_begin(capture_error_mode="thread_local")
             try:
-                self.logits = self.steps.step(self.tokens, adapters)
+                self.logits = self.steps.step(tokens, adapters)
             finally:
-                self.graph.capture_end()
+                graph.capture_end()
         torch.cuda.current_stream().wait_stream(stream)
+        return graph
 
 
 def layerwise(model: Any) -> bool:
