@@ -371,7 +371,7 @@ def _select(items: tuple[TaskItem, ...], split: str | None, place: str) -> tuple
     if split == "all" or (split is None and not with_split):
         return items
     wanted = split or "train"
-    chosen = tuple(item for item in items if split_of(item) == wanted)
+    chosen = tuple(item for item in items if (item.split if with_split else split_of(item)) == wanted)
     if not chosen:
         raise TaskError(f"{place}: no rows in split {wanted!r} among {len(items)}; use split='all' for all of them")
     return chosen

@@ -12,6 +12,7 @@ query with two threads.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import torch
@@ -92,14 +93,11 @@ class RowCaches:
         self.used = self.capacity = mask.shape[1]
         self.padding = _padding(mask[index], cache.layers[0].keys.dtype)
         room = self._make_room()
-        self.stored: list[Pair] = []
-        while cache.layers:  # frees each layer once it is copied
-            layer = cache.layers.pop(0)
-            self.stored.append((_longer(layer.keys[index], room), _longer(layer.values[index], room)))
+        self.stored = _copied(cache, index, room)
 
     def keep(self, rows: torch.Tensor) -> None:
         """Go on with these rows alone."""
-        self.stored = [(keys[rows], values[rows]) for keys, values in self.stored]
+        self.stored = _kept(self.stored, rows)
         self.padding = self.padding[rows] if self.padding is not None else None
 
     def advance(self) -> None:
@@ -140,14 +138,11 @@ class FixedCaches:
         self.place = mask.new_tensor([mask.shape[1] - 1])
         hidden = functional.pad(mask[index], (0, room)) == 0
         self.hidden = torch.zeros_like(hidden, dtype=cache.layers[0].keys.dtype).masked_fill_(hidden, -torch.inf)
-        self.stored: list[Pair] = []
-        while cache.layers:  # frees each layer once it is copied
-            layer = cache.layers.pop(0)
-            self.stored.append((_longer(layer.keys[index], room), _longer(layer.values[index], room)))
+        self.stored = _copied(cache, index, room)
 
     def keep(self, rows: torch.Tensor) -> None:
         """Go on with these rows alone."""
-        self.stored = [(keys[rows], values[rows]) for keys, values in self.stored]
+        self.stored = _kept(self.stored, rows)
         self.hidden = self.hidden[rows]
 
     def advance(self) -> None:
@@ -184,7 +179,7 @@ class SharedCaches:
 
     def keep(self, rows: torch.Tensor) -> None:
         """Go on with these rows alone."""
-        self.sampled = [(keys[rows], values[rows]) for keys, values in self.sampled]
+        self.sampled = _kept(self.sampled, rows)
         self._place(self.index[rows])
 
     def advance(self) -> None:
@@ -249,6 +244,20 @@ def _scores(queries: torch.Tensor, keys: torch.Tensor, padding: torch.Tensor | N
 def _weights(scores: torch.Tensor) -> torch.Tensor:
     """The softmax of scores, in single precision at least."""
     return scores.softmax(-1, dtype=torch.promote_types(scores.dtype, torch.float32)).to(scores.dtype)
+
+
+def _copied(cache: Any, index: torch.Tensor, room: int) -> list[Pair]:
+    """Keys and values of the prompt of every row, with room for further tokens; the cache is used up."""
+    stored: list[Pair] = []
+    while cache.layers:  # frees each layer once it is copied
+        layer = cache.layers.pop(0)
+        stored.append((_longer(layer.keys[index], room), _longer(layer.values[index], room)))
+    return stored
+
+
+def _kept(stored: Sequence[Pair], rows: torch.Tensor) -> list[Pair]:
+    """Those of some rows."""
+    return [(keys[rows], values[rows]) for keys, values in stored]
 
 
 def _longer(stored: torch.Tensor, room: int) -> torch.Tensor:
