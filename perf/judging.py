@@ -1,6 +1,7 @@
 """What a judge costs: the time to judge the texts of a group, against the time to sample them with the same model.
 
     python perf/judging.py --model FILE.gguf [--task tldr] [--rows 2] [--group 4] [--tokens 96] [--runs 3] [--threads 1]
+        [--device cuda:0] [--dtype bfloat16]
 
 For each of some rows, `group` texts of each agent of at most `tokens` tokens are sampled; then the pairs are judged as
 v2 does, all of a group at once. Both take turns in one process, and the minimum over the runs counts. The ratio is 10 %
@@ -30,7 +31,7 @@ TARGET = 0.1  # of the time of sampling
 def measure(given: argparse.Namespace) -> tuple[float, float]:
     """Seconds of sampling and of judging, the least of the runs."""
     torch.set_num_threads(given.threads)
-    policy = LanguageModel(*load_model(given.model))
+    policy = LanguageModel(*load_model(given.model, dtype=given.dtype, device=given.device))
     judge = ModelJudge(policy, given.model)
     env: Any = llm_dec_pomdp.make(f"{given.task}-v1", split="test")
     lowest = {"tldr": judged.TLDR, "arxiv": judged.ARXIV}[given.task]
@@ -62,6 +63,8 @@ def main() -> None:
     options.add_argument("--task", default="tldr", choices=("tldr", "arxiv"))
     for name, default in (("rows", 2), ("group", 4), ("tokens", 96), ("runs", 3), ("threads", 1)):
         options.add_argument(f"--{name}", type=int, default=default)
+    options.add_argument("--device", default="cpu")
+    options.add_argument("--dtype", default="float32")
     given = options.parse_args()
     sampled, asked = measure(given)
     print(f"{given.task}: sampling {sampled:.2f} s, judging {asked:.2f} s, {asked / sampled:.1%} of it")

@@ -1,33 +1,85 @@
-"""Candidate methods of our own classes, among which authors choose by a letter.
+"""Candidate methods and modules, among which authors choose by a letter.
 
-Each letter stands for all methods of an author, made from the solution by mutation:
+Each letter stands for all methods of an author, or for its module, made from the solution by mutation:
 
-| kind | what the author's methods are |
+| kind | what it is |
 |---|---|
-| gold | the solution's, which call the methods of others: a coordinator |
-| off by one | the same with a number, a comparison or a sum changed in one of them, so that a test of it fails |
-| stub | return None |
+| gold | the solution's, which calls what others write: a coordinator |
+| off by one | the same with one place changed, so that a test of it fails |
+| stub | returns None |
 | other signature | the solution's with one parameter more |
-| alone | do the work of the other authors' methods themselves: no cooperation |
-| fallback | call the methods of others, and do their work where these raise |
+| alone | does the others' work itself: no cooperation |
+| fallback | calls what others write, and does their work where it raises |
 
-The builder `scripts/build_class_candidates.py` has run each of them: gold, alone and fallback pass all tests beside the
-others' gold, off by one fails some and passes some. Classes for which there are all kinds for both of two authors are
-offered. Decorator and strategy filter are schemes of a helper and a main function; see `envs.coding.candidates`.
+Gold, alone and fallback pass all tests beside the others' gold, off by one fails some and passes some. Methods are
+those of our own classes for which there are all kinds for both of two authors, confirmed by
+`scripts/build_class_candidates.py`. Modules are those of the packages that this suite draws, and made by
+`envs.software.mutants`; where one imports none, there is neither alone nor fallback. Decorator and strategy filter are
+schemes of a helper and a main function; see `envs.coding.candidates`.
 """
 
 from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import resources
+from typing import NamedTuple
 
 from ...seeding import derive
-from ...types import TaskItem
+from ...types import Group, Message, TaskItem
+from .mutants import of_module
 
 KINDS = ("gold", "off by one", "stub", "other signature", "alone", "fallback")
 LETTERS = tuple("ABCDEF")
+
+
+class Candidates(NamedTuple):
+    """What authors choose among.
+
+    Attributes:
+        of: The candidates of an author of a row, by kind.
+    """
+
+    of: Callable[[TaskItem, int], Mapping[str, str]]
+
+    def lettered(self, item: TaskItem, author: int) -> dict[str, str]:
+        """The candidates of an author by letter, in an order that says nothing of their kinds."""
+        of_kind = self.of(item, author)
+        order = sorted(of_kind, key=lambda kind: derive(0, item.id, str(author), kind))
+        return {letter: of_kind[kind] for letter, kind in zip(LETTERS, order, strict=False)}
+
+    def offer(self, item: TaskItem, author: int) -> str:
+        """The candidates as an author is told them."""
+        lettered = self.lettered(item, author)
+        listed = [f"{letter}:\n{text}" for letter, text in lettered.items()]
+        return "\n".join([*listed, f"Answer with the letter of one of these, {', '.join(lettered)}, or write others."])
+
+    def choices(self, history: Sequence[Message]) -> Sequence[str]:
+        """The letters that were offered in the first message of a history; all without one."""
+        return [letter for letter in LETTERS if not history or f"\n{letter}:\n" in history[0].text]
+
+    def chosen(self, item: TaskItem, author: int, text: str) -> str:
+        """The candidate that a letter stands for; any other text as it is."""
+        return self.lettered(item, author).get(text.strip(), text)
+
+    def kind_of(self, item: TaskItem, author: int, text: str) -> str:
+        """The kind of what an author chose; "" for a text of its own."""
+        source = self.chosen(item, author, text)
+        return next((kind for kind, candidate in self.of(item, author).items() if candidate == source), "")
+
+    def shares(
+        self, items: Sequence[TaskItem], groups: Sequence[Group], authors: Sequence[str]
+    ) -> Mapping[str, Mapping[str, float]]:
+        """A table of the share of each kind among what authors chose last, in %."""
+        by_id = {item.id: item for item in items}
+        chosen = [
+            self.kind_of(by_id[group.item_id], author, episode.last_texts.get(agent, ""))
+            for group in groups
+            for episode in group.episodes
+            for author, agent in enumerate(authors)
+        ]
+        return {"candidates": {f"{kind} %": 100 * chosen.count(kind) / len(chosen) for kind in KINDS}}
 
 
 @functools.cache
@@ -38,30 +90,12 @@ def known() -> Mapping[str, Sequence[Mapping[str, str]]]:
     return {row["id"]: row["authors"] for row in rows}
 
 
-def offered(item_id: str) -> bool:
-    """Whether there are candidates of a class."""
-    return item_id in known()
+def _methods(item: TaskItem, author: int) -> Mapping[str, str]:
+    return known()[item.id][author]
 
 
-def lettered(item: TaskItem, author: int) -> dict[str, str]:
-    """The candidates of an author by letter, in an order that says nothing of their kinds."""
-    of_kind = known()[item.id][author]
-    order = sorted(of_kind, key=lambda kind: derive(0, item.id, str(author), kind))
-    return dict(zip(LETTERS, (of_kind[kind] for kind in order), strict=True))
+def _module(item: TaskItem, author: int) -> Mapping[str, str]:
+    return of_module(item.fields["solution"], author)
 
 
-def offer(item: TaskItem, author: int) -> str:
-    """The candidates as an author is told them."""
-    listed = [f"{letter}:\n{text}" for letter, text in lettered(item, author).items()]
-    return "\n".join([*listed, f"Answer with the letter of one of these, {', '.join(LETTERS)}, or write others."])
-
-
-def chosen(item: TaskItem, author: int, text: str) -> str:
-    """The candidate that a letter stands for; any other text as it is."""
-    return lettered(item, author).get(text.strip(), text)
-
-
-def kind_of(item: TaskItem, author: int, text: str) -> str:
-    """The kind of what an author chose; "" for a text of its own."""
-    source = chosen(item, author, text)
-    return next((kind for kind, candidate in known()[item.id][author].items() if candidate == source), "")
+OF_METHODS, OF_MODULES = Candidates(_methods), Candidates(_module)

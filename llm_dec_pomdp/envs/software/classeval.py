@@ -89,8 +89,8 @@ from ..facts import Facts
 from ..task import Transition
 from ..tasks import TaskError, Tasks, TaskSource
 from ..text_task import TextOptions, TextState, TextTask
-from . import candidates as kinds
 from . import reward
+from .candidates import OF_METHODS, known
 from .classes import REQUIRED, converted, left_out, own_rows
 from .program import MODULE, Spec, Written, assembled, dealt, gold_of, in_order, key_of, spec_of, written
 
@@ -155,9 +155,9 @@ class ClassEval(TextTask):
     ) -> None:
         if isinstance(n_agents, bool) or not isinstance(n_agents, int) or n_agents < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ValueError(f"n_agents is {n_agents!r}; give a number of authors, at least 1")
-        for name, value, known in (("assign", assign, get_args(Assign)), ("feedback", feedback, get_args(Feedback))):
-            if value not in known:
-                raise ValueError(f"{name} is {value!r}; {nearest(str(value), known)}")
+        for name, value, offered in (("assign", assign, get_args(Assign)), ("feedback", feedback, get_args(Feedback))):
+            if value not in offered:
+                raise ValueError(f"{name} is {value!r}; {nearest(str(value), offered)}")
         if feedback_tests < 0:
             raise ValueError(f"feedback_tests is {feedback_tests}; it is a number of tests, at least 0")
         if candidates and (n_agents != 2 or assign != "given" or tester or reviewer):
@@ -207,7 +207,7 @@ class ClassEval(TextTask):
         """The rows that can be played by so many authors, each with its reference."""
         fitting = [item for item in items if not left_out(item)]
         if self.candidates:
-            fitting = [item for item in fitting if kinds.offered(item.id)]
+            fitting = [item for item in fitting if item.id in known()]
         fitting = [item for item in fitting if len(spec_of(item).names) >= self.n_authors]
         if not fitting:
             raise TaskError(
@@ -260,7 +260,7 @@ class ClassEval(TextTask):
             f"Write {_listed(mine)} of `{spec.class_name}`. The other methods are written by others: call them where "
             f"they help, and do not define them. {_ONLY}"
         )
-        return f"{request}\n\n{kinds.offer(item, author)}" if self.candidates else request
+        return f"{request}\n\n{OF_METHODS.offer(item, author)}" if self.candidates else request
 
     def _mine(self, spec: Spec, author: int) -> list[str]:
         return [method for method, owner in self._dealt(spec).items() if owner == author]
@@ -270,7 +270,7 @@ class ClassEval(TextTask):
 
     def choices(self, agent: str, history: Sequence[Message] = ()) -> Sequence[str]:
         """The letters of the candidates, where there are some."""
-        return kinds.LETTERS if self.candidates else ()
+        return OF_METHODS.choices(history) if self.candidates else ()
 
     # --- what it is worth --------------------------------------------------------------------------------------------
 
@@ -279,7 +279,7 @@ class ClassEval(TextTask):
         spec = spec_of(item)
         texts = [actions.get(agent, "") for agent in self.authors]
         if self.candidates:
-            texts = [kinds.chosen(item, author, text) for author, text in enumerate(texts)]
+            texts = [OF_METHODS.chosen(item, author, text) for author, text in enumerate(texts)]
         texts = [text[: 4 * analysis.MAX_SOURCE] for text in texts]
         return written(spec, texts, None if self.assign == "chosen" else self._dealt(spec))
 
@@ -395,18 +395,7 @@ class ClassEval(TextTask):
         if self.assign == "chosen":
             names |= {"coverage": "coverage %", "overlap": "overlap %"}
         table = {"software": {column: 100 * fmean(d[name] for d in final) for name, column in names.items()}}
-        return table | ({"candidates": self._kinds(groups)} if self.candidates else {})
-
-    def _kinds(self, groups: Sequence[Group]) -> dict[str, float]:
-        """The share of each kind among what authors chose last, in %."""
-        items = {item.id: item for item in self.items}
-        chosen = [
-            kinds.kind_of(items[group.item_id], author, episode.last_texts.get(agent, ""))
-            for group in groups
-            for episode in group.episodes
-            for author, agent in enumerate(self.authors)
-        ]
-        return {f"{kind} %": 100 * chosen.count(kind) / len(chosen) for kind in kinds.KINDS}
+        return {**table, **(OF_METHODS.shares(self.items, groups, self.authors) if self.candidates else {})}
 
 
 _WAITING = "later: "  # before the name of an agent whose words wait for the reviewer's

@@ -26,11 +26,14 @@ features done by teams and half by one agent (claimed, with other data).
 
 Options. `modules` 3 to 6; `deep`, how many modules the longest chain of imports has (0: any); `shared`, how many data
 types modules share (1 or 2). Rows of your own have `prompt`, `solution` (files, `# file: PATH` before each) and `test`.
+With `candidates=True` authors choose among versions of their module by a letter (`envs.software.candidates`), in one
+turn and without tools.
 
 Stubs earn 0, and so do empty texts: a test fails while a module that it needs is a stub.
 
 Measured (`env.measure`): shares of episodes with all tests passed and of tests, by the number of modules; how often a
-change broke tests of a module whose author had changed nothing; messages. `contributions` says what a module is worth.
+change broke tests of a module whose author had changed nothing; messages; kinds of candidates. `contributions` says
+what a module is worth.
 
 Source: the question is that of arXiv:2508.04652; tasks and reward are this suite's own.
 
@@ -62,12 +65,14 @@ from ...sandbox import Job, Limits, Verdict
 from ...types import Event, Group, Message, Score, TaskItem, Tool
 from ..base import Say
 from ..coding import analysis
+from ..coding.candidates import judged
 from ..facts import Facts
 from ..task import Task, TaskOptions, Transition
-from ..tasks import Tasks, TaskSource
+from ..tasks import Tasks, TaskSource, is_sample
 from ..tools import Answered, Call, Kit, Toolbox, ToolState, function
 from ..tools.ready import Files, files
 from . import merge
+from .candidates import OF_MODULES
 from .packages import PLANS, TOGETHER, class_of, depth, interface, own_rows, stub, unpacked
 
 Form = Literal["modules", "merge"]
@@ -103,6 +108,7 @@ class Modules(Task[State]):
         deep: How many modules the longest chain of imports has; 0 for any.
         shared: Data types that modules share, 1 or 2.
         form: "modules", or "merge": two authors add a feature each to one module.
+        candidates: Offer modules to choose among by a letter, on the packages of this suite.
         messages: Authors may write to each other.
         call_cost: Of a call of a tool, at least 0.
         message_cost: Of a message, at least 0.
@@ -127,6 +133,7 @@ class Modules(Task[State]):
         deep: int = 0,
         shared: int = 1,
         form: Form = "modules",
+        candidates: bool = False,
         messages: bool = False,
         call_cost: float = 0.0,
         message_cost: float = 0.0,
@@ -145,7 +152,13 @@ class Modules(Task[State]):
         for name, value in {"call_cost": call_cost, "message_cost": message_cost}.items():
             if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < math.inf:  # pyright: ignore[reportUnnecessaryIsInstance]
                 raise ValueError(f"{name} is {value!r}; it is a price, a number of at least 0")
+        if candidates and (form != "modules" or messages or not is_sample(tasks)):
+            raise ValueError(
+                f"candidates are modules of the packages of this suite, for authors that do not write to each other; "
+                f"form is {form!r}, messages {messages}, tasks {tasks!r:.60}: leave these out"
+            )
         self.form: Form = form
+        self.candidates = candidates
         self.messages = bool(messages)
         self.call_cost, self.message_cost = float(call_cost), float(message_cost)
         count = 2 if form == "merge" else modules
@@ -154,7 +167,7 @@ class Modules(Task[State]):
         self.source = TaskSource("modules", required=required, sample=rows)  # type: ignore[misc]  # of that size
         low = count * (AT_ONCE * self.call_cost + self.message_cost)
         hidden = ("test",) if form == "merge" else ("test", "solution")
-        common.setdefault("max_turns", 1 if form == "merge" else 2)
+        common.setdefault("max_turns", 1 if form == "merge" or candidates else 2)
         self._dearest = low
         self.declared = replace(
             self.declared,
@@ -163,7 +176,7 @@ class Modules(Task[State]):
             hears_others=self.messages,
             silence_is_lowest=not low,
         )
-        kits = [] if form == "merge" else [files(characters=CHARACTERS, private=True), _tests_kit()]
+        kits = [] if form == "merge" or candidates else [files(characters=CHARACTERS, private=True), _tests_kit()]
         self.toolbox = Toolbox(kits)
         super().__init__(tasks, **common)
 
@@ -255,9 +268,16 @@ class Modules(Task[State]):
         if self.messages:
             others = ", ".join(name for name in names if name != mine)
             parts.append(f"A line `to NAME: words` is a message of at most {WORDS} words to one of {others}.")
-        parts.append(self.toolbox.notice(f"agent_{place}"))
-        parts.append("Source without a call is your whole module: no explanation.")
+        if self.candidates:
+            parts.append(OF_MODULES.offer(item, place))
+        else:
+            parts.append(self.toolbox.notice(f"agent_{place}"))
+            parts.append("Source without a call is your whole module: no explanation.")
         return "\n\n".join(parts)
+
+    def choices(self, agent: str, history: Sequence[Message] = ()) -> Sequence[str]:
+        """The letters of the candidates, where there are some."""
+        return OF_MODULES.choices(history) if self.candidates else ()
 
     # --- a turn ------------------------------------------------------------------------------------------------------
 
@@ -265,6 +285,8 @@ class Modules(Task[State]):
         """Take what authors wrote, and run the tests."""
         if self.form == "merge":
             return self._merge(state, actions)
+        if self.candidates:
+            return self._chosen(state, actions)
         events: list[Event] = []
         notes: dict[str, list[str]] = {agent: [] for agent in self.possible_agents}
         tools, calls = state.tools, 0
@@ -278,6 +300,14 @@ class Modules(Task[State]):
         verdict = judge(_job(state.item, self._files(state.item, sources)))
         cost = self.call_cost * calls + self.message_cost * sent
         return self._after(state, tools, sources, verdict, cost, sent, notes, events)
+
+    def _chosen(self, state: State, actions: Mapping[str, str]) -> Transition[State]:
+        texts = [actions.get(agent, "") for agent in self.possible_agents]
+        written = [source_in(OF_MODULES.chosen(state.item, place, text)) for place, text in enumerate(texts)]
+        sources = tuple(new or old for new, old in zip(written, state.sources, strict=True))
+        [verdict] = judged([_job(state.item, self._files(state.item, sources))])
+        notes: dict[str, list[str]] = {agent: [] for agent in self.possible_agents}
+        return self._after(state, state.tools, sources, verdict, 0.0, 0, notes, [])
 
     def _after(
         self,
@@ -430,7 +460,8 @@ class Modules(Task[State]):
         else:
             numbers["broken"] = sum(event.kind == "broke" for event in events) / len(episodes)
             numbers["messages"] = sum(event.kind == "read" for event in events) / len(episodes)
-        return {name: numbers}
+        shares = OF_MODULES.shares(self.items, groups, self.possible_agents) if self.candidates else {}
+        return {name: numbers, **shares}
 
 
 # --- tests ------------------------------------------------------------------------------------------------------------

@@ -479,15 +479,16 @@ def unpacked(text: str) -> tuple[tuple[str, str], ...]:
 
 def interface(source: str) -> str:
     """The source with bodies taken out: docstrings, imports, signatures."""
-    return re.sub(r"\n    \.\.\.$", "", ast.unparse(_emptied(source, ast.Expr(ast.Constant(...)))), flags=re.MULTILINE)
+    return re.sub(r"\n    \.\.\.$", "", ast.unparse(emptied(source, ast.Expr(ast.Constant(...)))), flags=re.MULTILINE)
 
 
 def stub(source: str) -> str:
     """The source with bodies that raise NotImplementedError."""
-    return ast.unparse(_emptied(source, ast.parse("raise NotImplementedError").body[0]))
+    return ast.unparse(emptied(source, ast.parse("raise NotImplementedError").body[0]))
 
 
-def _emptied(source: str, last: ast.stmt) -> ast.Module:
+def emptied(source: str, last: ast.stmt) -> ast.Module:
+    """The source with one statement for the body of each function, below its docstring."""
     tree = ast.parse(source)
     for node in tree.body:
         if isinstance(node, ast.FunctionDef):

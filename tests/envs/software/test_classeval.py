@@ -71,7 +71,7 @@ def test_what_counts_for_integration_is_another_authors_method() -> None:
     env = ClassEval(split="all", candidates=True)
     item = env.items[0]
     by_kind = {
-        kind: next(letter for letter in candidates.LETTERS if candidates.kind_of(item, 0, letter) == kind)
+        kind: next(letter for letter in candidates.LETTERS if candidates.OF_METHODS.kind_of(item, 0, letter) == kind)
         for kind in candidates.KINDS
     }
     gold = played(env, 0, [by_kind["gold"], item.reference[1]])

@@ -8,6 +8,7 @@ import pytest
 
 import llm_dec_pomdp
 from llm_dec_pomdp.envs.software import merge
+from llm_dec_pomdp.envs.software.candidates import OF_MODULES
 from llm_dec_pomdp.envs.software.modules import Modules
 from llm_dec_pomdp.envs.software.packages import COUNTS, PLANS, depth, imports_of, own_rows, stub, unpacked
 from llm_dec_pomdp.envs.tools.calls import written
@@ -25,6 +26,37 @@ def test_packages_differ_and_every_module_matters(modules: int) -> None:
         without = [tuple((p, stub(s) if p == path else s) for p, s in files) for path, _ in files]
         verdicts = default_pool().run([Job("", row.fields["test"], "", modules=m) for m in (files, *without)])
         assert [verdict.outcome == "passed" for verdict in verdicts] == [True, *[False] * modules]
+
+
+@pytest.mark.every(4)
+@pytest.mark.parametrize("modules", PLANS)
+@pytest.mark.parametrize("shared", [1, 2])
+def test_candidate_modules_are_what_they_are_called(modules: int, shared: int) -> None:
+    rows = own_rows(modules, 0, shared)
+    for row in rows[:: len(rows) // 4]:
+        files = unpacked(row.fields["solution"])
+        for place, (path, _) in enumerate(files):
+            of_kind = OF_MODULES.of(row, place)
+            assert len(set(of_kind.values())) == len(of_kind)
+            programs = [(*files[:place], (path, source), *files[place + 1 :]) for source in of_kind.values()]
+            verdicts = default_pool().run([Job("", row.fields["test"], "", modules=program) for program in programs])
+            for kind, verdict in zip(of_kind, verdicts, strict=True):
+                assert (verdict.outcome == "passed") == (kind in ("gold", "alone", "fallback")), (row.id, path, kind)
+                assert kind != "off by one" or verdict.passed, (row.id, path)
+
+
+def test_authors_choose_modules_by_a_letter() -> None:
+    env = Modules(split="train", modules=3, candidates=True)
+    env.reset(options={"index": 0})
+    chosen: dict[str, str] = {}
+    for place, agent in enumerate(env.possible_agents):
+        letters = env.choices(agent, env.history(agent))
+        kinds = {OF_MODULES.kind_of(env.item, place, letter): letter for letter in letters}
+        assert len(kinds) == (6 if place == 2 else 4)  # only the last of reader, rates and desk imports others
+        chosen[agent] = kinds["fallback" if place == 2 else "gold"]
+    assert env.step({**chosen, "agent_0": ""})[1]["agent_0"] < 1
+    env.reset(options={"index": 0})
+    assert env.step(chosen)[1]["agent_0"] == 1.0
 
 
 def test_imports_are_as_deep_as_asked() -> None:
@@ -107,6 +139,7 @@ def test_features_are_merged_and_a_conflict_is_worth_nothing() -> None:
         ({"deep": 9}, "deep is 9"),
         ({"form": "mix"}, "'mix'"),
         ({"call_cost": -1}, "-1"),
+        ({"candidates": True, "messages": True}, "messages True"),
     ],
 )
 def test_wrong_options_are_named(options: dict[str, object], named: str) -> None:
