@@ -20,6 +20,7 @@ among what the team's calls gave so far; a turn without calls in the row is righ
 nothing, as published.
 
 Options. In `grammar="choice"` agents say a letter as in calls-v0, an order being a call of the row as it is written.
+With `rows` there is a `vocabulary` for `builtin:words`; what calls give is not in it, and is read as unknown words.
 
 Differences to what is published. An unknown function or argument, and a missing one, is answered by our words. A text
 has 16 calls at most, of which each is answered with 6000 characters at most; what is compared is not cut.
@@ -43,9 +44,10 @@ from __future__ import annotations
 import copy
 import functools
 import importlib
+import itertools
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple, cast, get_args
 
@@ -59,8 +61,11 @@ from ..tasks import Tasks, TaskSource
 from ..tools import Call, Function, Kit, Limits, Toolbox, ToolState, read_calls
 from ..tools.function import ArgumentsError
 from .dispatch import (
+    CHOOSE,
     DECLARED,
     LEAD,
+    LETTERS,
+    MORE,
     REFUSED,
     Dispatch,
     DispatchOptions,
@@ -69,6 +74,7 @@ from .dispatch import (
     before_choice,
     by_letter,
     shuffled,
+    told_first,
 )
 from .published import rows
 
@@ -262,6 +268,24 @@ class BFCL(Dispatch):
         common.setdefault("max_turns", 200)
         limits = {f.tool.name: Limits(seconds=0, characters=6000) for kit in kits() for f in kit.functions}
         super().__init__(kits(), limits, tasks, **common)
+        if self.chooses and self.rows:
+            words = dict.fromkeys(word for text in self._texts_of_rows() for word in text.split())
+            self.declared = replace(self.declared, vocabulary=tuple(words))
+
+    def _texts_of_rows(self) -> Iterator[str]:
+        """What users say and agents may be offered in the chosen rows; what calls give, anything, is not among it."""
+        yield from (MORE, CHOOSE, REFUSED, _DONE, " ".join(LETTERS), "The user: Order: reports:")
+        for item in self.items:
+            row = row_of(item.fields["row"])
+            yield told_first(row.classes)
+            for user, words in enumerate(row.words):
+                gold = _gold_calls(row.gold[user : user + 1])
+                yield words
+                for call, missing in itertools.product(gold or [None], range(len(gold) + 1)):
+                    for text in self._offered_to_lead(item, user, call, missing):
+                        yield text
+                        owner, _, order = text.partition(": ")
+                        yield from self._offered_calls(owner, order) if owner in CLASSES else ()
 
     def alone(self) -> TextDecPOMDP:
         """The same rows for one agent."""
@@ -353,10 +377,18 @@ class BFCL(Dispatch):
         if state.user == len(row.words):
             return ()
         missing, gold = self._missing(state, state.user), _gold_calls(row.gold[state.user : state.user + 1])
-        label = derive(0, state.item.id, state.user, missing.total())
-        owner, name, given = next(iter(missing), gold[-1] if gold else (row.classes[0], "", ""))
+        return self._offered_to_lead(
+            state.item, state.user, next(iter(missing), gold[-1] if gold else None), missing.total()
+        )
+
+    def _offered_to_lead(
+        self, item: TaskItem, user: int, wanted: tuple[str, str, str] | None, missing: int
+    ) -> tuple[str, ...]:
+        """The choices of who hears the user while so many calls of a user turn are missing, first the wanted one."""
+        classes, label = row_of(item.fields["row"]).classes, derive(0, item.id, user, missing)
+        owner, name, given = wanted or (classes[0], "", "")
         call = (name, json.loads(given)) if name else _drawn(owner, label)
-        others = [other for other in (row.classes if len(row.classes) > 1 else CLASSES) if other != owner]
+        others = [other for other in (classes if len(classes) > 1 else CLASSES) if other != owner]
         other = others[label % len(others)]
         if self.single_agent:
             return shuffled((_text(*call), _altered(call, label), _text(*_drawn(other, label)), _DONE), label)

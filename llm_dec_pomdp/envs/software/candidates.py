@@ -69,17 +69,24 @@ class Candidates(NamedTuple):
         return next((kind for kind, candidate in self.of(item, author).items() if candidate == source), "")
 
     def shares(
-        self, items: Sequence[TaskItem], groups: Sequence[Group], authors: Sequence[str]
+        self, items: Sequence[TaskItem], groups: Sequence[Group], authors: int, split: Callable[[str], Sequence[str]]
     ) -> Mapping[str, Mapping[str, float]]:
-        """A table of the share of each kind among what authors chose last, in %."""
+        """A table of the share of each kind among what authors chose last, in %.
+
+        Args:
+            items: The rows that were played.
+            groups: With their episodes.
+            authors: How many there are; other agents come after them.
+            split: From a text that has all parts to these, where one agent writes them.
+        """
         by_id = {item.id: item for item in items}
-        chosen = [
-            self.kind_of(by_id[group.item_id], author, episode.last_texts.get(agent, ""))
-            for group in groups
-            for episode in group.episodes
-            for author, agent in enumerate(authors)
-        ]
-        return {"candidates": {f"{kind} %": 100 * chosen.count(kind) / len(chosen) for kind in KINDS}}
+        chosen: list[str] = []
+        for episode, item in ((e, by_id[group.item_id]) for group in groups for e in group.episodes):
+            last = episode.last_texts
+            alone = split(last["agent_0"]) if len(last) == 1 < authors else ()
+            texts = alone or [last.get(f"agent_{author}", "") for author in range(authors)]
+            chosen += [self.kind_of(item, author, text) for author, text in enumerate(texts)]
+        return {"candidates": {f"{kind} %": 100 * chosen.count(kind) / max(len(chosen), 1) for kind in KINDS}}
 
 
 @functools.cache

@@ -395,7 +395,8 @@ class ClassEval(TextTask):
         if self.assign == "chosen":
             names |= {"coverage": "coverage %", "overlap": "overlap %"}
         table = {"software": {column: 100 * fmean(d[name] for d in final) for name, column in names.items()}}
-        return {**table, **(OF_METHODS.shares(self.items, groups, self.authors) if self.candidates else {})}
+        shares: Mapping[str, Mapping[str, float]] = OF_METHODS.shares(self.items, groups, self.n_authors, self.facts.split) if self.candidates else {}
+        return {**table, **shares}
 
 
 _WAITING = "later: "  # before the name of an agent whose words wait for the reviewer's

@@ -460,7 +460,8 @@ class Modules(Task[State]):
         else:
             numbers["broken"] = sum(event.kind == "broke" for event in events) / len(episodes)
             numbers["messages"] = sum(event.kind == "read" for event in events) / len(episodes)
-        shares = OF_MODULES.shares(self.items, groups, self.possible_agents) if self.candidates else {}
+        authors = len(self.possible_agents)
+        shares = OF_MODULES.shares(self.items, groups, authors, self.facts.split) if self.candidates else {}
         return {name: numbers, **shares}
 
 
