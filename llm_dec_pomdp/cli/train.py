@@ -62,8 +62,11 @@ def train(
     resume: Annotated[Path | None, typer.Option(help="Go on with the run in this folder, bit for bit.")] = None,
     other_versions: OtherVersions = False,
     executor: Annotated[
-        str, typer.Option(help="Where the models live: local (this process), processes (one for each), ray (actors), "
-            "torchrun (over all of its processes).")
+        str,
+        typer.Option(
+            help="Where the models live: local (this process), processes (one for each), ray (actors), "
+            "torchrun (over all of its processes)."
+        ),
     ] = "local",
     address: Address = None,
     track: Track = None,
