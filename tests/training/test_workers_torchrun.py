@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import load_file
-from torch.distributed import TCPStore
+from safetensors.torch import load_file  # pyright: ignore[reportUnknownVariableType]
+from torch import distributed
 from waiting import wait_until
 
 from llm_dec_pomdp.config import ConfigError
@@ -129,7 +129,9 @@ def test_a_machine_that_is_lost_without_a_word_ends_the_run(hosts: Hosts, tmp_pa
 
 @pytest.mark.slow
 def test_ranks_that_differ_in_their_arguments_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    store: Any = distributed.TCPStore(  # pyright: ignore[reportPrivateImportUsage]
+        "127.0.0.1", 0, is_master=True, wait_for_workers=False
+    )
     world = {"TORCHELASTIC_RUN_ID": "x", "TORCHELASTIC_RESTART_COUNT": "0", "RANK": "0", "WORLD_SIZE": "2"}
     for name, value in {**world, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(store.port)}.items():
         monkeypatch.setenv(name, value)

@@ -74,9 +74,8 @@ class ShardedModel(LanguageModel):
             raise ValueError(
                 f"{type(network).__name__} has no `layers` that could be spread over ranks; leave ranks out"
             )
-        precision = MixedPrecisionPolicy(
-            param_dtype=self.compute_dtype, reduce_dtype=torch.float32
-        )  # sums of gradients
+        # Gradients of the ranks are added up in float32, whatever the model computes in.
+        precision = MixedPrecisionPolicy(param_dtype=self.compute_dtype, reduce_dtype=torch.float32)
         for part in (*layers, network):  # tied embeddings stay in the root; a pass without gradient leaves it sharded
             fully_shard(part, reshard_after_forward=True, mp_policy=precision)
         self._whole = whole if self.rank == 0 or not self._elsewhere else None

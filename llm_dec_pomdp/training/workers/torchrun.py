@@ -240,7 +240,8 @@ def _about() -> dict[str, Any]:
 
 
 def _store() -> Any:
-    return dist.TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), is_master=False)
+    where = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+    return dist.TCPStore(*where, is_master=False)  # pyright: ignore[reportPrivateImportUsage]
 
 
 def _place() -> str:
