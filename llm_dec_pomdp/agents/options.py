@@ -55,7 +55,7 @@ class ModelOptions(RunOptions):
     """Rank of the adapters, on all linear layers."""
     ranks: Positive = 1
     """Processes that the model is sharded over (FSDP2), each with a GPU where there are any; for `train --executor
-    processes` and `ray`."""
+    processes`, `ray` and `torchrun`."""
     gpus: Annotated[float, pydantic.Field(gt=0, le=1)] = 1.0
     """GPUs for each process of this model with `train --executor ray`, where there are any: with 0.5 two share one."""
 
@@ -99,8 +99,8 @@ class ModelOptions(RunOptions):
             )
         if self.ranks > 1 and not placed:
             raise ConfigError(
-                f"ranks is {self.ranks}, but the model is loaded into one process; train with --executor processes or "
-                "ray, or leave ranks out"
+                f"ranks is {self.ranks}, but the model is loaded into one process; train with --executor processes, "
+                "ray or torchrun, or leave ranks out"
             )
         if self.ranks > 1 and self.device not in ("auto", "cpu", "cuda"):
             raise ConfigError(

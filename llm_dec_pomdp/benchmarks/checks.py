@@ -91,6 +91,10 @@ def check_models(cells: Sequence[Cell], *, learn: bool = True, executor: str = "
                     "executor 'local', or without one by other workers ('processes', 'ray'); or set staleness to 0"
                 )
     places = [place for cell in cells for place in cell.model.members or [cell.model]]
+    if executor == "torchrun":
+        from ..training.workers.torchrun import refuse_misfit  # loads torch
+
+        refuse_misfit([place.ranks for place in places])
     for name in dict.fromkeys(name for place in places for name in place.devices):
         check_device(name, executor)
 

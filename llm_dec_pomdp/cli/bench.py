@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .console import err, failure, out, print_json, show_report, stop, usage
-from .options import Address, Command, Json, OtherVersions, Traces, Track, algorithms, check_address, suites
+from .options import Address, Command, Json, OtherVersions, Traces, Track, algorithms, check_executor, suites
 from .trust import Trust, allow, typed
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def bench(
 
     if overwrite and resume is None:
         stop("--overwrite is for --resume RUN; a new run has nothing to overwrite")
-    check_address(address, executor)
+    check_executor(executor, address)
     with usage():
         if executor != "processes":  # whose package is there, and loading it loads torch
             transport_of(executor)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_origin, get_type_hints
 
@@ -170,8 +171,13 @@ def given_task(
     return make_task(env_id, options, tasks=tasks, split="all", max_turns=turns)
 
 
-def check_address(address: str | None, executor: str) -> None:
-    """Refuse an address without the executor ray."""
+def check_executor(executor: str, address: str | None) -> None:
+    """Refuse an address without the executor ray, and processes of torchrun that do not know of each other."""
+    if executor != "torchrun" and "TORCHELASTIC_RUN_ID" in os.environ and os.environ.get("WORLD_SIZE", "1") != "1":
+        stop(
+            f"torchrun has started {os.environ['WORLD_SIZE']} processes, and with --executor {executor} each would do "
+            "all of the work; train with --executor torchrun, or start this command alone"
+        )
     if address is not None and executor != "ray":
         stop(
             f"--address {address} would have no effect with --executor {executor}; give --executor ray, or leave it out"

@@ -16,7 +16,7 @@ from .options import (
     OtherVersions,
     Track,
     algorithms,
-    check_address,
+    check_executor,
     configured,
     environments,
     from_options,
@@ -62,7 +62,11 @@ def train(
     resume: Annotated[Path | None, typer.Option(help="Go on with the run in this folder, bit for bit.")] = None,
     other_versions: OtherVersions = False,
     executor: Annotated[
-        str, typer.Option(help="Where the models live: local (this process), processes (one for each), ray (actors).")
+        str,
+        typer.Option(
+            help="Where the models live: local (this process), processes (one for each), ray (actors), "
+            "torchrun (over all of its processes)."
+        ),
     ] = "local",
     address: Address = None,
     track: Track = None,
@@ -84,9 +88,14 @@ def train(
     from ..training.tracking import check_trackers
     from ..training.workers import executors
 
-    check_address(address, executor)
+    check_executor(executor, address)
     with usage():
         executors.find(executor)
+        if executor == "torchrun":
+            from ..training.workers.torchrun import take_part  # loads torch
+
+            typed(*([env_id] if env_id else []), algorithm)
+            take_part()
         trackers = check_trackers(track or [])
         if env_id is None:
             cell = _cell_to_resume(context, resume, trust=options["trust"])

@@ -74,11 +74,10 @@ class ShardedModel(LanguageModel):
             raise ValueError(
                 f"{type(network).__name__} has no `layers` that could be spread over ranks; leave ranks out"
             )
-        mixed: dict[str, Any] = {}
-        if self.compute_dtype:
-            mixed["mp_policy"] = MixedPrecisionPolicy(param_dtype=self.compute_dtype)
+        # Gradients of the ranks are added up in float32, whatever the model computes in.
+        precision = MixedPrecisionPolicy(param_dtype=self.compute_dtype, reduce_dtype=torch.float32)
         for part in (*layers, network):  # tied embeddings stay in the root; a pass without gradient leaves it sharded
-            fully_shard(part, reshard_after_forward=True, **mixed)
+            fully_shard(part, reshard_after_forward=True, mp_policy=precision)
         self._whole = whole if self.rank == 0 or not self._elsewhere else None
         self._given = -1  # version of the weights that the whole copy has
         self._loads = 0

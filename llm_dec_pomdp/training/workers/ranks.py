@@ -1,14 +1,15 @@
 # pyright: basic
-"""A worker whose model is sharded over several ranks, processes on the same machine (FSDP2).
+"""A worker whose model is sharded over several ranks (FSDP2), here processes on the same machine.
 
 The worker sends every call to all ranks; they do the same work, and the first one answers. Where a rank ends, the
 worker ends the others and itself: it counts as a lost worker. Calls go through pipes that nobody else can open, ranks
-find each other through a file in a private folder, and talk over the loopback interface alone: torchrun would open
-ports to all machines, without a key.
+find each other through a file in a private folder, and talk over the loopback interface alone. For several machines see
+`torchrun`, which opens ports to all of them.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pickle
 import shutil
@@ -16,7 +17,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from functools import partial
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
@@ -29,11 +30,78 @@ from ...agents.base import Team
 from .host import BUILD, Answer, Host, serve
 from .policy import PolicyWorker
 
+END = "end"  # the last call of a rank that may end in peace
 _GRACE = 60.0  # seconds; then ranks that do not answer are taken to wait for one that failed
 
 
+class Calls:
+    """Ranks that are all asked the same; the first one answers.
+
+    Attributes:
+        connections: To every rank, in their order, by what messages call it.
+        processes: Those of them that were started here.
+    """
+
+    def __init__(self) -> None:
+        self.connections: dict[str, Connection] = {}
+        self.processes: list[subprocess.Popen[bytes]] = []
+
+    def start(self, rank: int, folder: str = "", **settings: str) -> None:
+        """Start a rank on this machine, with settings of its environment; see `main`."""
+        here, there = Pipe()
+        settings["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
+        self.processes.append(
+            subprocess.Popen(
+                [sys.executable, "-m", __name__, str(there.fileno()), folder],
+                env={**os.environ, **settings, "RANK": str(rank)},
+                pass_fds=[there.fileno()],
+                start_new_session=True,
+            )
+        )
+        there.close()
+        self.connections[f"rank {rank}"] = here
+
+    def ask(self, method: str, arguments: Sequence[Any], threads: int) -> Any:
+        """What the first rank returns; raises what any of them raises.
+
+        Raises:
+            EOFError: A rank has ended, or failed alone, so that the others may wait for it.
+        """
+        message = pickle.dumps((method, arguments, threads, False))
+        answers: dict[str, Answer] = {}
+        for name, connection in self.connections.items():
+            with _heard(name):
+                connection.send_bytes(message)
+        while left := {c: name for name, c in self.connections.items() if name not in answers}:
+            failed = next((name for name, answer in answers.items() if answer.error), None)
+            ready = wait(left, _GRACE if failed else None)
+            if failed and not ready:
+                sys.stderr.write(answers[failed].trace)
+                raise EOFError(f"{failed} failed alone: {answers[failed].error}")
+            for connection in ready:
+                with _heard(name := left[connection]):  # pyright: ignore
+                    answers[name] = pickle.loads(connection.recv_bytes())  # pyright: ignore
+        return next((a for a in answers.values() if a.error), answers[next(iter(self.connections))]).get()
+
+    def end(self) -> None:
+        """End those that were started here, at once; the others see that their connection is closed."""
+        for process in self.processes:
+            process.kill()
+            process.wait()
+        for connection in self.connections.values():
+            connection.close()
+
+
+@contextlib.contextmanager
+def _heard(name: str) -> Generator[None]:
+    try:
+        yield
+    except (EOFError, OSError) as error:
+        raise EOFError(f"{name} was lost ({error or 'it has ended'})") from None
+
+
 class Ranks:
-    """A `PolicyWorker` over `count` ranks; each of its methods is called in all of them.
+    """A `PolicyWorker` over `count` ranks on this machine; each of its methods is called in all of them.
 
     Raises:
         ValueError: This machine has fewer GPUs than ranks.
@@ -43,72 +111,32 @@ class Ranks:
         devices = torch.cuda.device_count()
         if 0 < devices < count:
             raise ValueError(
-                f"ranks is {count}, and this machine has {devices} GPUs; all ranks of a model are on one machine, "
-                f"since those of several would need a key between them, which there is not: set ranks to {devices}"
+                f"ranks is {count}, and this machine has {devices} GPUs; set ranks to {devices}, or start ranks on "
+                "several machines with torchrun and the executor 'torchrun'"
             )
         self._threads = max(1, torch.get_num_threads() // count)
         self._folder = tempfile.mkdtemp(prefix="llm-dec-pomdp-ranks-")  # of mode 0700
-        self._processes: list[subprocess.Popen[bytes]] = []
-        self._connections: list[Connection] = []
-        for rank in range(count):
-            self._start(rank, count)
-        self._ask(BUILD, partial(PolicyWorker, list(agents), partial(_spread, build)))
-
-    def _start(self, rank: int, count: int) -> None:
-        here, there = Pipe()
-        words = [str(there.fileno()), self._folder, str(rank), str(count)]
+        self._calls = Calls()
         loopback = next(name for _, name in socket.if_nameindex() if name in ("lo", "lo0"))
         settings = {
             "GLOO_SOCKET_IFNAME": loopback,
             "NCCL_SOCKET_IFNAME": f"={loopback}",
-            "LOCAL_RANK": str(rank),  # which FSDP2 takes for the device
-            "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+            "WORLD_SIZE": str(count),
         }
-        self._processes.append(
-            subprocess.Popen(
-                [sys.executable, "-m", __name__, *words],
-                env={**os.environ, **settings},
-                pass_fds=[there.fileno()],
-                start_new_session=True,
-            )
-        )
-        there.close()
-        self._connections.append(here)
+        for rank in range(count):
+            self._calls.start(rank, self._folder, LOCAL_RANK=str(rank), **settings)
+        self._ask(BUILD, partial(PolicyWorker, list(agents), partial(spread, build)))
 
     def __getattr__(self, method: str) -> Callable[..., Any]:
         return partial(self._ask, method)
 
     def _ask(self, method: str, *arguments: Any) -> Any:
-        message = pickle.dumps((method, arguments, self._threads, False))
+        """Where a rank is lost, all of them and this process end."""
         try:
-            for connection in self._connections:
-                connection.send_bytes(message)
-            answers = self._answers()
-        except (EOFError, OSError):
-            self._end()
-        return next((answer for answer in answers if answer.error), answers[0]).get()
-
-    def _answers(self) -> list[Answer]:
-        """Those of all ranks, in their order.
-
-        A rank that fails alone may leave the others waiting for it: then EOFError.
-        """
-        answers: dict[Any, Answer] = {}
-        while left := [connection for connection in self._connections if connection not in answers]:
-            failed = next((answer for answer in answers.values() if answer.error), None)
-            ready = wait(left, _GRACE if failed else None)
-            if failed and not ready:
-                sys.stderr.write(failed.trace)
-                raise EOFError
-            for connection in ready:
-                answers[connection] = pickle.loads(connection.recv_bytes())  # pyright: ignore
-        return [answers[connection] for connection in self._connections]
-
-    def _end(self) -> NoReturn:
-        """End all ranks and this process."""
-        for process in self._processes:
-            process.kill()
-        _leave(self._folder, 1)
+            return self._calls.ask(method, arguments, self._threads)
+        except EOFError:
+            self._calls.end()
+            _leave(self._folder, 1)
 
 
 def _leave(folder: str, code: int) -> NoReturn:
@@ -116,7 +144,8 @@ def _leave(folder: str, code: int) -> NoReturn:
     os._exit(code)
 
 
-def _spread(build: Callable[[], Team]) -> Team:
+def spread(build: Callable[[], Team]) -> Team:
+    """The team of one policy that `build` loads, over all ranks of this process's group."""
     from ...agents.language_model.sharded import sharded
 
     return sharded(build)
@@ -125,28 +154,39 @@ def _spread(build: Callable[[], Team]) -> Team:
 # --- in the ranks -----------------------------------------------------------------------------------------------------
 
 
-def main() -> None:
-    """Answer the calls of the worker in one rank; only the first sends their results."""
+def join_group(store: Any = None) -> None:
+    """Meet the other ranks, as the environment says (RANK, WORLD_SIZE, LOCAL_RANK); by torchrun's store, or another."""
     import torch.distributed as dist
 
-    descriptor, folder, rank, count = sys.argv[1:]
+    rank, count = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     if torch.cuda.is_available():
-        torch.cuda.set_device(int(rank))
-    dist.init_process_group(
-        "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo",
-        store=dist.FileStore(  # pyright: ignore[reportPrivateImportUsage]
-            str(Path(folder) / "store"), int(count)
-        ),
-        rank=int(rank),
-        world_size=int(count),
-    )
-    host = Host()
+        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
+    dist.init_process_group(backend, store=store, rank=rank, world_size=count)
 
-    def answer(*call: Any) -> Answer:
-        reply = host.answer(*call)
-        return reply if rank == "0" or reply.error else Answer()
 
-    serve(Connection(int(descriptor)), answer, partial(_leave, folder, 0))
+def serve_rank(connection: Connection, at_end: Callable[[], object]) -> NoReturn:
+    """Answer calls in one rank, until `END`; only the first rank sends their results."""
+    host, first = Host(), os.environ["RANK"] == "0"
+
+    def answer(method: str, *call: Any) -> Answer:
+        if method == END:
+            os._exit(0)
+        reply = host.answer(method, *call)
+        return reply if first or reply.error else Answer()
+
+    serve(connection, answer, at_end)
+
+
+def main() -> None:
+    """A rank that another process has started; ranks of one machine meet in a private folder."""
+    import torch.distributed as dist
+
+    descriptor, folder = sys.argv[1:]
+    if folder:
+        path, count = str(Path(folder) / "store"), int(os.environ["WORLD_SIZE"])
+        join_group(dist.FileStore(path, count))  # pyright: ignore[reportPrivateImportUsage]
+    serve_rank(Connection(int(descriptor)), partial(_leave, folder, 0))
 
 
 if __name__ == "__main__":

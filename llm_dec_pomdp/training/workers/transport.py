@@ -33,6 +33,7 @@ executors = Registry("executor", group="llm_dec_pomdp.executors")
 executors.register("local", "llm_dec_pomdp.training.workers.transport:Executor")
 executors.register("processes", "llm_dec_pomdp.training.workers.process:Processes")
 executors.register("ray", "llm_dec_pomdp.training.workers.on_ray:Ray")
+executors.register("torchrun", "llm_dec_pomdp.training.workers.torchrun:Torchrun")
 
 
 class Executor:
