@@ -17,7 +17,7 @@ aux in main, a test that calls aux, and a passed assert.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ...sandbox import Verdict, default_pool
@@ -106,7 +106,7 @@ def classify(item: TaskItem, program: Program, judge: ProgramJudge | None = None
     raising, nothing, *changed = judge(
         [reward.job(item, f"{program.aux}\n\n{stub}\n\n{program.main}") for stub in (_RAISES, _NONE, _EMPTY, _NEGATED)]
     )
-    flow = _Flow(tree)
+    flow = _Flow(tree, _is_aux)
     matters = any(verdict.cases != whole.cases for verdict in (nothing, *changed))
     names: set[str] = set()
     if (flow.caught and _survives(whole, raising)) or (flow.none_checked and _survives(whole, nothing)):
@@ -118,6 +118,31 @@ def classify(item: TaskItem, program: Program, judge: ProgramJudge | None = None
     if matters and flow.decides and not flow.returned:
         names.add("strategy filter")
     return frozenset(names)
+
+
+def scheme_of(function: ast.AST, is_others: Callable[[ast.AST], bool]) -> str:
+    """The scheme of a function, or a module, that calls what others write, by its syntax tree alone; "" for none.
+
+    Args:
+        function: Its tree.
+        is_others: Whether a node names a function of another author.
+    """
+    called = [n for n in ast.walk(function) if isinstance(n, ast.Call) and is_others(n.func)]
+    flow = _Flow(function, is_others)
+    if not called:
+        return ""
+    if flow.caught or flow.none_checked:
+        return "fallback"
+    if len(called) > 1 or any(is_others(n.func) for n in _in_loops(function) if isinstance(n, ast.Call)):
+        return "coordinator"
+    return "decorator" if flow.returned else "strategy filter" if flow.decides else ""
+
+
+def _in_loops(node: ast.AST) -> Iterator[ast.AST]:
+    loops = (ast.For, ast.While, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+    for loop in ast.walk(node):
+        if isinstance(loop, loops):
+            yield from ast.walk(loop)
 
 
 def _with_probes(test: str) -> str:
@@ -149,7 +174,7 @@ def _is_aux(node: ast.AST) -> bool:
 
 
 class _Flow:
-    """Where aux and its value go in a main function.
+    """Where aux, or whatever `is_others` names, and its value go in a main function.
 
     Attributes:
         caught: aux is used in the body of a `try` with a handler that does not raise.
@@ -158,7 +183,8 @@ class _Flow:
         decides: A value from aux is in the condition of a branch outside of loops that is no None check.
     """
 
-    def __init__(self, tree: ast.Module) -> None:
+    def __init__(self, tree: ast.AST, is_others: Callable[[ast.AST], bool]) -> None:
+        self._is_others = is_others
         self._names: set[str] = set()
         nodes = list(ast.walk(tree))
         while True:
@@ -167,7 +193,7 @@ class _Flow:
                 self._spread(node)
             if len(self._names) == before:
                 break
-        self.caught = any(_catches(node) for node in nodes if isinstance(node, ast.Try))
+        self.caught = any(_catches(node, is_others) for node in nodes if isinstance(node, ast.Try))
         self.none_checked = any(self._is_none_check(node) for node in nodes)
         self.returned = any(
             isinstance(node, (ast.Return, ast.Yield, ast.YieldFrom)) and self._flows(node.value) for node in nodes
@@ -209,8 +235,10 @@ class _Flow:
         """Whether the value of an expression contains one from aux, and is not merely chosen by it."""
         if node is None:
             return False
+        if self._is_others(node):
+            return True
         if isinstance(node, ast.Name):
-            return _is_aux(node) or node.id in self._names
+            return node.id in self._names
         return any(map(self._flows, _data(node)))
 
     def _is_none_check(self, node: ast.AST) -> bool:
@@ -233,8 +261,8 @@ def _data(node: ast.AST) -> Iterator[ast.AST]:
             yield from (part for part in (value if isinstance(value, list) else [value]) if isinstance(part, ast.AST))  # pyright: ignore[reportUnknownVariableType]
 
 
-def _catches(node: ast.Try) -> bool:
-    used = any(_is_aux(part) for statement in node.body for part in ast.walk(statement))
+def _catches(node: ast.Try, is_others: Callable[[ast.AST], bool]) -> bool:
+    used = any(is_others(part) for statement in node.body for part in ast.walk(statement))
     raises = [any(isinstance(part, ast.Raise) for part in ast.walk(handler)) for handler in node.handlers]
     return used and not all(raises)
 

@@ -27,7 +27,8 @@ from importlib import resources
 from typing import NamedTuple
 
 from ...seeding import derive
-from ...types import Group, Message, TaskItem
+from ...types import Episode, Group, Message, TaskItem
+from ..coding.schemes import SCHEMES
 from .mutants import of_module
 
 KINDS = ("gold", "off by one", "stub", "other signature", "alone", "fallback")
@@ -82,11 +83,22 @@ class Candidates(NamedTuple):
         by_id = {item.id: item for item in items}
         chosen: list[str] = []
         for episode, item in ((e, by_id[group.item_id]) for group in groups for e in group.episodes):
-            last = episode.last_texts
-            alone = split(last["agent_0"]) if len(last) == 1 < authors else ()
-            texts = alone or [last.get(f"agent_{author}", "") for author in range(authors)]
+            texts = texts_of(episode, authors, split)
             chosen += [self.kind_of(item, author, text) for author, text in enumerate(texts)]
         return {"candidates": {f"{kind} %": 100 * chosen.count(kind) / max(len(chosen), 1) for kind in KINDS}}
+
+
+def texts_of(episode: Episode, authors: int, split: Callable[[str], Sequence[str]]) -> Sequence[str]:
+    """What every author said last in an episode; see `Candidates.shares`."""
+    last = episode.last_texts
+    if len(last) == 1 < authors:
+        return split(last["agent_0"])
+    return [last.get(f"agent_{author}", "") for author in range(authors)]
+
+
+def schemes(found: Sequence[str]) -> Mapping[str, Mapping[str, float]]:
+    """A table of the share of each scheme, in %, from the schemes that functions show; see `envs.coding.schemes`."""
+    return {"schemes": {f"{name} %": 100 * found.count(name) / len(found) for name in SCHEMES}} if found else {}
 
 
 @functools.cache

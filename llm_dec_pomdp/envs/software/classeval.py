@@ -52,7 +52,8 @@ Rows. Of 100 published classes 12 need other libraries, and three fail their own
 that would not also pass if all methods returned True, or all False. These are left out. ClassEval_20 and _36 compare
 times of day to the second, so that their tests begin in the first half of one.
 
-Measured (`env.measure`): class and method success; where authors choose, coverage and overlap; kinds of candidates.
+Measured (`env.measure`): class and method success; where authors choose, coverage and overlap; kinds of candidates;
+schemes of cooperation, of the methods whose solution calls another author's, in classes that pass all tests.
 
 Source: ClassEval, arXiv:2308.01861 (MIT): data, strategies; the reward is this suite's own.
 
@@ -69,10 +70,11 @@ Example:
 from __future__ import annotations
 
 import ast
+import functools
 import json
 import re
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean
 from typing import Literal, NamedTuple, get_args
@@ -85,12 +87,13 @@ from ...sandbox import Job, Verdict
 from ...types import Group, Message, Score, TaskItem
 from ..coding import analysis
 from ..coding.candidates import judged
+from ..coding.schemes import scheme_of
 from ..facts import Facts
 from ..task import Transition
 from ..tasks import TaskError, Tasks, TaskSource
 from ..text_task import TextOptions, TextState, TextTask
 from . import reward
-from .candidates import OF_METHODS, known
+from .candidates import OF_METHODS, known, schemes, texts_of
 from .classes import REQUIRED, converted, left_out, own_rows
 from .program import MODULE, Spec, Written, assembled, dealt, gold_of, in_order, key_of, spec_of, written
 
@@ -395,8 +398,31 @@ class ClassEval(TextTask):
         if self.assign == "chosen":
             names |= {"coverage": "coverage %", "overlap": "overlap %"}
         table = {"software": {column: 100 * fmean(d[name] for d in final) for name, column in names.items()}}
-        shares: Mapping[str, Mapping[str, float]] = OF_METHODS.shares(self.items, groups, self.n_authors, self.facts.split) if self.candidates else {}
-        return {**table, **shares}
+        shares: Mapping[str, Mapping[str, float]] = {}
+        if self.candidates:
+            shares = OF_METHODS.shares(self.items, groups, self.n_authors, self.facts.split)
+        return {**table, **shares, **schemes(self._schemes(groups))}
+
+    def _schemes(self, groups: Sequence[Group]) -> list[str]:
+        """Of methods whose solution calls another author's, the scheme that is written; "" where a test fails."""
+        items, found = {item.id: item for item in self.items}, list[str]()
+        for episode, item in ((e, items[group.item_id]) for group in groups for e in group.episodes if e.final):
+            spec, texts = spec_of(item), texts_of(episode, self.n_authors, self.facts.split)
+            program = self.written(item, dict(zip(self.authors, texts, strict=True)))
+            right = episode.final is not None and episode.final.diagnostics["class_right"]
+            for method, source in gold_of(spec.solution, spec.class_name).items():
+                owner = program.owners.get(method, -1)
+                others = frozenset(m for m in spec.names if program.owners.get(m, owner) != owner)
+                if _scheme(source, others):
+                    found.append(_scheme(program.bodies.get(method, ""), others) if right else "")
+        return found
+
+
+@functools.lru_cache(maxsize=4096)
+def _scheme(source: str, others: Collection[str]) -> str:
+    """The scheme of a method, where it calls others of its object."""
+    tree = analysis.parse(source)
+    return scheme_of(tree, lambda node: isinstance(node, ast.Attribute) and node.attr in others) if tree else ""
 
 
 _WAITING = "later: "  # before the name of an agent whose words wait for the reviewer's

@@ -32,8 +32,8 @@ turn and without tools.
 Stubs earn 0, and so do empty texts: a test fails while a module that it needs is a stub.
 
 Measured (`env.measure`): shares of episodes with all tests passed and of tests, by the number of modules; how often a
-change broke tests of a module whose author had changed nothing; messages; kinds of candidates. `contributions` says
-what a module is worth.
+change broke tests of a module whose author had changed nothing; messages; kinds of candidates; schemes of
+cooperation, of the modules that import others, in programs that pass. `contributions` says what a module is worth.
 
 Source: the question is that of arXiv:2508.04652; tasks and reward are this suite's own.
 
@@ -49,10 +49,11 @@ Example:
 
 from __future__ import annotations
 
+import ast
 import functools
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean
 from typing import Any, Literal, NamedTuple, get_args
@@ -66,13 +67,14 @@ from ...types import Event, Group, Message, Score, TaskItem, Tool
 from ..base import Say
 from ..coding import analysis
 from ..coding.candidates import judged
+from ..coding.schemes import scheme_of
 from ..facts import Facts
 from ..task import Task, TaskOptions, Transition
 from ..tasks import Tasks, TaskSource, is_sample
 from ..tools import Answered, Call, Kit, Toolbox, ToolState, function
 from ..tools.ready import Files, files
 from . import merge
-from .candidates import OF_MODULES
+from .candidates import OF_MODULES, schemes, texts_of
 from .packages import PLANS, TOGETHER, class_of, depth, interface, own_rows, stub, unpacked
 
 Form = Literal["modules", "merge"]
@@ -461,8 +463,41 @@ class Modules(Task[State]):
             numbers["broken"] = sum(event.kind == "broke" for event in events) / len(episodes)
             numbers["messages"] = sum(event.kind == "read" for event in events) / len(episodes)
         authors = len(self.possible_agents)
-        shares = OF_MODULES.shares(self.items, groups, authors, self.facts.split) if self.candidates else {}
-        return {name: numbers, **shares}
+        if self.form == "merge":
+            return {name: numbers}
+        shares: Mapping[str, Mapping[str, float]] = {}
+        if self.candidates:
+            shares = OF_MODULES.shares(self.items, groups, authors, self.facts.split)
+        return {name: numbers, **shares, **schemes(self._schemes(groups))}
+
+    def _schemes(self, groups: Sequence[Group]) -> list[str]:
+        """Of modules that import others, the scheme that is written last; "" where a test fails."""
+        items, found = {item.id: item for item in self.items}, list[str]()
+        for episode, item in ((e, items[group.item_id]) for group in groups for e in group.episodes if e.final):
+            right = episode.final is not None and episode.final.diagnostics["all_passed"]
+            for place, text in enumerate(texts_of(episode, len(self.possible_agents), self.facts.split)):
+                others = _imported(unpacked(item.fields["solution"])[place][1])
+                if others:
+                    source = OF_MODULES.chosen(item, place, text) if self.candidates else source_in(text)
+                    found.append(_scheme(source, others) if right else "")
+        return found
+
+
+@functools.lru_cache(maxsize=4096)
+def _imported(source: str) -> frozenset[str]:
+    imports = (node for node in ast.parse(source).body if isinstance(node, ast.ImportFrom))
+    return frozenset(alias.name for node in imports for alias in node.names)
+
+
+@functools.lru_cache(maxsize=4096)
+def _scheme(source: str, others: Collection[str]) -> str:
+    """The scheme of a module, where it calls functions of others."""
+
+    def is_others(node: ast.AST) -> bool:
+        return isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in others
+
+    tree = analysis.parse(source)
+    return scheme_of(tree, is_others) if tree else ""
 
 
 # --- tests ------------------------------------------------------------------------------------------------------------

@@ -10,12 +10,15 @@ from pathlib import Path
 import pytest
 
 import llm_dec_pomdp
+from llm_dec_pomdp.agents import Sampling, Scripted
 from llm_dec_pomdp.envs.base import TextDecPOMDP
+from llm_dec_pomdp.envs.coding.schemes import SCHEMES
 from llm_dec_pomdp.envs.software import candidates
 from llm_dec_pomdp.envs.software.classes import AUDIT, own_rows
 from llm_dec_pomdp.envs.software.classeval import ClassEval
 from llm_dec_pomdp.envs.software.program import dealt, gold_of, key_of, spec_of
 from llm_dec_pomdp.envs.tasks import TaskError
+from llm_dec_pomdp.rollout import Trajectories
 from llm_dec_pomdp.types import TaskItem
 
 MOST_WITHOUT_SKILL = 0.4 * 4
@@ -164,3 +167,19 @@ def test_constants_earn_little_on_most_published_rows(published: ClassEval) -> N
     earned = [max(played(published, n, stubs(item, answer)) for answer in (True, False, [])) for n, item in rows]
     assert max(earned) < 0.65 * 4
     assert sum(reward >= MOST_WITHOUT_SKILL for reward in earned) <= 12
+
+
+def test_schemes_are_those_of_methods_whose_solution_calls_another_authors() -> None:
+    env = ClassEval(split="all", candidates=True)
+    of_kind: dict[str, list[str]] = {}
+    for item in env.items:
+        team = {agent: candidates.OF_METHODS.of(item, author) for author, agent in enumerate(env.authors)}
+        for kind in ("gold", "fallback", "alone"):
+            texts = {agent: texts[kind] for agent, texts in team.items()}
+            [group] = Trajectories().play(
+                env, Scripted(lambda agent, _, texts=texts: texts[agent]), [item.id], [0], Sampling(), 1
+            )
+            of_kind.setdefault(kind, []).extend(env._schemes([group]))
+    assert set(of_kind["gold"]) == set(SCHEMES)
+    assert of_kind["fallback"].count("fallback") > 0.9 * len(of_kind["fallback"])
+    assert of_kind["alone"].count("") > 0.9 * len(of_kind["alone"])

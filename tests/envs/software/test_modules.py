@@ -7,12 +7,15 @@ import re
 import pytest
 
 import llm_dec_pomdp
+from llm_dec_pomdp.agents import Sampling, Scripted
 from llm_dec_pomdp.envs.software import merge
 from llm_dec_pomdp.envs.software.candidates import OF_MODULES
 from llm_dec_pomdp.envs.software.modules import Modules
 from llm_dec_pomdp.envs.software.packages import COUNTS, PLANS, depth, imports_of, own_rows, stub, unpacked
 from llm_dec_pomdp.envs.tools.calls import written
+from llm_dec_pomdp.rollout import Trajectories
 from llm_dec_pomdp.sandbox import Job, default_pool
+from llm_dec_pomdp.types import Group
 
 
 @pytest.mark.every(2)
@@ -57,6 +60,19 @@ def test_authors_choose_modules_by_a_letter() -> None:
     assert env.step({**chosen, "agent_0": ""})[1]["agent_0"] < 1
     env.reset(options={"index": 0})
     assert env.step(chosen)[1]["agent_0"] == 1.0
+
+
+def test_kinds_and_schemes_of_modules_are_counted() -> None:
+    env = Modules(split="train", modules=3, candidates=True)
+    item, groups = env.items[0], list[Group]()
+    letters = [{OF_MODULES.kind_of(item, n, a): a for a in OF_MODULES.lettered(item, n)} for n in range(3)]
+    for kind in ("gold", "fallback", "alone", "off by one"):  # of the last one, which alone imports others
+        texts = dict(zip(env.possible_agents, [letters[0]["gold"], letters[1]["gold"], letters[2][kind]], strict=True))
+        team = Scripted(lambda agent, _, texts=texts: texts[agent])
+        groups += Trajectories().play(env, team, [item.id], [0], Sampling(), 1)
+    measured = env.measure(groups)
+    assert measured["schemes"] == {"fallback %": 25, "decorator %": 0, "coordinator %": 25, "strategy filter %": 0}
+    assert measured["candidates"]["gold %"] == pytest.approx(75)
 
 
 def test_imports_are_as_deep_as_asked() -> None:
