@@ -145,11 +145,11 @@ class ColocatedVLLM:
     def _refuse_others(self, policy: LanguageModel, agent: str) -> None:
         gap = gap_of(policy, lambda prompts, sampling: self.generate(prompts, sampling, frozenset()), agent)
         if not gap < LARGEST_GAP:
-            weights = f"the adapter of {agent!r}" if agent else "the weights of the model"
+            weights = f"the model and the adapter of {agent!r}" if agent else "the model"
             raise EngineError(
-                f"vLLM in this process was given {weights} and did not take all: its log-probabilities differ from "
-                f"those here by {gap:.2f} nats on average, of which {LARGEST_GAP} are allowed. Let a server draw the "
-                'texts (kind = "vllm"), or leave the engine out'
+                f"vLLM in this process was given {weights} and did not take all weights: its log-probabilities differ "
+                f"from those here by {gap:.2f} nats on average, of which {LARGEST_GAP} are allowed. Let a server draw "
+                'the texts (kind = "vllm"), or leave the engine out'
             )
 
     def _give_base(self, policy: LanguageModel) -> None:
