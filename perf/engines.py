@@ -7,10 +7,10 @@ without an end token at temperature 1, of 8 prompts of 100 tokens with 4 texts e
 `--prompts` says. Where vLLM is installed beside this package, two more sides ask for the same: vLLM in this process,
 and the client of vLLM's own benchmark with the server. The sides take turns; the minimum over the runs counts, and the
 load of the machine before each is printed with the result. On a busy machine `--session PID`, with one thread on both
-sides, counts processor seconds, those of the server among them; PID is its session's (`setsid`). Then: the time to hand two adapters to the server, and
-by how much its log-probabilities differ from those of the model here, without adapters and with them. With
-`--all-weights`, for a server that was started so and takes adapters too (`--all-weights -- --enable-lora --max-loras 8
---max-lora-rank 8`), also the time to hand it the whole model.
+sides, counts processor seconds, those of the server among them; PID is its session's (`setsid`). Then: the time to
+hand vLLM two adapters, and by how much its log-probabilities differ from those of the model here, without adapters and
+with them. With `--all-weights`, for a server that was started so and takes adapters too (`--all-weights --
+--enable-lora --max-loras 8 --max-lora-rank 8`), also the time to hand it the whole model.
 """
 
 from __future__ import annotations
