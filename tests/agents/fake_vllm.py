@@ -5,10 +5,12 @@ from __future__ import annotations
 import functools
 import json
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
+from models import ITEMS, Match
 from safetensors.torch import load_file
 from servers import Reply, Server
 
@@ -18,8 +20,12 @@ from llm_dec_pomdp.agents.language_model.decoding import sample
 from llm_dec_pomdp.agents.language_model.policy import LanguageModel
 from llm_dec_pomdp.agents.language_model.stepping import forward
 from llm_dec_pomdp.agents.loading import load_team
+from llm_dec_pomdp.algorithms.magrpo import MAGRPO, MAGRPOConfig
+from llm_dec_pomdp.rollout import Trajectories
+from llm_dec_pomdp.types import Score, TaskItem
 
 AGENTS = ("agent_0", "agent_1")
+SHORT = Sampling(max_new_tokens=6)
 
 
 def only_policy(team: Team) -> LanguageModel:
@@ -40,10 +46,10 @@ def team_of(server: Server, folder: Path | str, sharing: str = "lora", *, train:
     return load_team(AGENTS, sharing=sharing, engine=engine, train=train)
 
 
-def truncated_logprobs(policy: LanguageModel, prompt: Prompt, ids: list[int], sampling: Sampling) -> list[float]:
+def truncated_logprobs(model: Any, prompt: Prompt, ids: list[int], sampling: Sampling) -> list[float]:
     """log mu of drawn tokens: at the temperature, after top-k and then top-p, renormalised, as vLLM tells them."""
     whole = torch.tensor([[*prompt.ids, *ids]])
-    logits = forward(policy.model, [prompt.adapter], input_ids=whole).logits[0, len(prompt.ids) - 1 : -1].float()
+    logits = forward(model, [prompt.adapter], input_ids=whole).logits[0, len(prompt.ids) - 1 : -1].float()
     logprobs, order = (logits / (sampling.temperature or 1.0)).log_softmax(-1).sort(descending=True)
     kept = torch.zeros_like(logprobs, dtype=torch.bool)
     kept[:, : sampling.top_k or None] = True
@@ -52,6 +58,26 @@ def truncated_logprobs(policy: LanguageModel, prompt: Prompt, ids: list[int], sa
     mass = torch.where(mass.cumsum(-1) - mass < sampling.top_p, mass, 0.0)
     places = (order == torch.tensor(ids)[:, None]).int().argmax(-1, keepdim=True)
     return (mass / mass.sum(-1, keepdim=True)).gather(1, places).log()[:, 0].tolist()
+
+
+class Letters(Match):
+    """Pays the share of one letter, so that random models differ in what they earn."""
+
+    def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
+        text = "".join(actions.values())
+        value = text.count("e") / max(len(text), 1)
+        return Score(value, {"match": value})
+
+
+def trained(team: Team, rate: float) -> tuple[list[str], torch.Tensor]:
+    """What was said in three steps of training, and all weights after it."""
+    learner = MAGRPO(team, SHORT, MAGRPOConfig(learning_rate=rate))
+    texts: list[str] = []
+    for step in range(3):
+        groups = Trajectories().play(Letters(ITEMS), team, ["t0"], [step], SHORT, 4)
+        texts += [c.text for episode in groups[0].episodes for turn in episode.turns for c in turn.actions.values()]
+        learner.update(groups)
+    return texts, flat(team)
 
 
 class FakeVLLM:
@@ -154,6 +180,6 @@ class FakeVLLM:
         choice: dict[str, Any] = {
             "stop_reason": reason,
             "token_ids": drawn.ids,
-            "logprobs": {"token_logprobs": truncated_logprobs(policy, prompt, drawn.ids, sampling)},
+            "logprobs": {"token_logprobs": truncated_logprobs(policy.model, prompt, drawn.ids, sampling)},
         }
         return 200, json.dumps({"model": body["model"], "choices": [choice]}).encode()

@@ -22,6 +22,10 @@ ENGINES = Registry("engine", "llm_dec_pomdp.engines")
 register = ENGINES.register
 
 register("vllm", "llm_dec_pomdp.agents.engines.vllm:VLLM")
+register("vllm-colocate", "llm_dec_pomdp.agents.engines.colocated:ColocatedVLLM")
+
+# A CPU build of vLLM takes half of the memory and binds itself to cores unless told otherwise; others ignore these.
+CPU_SETTINGS = {"VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind"}
 
 
 class EngineError(RuntimeError):

@@ -40,10 +40,11 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
+# What the model's own generation_config.json says of these would change what a server draws.
 _NEUTRAL = {"min_p": 0.0, "repetition_penalty": 1.0, "presence_penalty": 0.0, "frequency_penalty": 0.0}
 _STARTED = "default"  # what a server calls the weights that it was started with
 _PROMPT, _TOKENS = [*range(8)], 16  # of the text by which it is tried out whether whole models are taken
-_LARGEST_GAP = 0.2  # nats, on average over its tokens; see docs/scale.md
+LARGEST_GAP = 0.2  # nats, on average over its tokens; see docs/scale.md
 _OTHER = 0.5  # times the weights
 _OF_TOKEN = 512  # bytes of an answer beside its text: the token, its id, its log-probability, once more by name
 _QUICK = 5.0  # seconds for what is asked before anything is loaded
@@ -217,16 +218,13 @@ class VLLM:
         with torch.inference_mode():
             for parameter in other.model.parameters():
                 parameter.mul_(_OTHER)
-            self._load_model(other.model, f"{self._run}-other")
-            [[drawn]] = self._draw([Prompt(_PROMPT, [0])], Sampling(max_new_tokens=_TOKENS), frozenset())
-            text = Completion("", tuple(_PROMPT), tuple(drawn.ids), tuple(drawn.logprobs))
-            logprobs, _ = other.token_logprobs([("", text)], 1.0)
-        gap = (logprobs[0].float().cpu() - torch.tensor(drawn.logprobs)).abs().mean().item()
-        if not gap < _LARGEST_GAP:
+        self._load_model(other.model, f"{self._run}-other")
+        gap = gap_of(other, lambda prompts, sampling: self._draw(prompts, sampling, frozenset()))
+        if not gap < LARGEST_GAP:
             self._label = ""
             raise EngineError(
                 f"{self.config.url} said that it took the weights of a whole model, and did not take all: its "
-                f"log-probabilities differ from those here by {gap:.2f} nats on average, of which {_LARGEST_GAP} are "
+                f"log-probabilities differ from those here by {gap:.2f} nats on average, of which {LARGEST_GAP} are "
                 "allowed. Without a GPU vLLM keeps an output layer that is tied to the embeddings: save the model with "
                 "one of its own (tie_word_embeddings = false), or train adapters"
             )
@@ -335,16 +333,8 @@ class VLLM:
         body = {
             "model": model,
             "prompt": prompt.ids,
-            "seed": seed % 2**63,
-            "temperature": sampling.temperature,
-            "top_p": sampling.top_p,
-            "top_k": sampling.top_k or -1,
-            "max_tokens": sampling.max_new_tokens,
-            "stop_token_ids": sorted(stop_ids),
-            "stop": list(sampling.stop),
-            "ignore_eos": True,  # and what the model's own generation_config.json says of ...
-            **_NEUTRAL,  # ... these, which would change what is drawn
-            "logprobs": 0,  # of the drawn tokens alone
+            **drawn_so(seed, sampling, stop_ids),
+            **_NEUTRAL,
             "return_token_ids": True,
         }
         most = LONGEST_TEXT + _OF_TOKEN * (len(prompt.ids) + sampling.max_new_tokens)
@@ -370,6 +360,37 @@ class VLLM:
     def _post(self, path: str, body: Any, most: int = LONGEST_TEXT) -> bytes:
         sent = json.dumps(body).encode("ascii")
         return post(f"{self.config.url}/{path}", sent, self._headers, self.config.timeout, most)
+
+
+def drawn_so(seed: int, sampling: Sampling, stop_ids: frozenset[int]) -> dict[str, Any]:
+    """What vLLM is told of how one text is drawn."""
+    return {
+        "seed": seed % 2**63,
+        "temperature": sampling.temperature,
+        "top_p": sampling.top_p,
+        "top_k": sampling.top_k or -1,
+        "max_tokens": sampling.max_new_tokens,
+        "stop_token_ids": sorted(stop_ids),
+        "stop": list(sampling.stop),
+        "ignore_eos": True,
+        "logprobs": 0,  # of the drawn tokens alone
+    }
+
+
+def gap_of(
+    policy: LanguageModel,
+    draw: Callable[[Sequence[Prompt], Sampling], list[list[Sampled]]],
+    agent: str = "",
+) -> float:
+    """How far the log-probabilities of a text that is drawn differ from a policy's, on average over tokens, in nats."""
+    import torch
+
+    adapter = None if policy.adapters is None else policy.adapters[agent]
+    [[drawn]] = draw([Prompt(_PROMPT, [0], adapter)], Sampling(max_new_tokens=_TOKENS))
+    text = Completion("", tuple(_PROMPT), tuple(drawn.ids), tuple(drawn.logprobs))
+    with torch.inference_mode():
+        logprobs, _ = policy.token_logprobs([(agent, text)], 1.0)
+    return (logprobs[0].float().cpu() - torch.tensor(drawn.logprobs)).abs().mean().item()
 
 
 def _field(answer: bytes, name: str) -> Any:

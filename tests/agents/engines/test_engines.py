@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,11 +12,11 @@ import pytest
 import torch
 from ahead import one_after_the_other
 from ahead import trained as trained_ahead
-from fake_vllm import AGENTS, FakeVLLM, flat, only_policy, team_of, truncated_logprobs
-from models import ITEMS, Match, match
+from fake_vllm import AGENTS, SHORT, FakeVLLM, Letters, flat, only_policy, team_of, trained, truncated_logprobs
+from models import ITEMS, match
 from servers import Reply, Server
 
-from llm_dec_pomdp.agents.base import Sampling, Team
+from llm_dec_pomdp.agents.base import Sampling
 from llm_dec_pomdp.agents.engines import EngineError, Prompt, make_engine
 from llm_dec_pomdp.agents.loading import load_team
 from llm_dec_pomdp.algorithms.magrpo import MAGRPO, MAGRPOConfig
@@ -24,29 +24,7 @@ from llm_dec_pomdp.config import ConfigError
 from llm_dec_pomdp.rollout import Trajectories
 from llm_dec_pomdp.training import TrainerConfig, restore, train
 from llm_dec_pomdp.training.checkpoint import Checkpoints
-from llm_dec_pomdp.types import Completion, Score, TaskItem
-
-SHORT = Sampling(max_new_tokens=6)
-
-
-class Letters(Match):
-    """Pays the share of one letter, so that random models differ in what they earn."""
-
-    def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
-        text = "".join(actions.values())
-        value = text.count("e") / max(len(text), 1)
-        return Score(value, {"match": value})
-
-
-def trained(team: Team, rate: float) -> tuple[list[str], torch.Tensor]:
-    """What was said in three steps of training, and all weights after it."""
-    learner = MAGRPO(team, SHORT, MAGRPOConfig(learning_rate=rate))
-    texts: list[str] = []
-    for step in range(3):
-        groups = Trajectories().play(Letters(ITEMS), team, ["t0"], [step], SHORT, 4)
-        texts += [c.text for episode in groups[0].episodes for turn in episode.turns for c in turn.actions.values()]
-        learner.update(groups)
-    return texts, flat(team)
+from llm_dec_pomdp.types import Completion
 
 
 @pytest.mark.parametrize(("sharing", "rate"), [pytest.param("lora", 1e-2, marks=pytest.mark.slow), ("shared", 1e-3)])
@@ -104,7 +82,7 @@ def test_what_was_drawn_from_a_part_of_the_vocabulary_weighs_as_much_as_was_kept
 
 def _after(policy: Any, agent: str, drawn: Completion, sampling: Sampling) -> Completion:
     prompt = Prompt(list(drawn.prompt_ids), [0], policy.adapters[agent])
-    after = truncated_logprobs(policy, prompt, list(drawn.token_ids), sampling)
+    after = truncated_logprobs(policy.model, prompt, list(drawn.token_ids), sampling)
     assert sum(after) > sum(drawn.logprobs)  # more than all tokens have before
     return replace(drawn, logprobs=tuple(after))
 

@@ -1,14 +1,15 @@
-"""A real server of vLLM against the own engine: what it draws, and what is learnt from it.
+"""Real vLLM, as a server or in this process, against the own engine: what it draws, and what is learnt from it.
 
     nox -s vllm -- MODEL ENVIRONMENT
 
-starts one that takes adapters, then one that takes all weights, and runs the test of either. LLM_DEC_POMDP_VLLM is its
-address, LLM_DEC_POMDP_VLLM_MODEL the folder of its model.
+starts a server that takes adapters, then one that takes all weights, and runs the test of either; then both without a
+server. LLM_DEC_POMDP_VLLM_MODEL is the folder of the model, LLM_DEC_POMDP_VLLM the address of a server that has it.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
 import json
 import os
 import statistics
@@ -29,14 +30,23 @@ from llm_dec_pomdp.rollout import Trajectories
 from llm_dec_pomdp.types import Completion, Episode, Group
 
 URL, MODEL = os.environ.get("LLM_DEC_POMDP_VLLM"), os.environ.get("LLM_DEC_POMDP_VLLM_MODEL", "")
+HERE = not URL and importlib.util.find_spec("vllm") is not None
 pytestmark = [
+    pytest.mark.filterwarnings("default"),  # those of vLLM
     pytest.mark.slow,
-    pytest.mark.skipif(URL is None, reason="needs a server of vLLM: nox -s vllm -- MODEL ENVIRONMENT"),
+    pytest.mark.skipif(not MODEL or not (URL or HERE), reason="needs vLLM: nox -s vllm -- MODEL ENVIRONMENT"),
 ]
 SHORT = Sampling(max_new_tokens=24)
 STEPS = 2
 MEAN_GAP, LARGEST_GAP = 1e-4, 1e-3  # nats, of log-probabilities in float32
 DIFFERENCE = 0.01  # of two steps in the weights, relative: Adam gives tiny gradients the step of large ones
+
+
+def engine(folder: Path) -> dict[str, str]:
+    """The options of the engine that is tried."""
+    if HERE:
+        return {"kind": "vllm-colocate"}
+    return {"kind": "vllm", "url": str(URL), "model": "base", "adapters": str(folder)}
 
 
 def as_of(group: Group, policy: LanguageModel, gaps: list[float]) -> Group:
@@ -68,8 +78,7 @@ def texts_of(groups: Sequence[Group]) -> list[str]:
 
 @pytest.mark.parametrize("sharing", ["lora"])
 def test_truncated_draws_have_the_log_probabilities_of_the_own_truncation(sharing: str, tmp_path: Path) -> None:
-    engine = {"kind": "vllm", "url": URL, "model": "base", "adapters": str(tmp_path)}
-    there = load_team(AGENTS, MODEL, engine=engine, sharing=sharing, device="cpu", dtype="float32")
+    there = load_team(AGENTS, MODEL, engine=engine(tmp_path), sharing=sharing, device="cpu", dtype="float32")
     policy, env = only_policy(there), llm_dec_pomdp.make("tldr-v0")
     sampling = Sampling(temperature=0.7, top_p=0.6, top_k=50, max_new_tokens=24)
     groups = Trajectories().play(env, there, [env.items[0].id], [5], sampling, 4)
@@ -78,7 +87,7 @@ def test_truncated_draws_have_the_log_probabilities_of_the_own_truncation(sharin
         for agent, drawn in turn.actions.items():
             prompt = Prompt(list(drawn.prompt_ids), [0], (policy.adapters or {})[agent])
             with torch.inference_mode():
-                known = truncated_logprobs(policy, prompt, list(drawn.token_ids), sampling)
+                known = truncated_logprobs(policy.model, prompt, list(drawn.token_ids), sampling)
             gaps += [abs(a - b) for a, b in zip(drawn.logprobs, known, strict=True)]
     print(json.dumps({"truncated_tokens": len(gaps), "mean_gap": statistics.fmean(gaps), "largest": max(gaps)}))  # noqa: T201
     assert statistics.fmean(gaps) < MEAN_GAP
@@ -88,11 +97,10 @@ def test_truncated_draws_have_the_log_probabilities_of_the_own_truncation(sharin
 def test_two_steps_of_training_equal_those_of_the_own_engine(
     sharing: str, rate: float, posts: int, tmp_path: Path
 ) -> None:
-    """The server's texts, learnt from with its log-probabilities and the correction, and with the model's own."""
-    engine = {"kind": "vllm", "url": URL, "model": "base", "adapters": str(tmp_path)}
+    """The texts of vLLM, learnt from with its log-probabilities and the correction, and with the model's own."""
     env = llm_dec_pomdp.make("tldr-v0")
     options = {"sharing": sharing, "device": "cpu", "dtype": "float32"}
-    there, here = load_team(AGENTS, MODEL, engine=engine, **options), load_team(AGENTS, MODEL, **options)
+    there, here = load_team(AGENTS, MODEL, engine=engine(tmp_path), **options), load_team(AGENTS, MODEL, **options)
     first = flat(here)
     learners = [MAGRPO(team, SHORT, MAGRPOConfig(learning_rate=rate)) for team in (there, here)]
     gaps: list[float] = []
