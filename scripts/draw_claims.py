@@ -2,8 +2,9 @@
 
     python scripts/draw_claims.py docs/results/claims.json --out docs/results/claims.svg
 
-Left M-GRPO on research-v0, return over the texts drawn; in the middle what a writer learns to keep, by the size of the
-memory; right which schemes teams end with on code. Lines and bars are means and bands ranges of the seeds, dots seeds.
+From left to right: M-GRPO on research-v0, return over the texts drawn; what a writer learns to keep, by the size of the
+memory; which schemes teams end with on code; tests and programs that pass, by the number of modules. Lines and bars are
+means and bands ranges of the seeds, dots seeds.
 Prints a table in Markdown.
 """
 
@@ -21,7 +22,7 @@ from draw_planning import shown, title_of
 from matplotlib import pyplot as plt
 
 JOINT = {"joint": "C0", "main only": "C1", "single": "C2", "control": "C7"}
-MEMORY = {"magrpo": "C0", "control": "C7"}
+COLOURS = {"magrpo": "C0", "control": "C7"}
 SCHEMES = {"fallback": "C1", "coordinator": "C0"}
 LEARNERS = {"coophumaneval-v0": ("control", "iac", "marloo", "magrpo"), "coophumaneval-v1": ("magrpo",)}
 Groups = Mapping[tuple[str, str], Sequence[Mapping[str, Any]]]
@@ -35,11 +36,11 @@ def curve(rows: Sequence[Mapping[str, Any]]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def draw(groups: Groups, out: Path) -> None:
-    """Three panels."""
+    """Four panels."""
     mpl.rcParams.update(
         {"font.size": 10, "svg.hashsalt": "claims", "axes.spines.top": False, "axes.spines.right": False}
     )
-    figure, (left, middle, right) = plt.subplots(1, 3, figsize=(12, 3.4), layout="constrained", sharey=True)
+    figure, (left, middle, right, last) = plt.subplots(1, 4, figsize=(15, 3.4), layout="constrained", sharey=True)
     for method, colour in JOINT.items():
         texts, returns = curve(groups["research-v0", method])
         left.plot(texts, returns.mean(0), color=colour, label=method, linestyle="--" if method == "control" else "-")
@@ -47,7 +48,7 @@ def draw(groups: Groups, out: Path) -> None:
     left.set(title="research-v0", xlabel="thousand texts drawn in training", ylabel="return %", ylim=(-2, 102))
     left.legend(fontsize=8)
     sizes = [environment for environment, method in groups if "note" in environment and method == "magrpo"]
-    for method, colour in MEMORY.items():
+    for method, colour in COLOURS.items():
         earned = [[row["summary"]["return_percent"]["mean"] for row in groups[size, method]] for size in sizes]
         for place, values in enumerate(earned):
             middle.scatter([place] * len(values), values, color=colour, s=14)
@@ -63,6 +64,17 @@ def draw(groups: Groups, out: Path) -> None:
     names = [f"{method}\n{environment[-2:]}" for environment, method in teams]
     right.set(title="schemes on coophumaneval, % of episodes", xticks=range(len(teams)), xticklabels=names)
     right.legend(fontsize=8, loc="upper left")
+    for (environment, method), rows in groups.items():
+        if not environment.endswith(" modules"):
+            continue
+        for name, marker in {"tests %": "o", "all tests %": "^"}.items():
+            shares = [row["summary"]["measured"][environment][name]["mean"] for row in rows]
+            label = f"{method}, {'programs' if name.startswith('all') else 'tests'}" if environment[0] == "3" else ""
+            last.scatter(
+                [int(environment[0])] * len(shares), shares, color=COLOURS[method], marker=marker, s=14, label=label
+            )
+    last.set(title="modules-v0, % that pass", xticks=range(3, 7), xlabel="modules")
+    last.legend(fontsize=8)
     figure.savefig(out, metadata={"Date": None} if out.suffix == ".svg" else None)
 
 
