@@ -11,9 +11,13 @@ from typing import Any
 import pytest
 
 import llm_dec_pomdp
+from llm_dec_pomdp.agents import Sampling
+from llm_dec_pomdp.agents.scripted import Uniform
 from llm_dec_pomdp.envs.calls.bfcl import BFCL, _owners, row_of  # pyright: ignore[reportPrivateUsage]
+from llm_dec_pomdp.envs.calls.dispatch import offered_in
 from llm_dec_pomdp.envs.calls.published import COMMAND, installed
 from llm_dec_pomdp.envs.check import LAWS
+from llm_dec_pomdp.rollout import Trajectories
 from llm_dec_pomdp.types import TaskItem
 
 needs_bfcl = pytest.mark.skipif(not installed(), reason=f"needs {COMMAND}")
@@ -118,6 +122,18 @@ def test_mutated_answers_earn_what_the_published_checker_says() -> None:
 def test_every_law_is_kept(options: dict[str, Any]) -> None:
     env = llm_dec_pomdp.make("bfcl-v0", category="base", max_turns=24, **options)
     assert llm_dec_pomdp.check_env(env, rows=1) == list(LAWS)
+
+
+@needs_bfcl
+@pytest.mark.parametrize("single_agent", [False, True])
+def test_whatever_is_offered_in_chosen_rows_is_in_their_vocabulary(single_agent: bool) -> None:
+    env = BFCL(category="base", grammar="choice", rows=[4, 11, 13, 45], max_turns=30, single_agent=single_agent)
+    known, rows = set(env.facts.vocabulary), [item.id for item in env.items]
+    groups = Trajectories("own").play(env, Uniform(env.choices), rows, range(4), Sampling(), 3)
+    heard = {text for g in groups for e in g.episodes for turn in e.turns for text in turn.observations.values()}
+    offered = [f"{letter} {text}" for observation in heard for letter, text in offered_in(observation).items()]
+    assert offered
+    assert known.issuperset(" ".join(offered).split())
 
 
 @needs_bfcl
