@@ -78,12 +78,12 @@ def ip(words: str) -> None:
 def hosts() -> Generator[Hosts]:
     if shutil.which("ip") is None:
         pytest.skip("no network namespaces here: there is no command ip")
-    made = Hosts()
+    machines = Hosts()
     try:
-        made.connect()
-        yield made
+        machines.connect()
+        yield machines
     finally:
-        made.remove()
+        machines.remove()
 
 
 def results(folder: Path) -> tuple[list[dict[str, Any]], dict[str, torch.Tensor], dict[str, torch.Tensor]]:
