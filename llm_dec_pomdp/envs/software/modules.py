@@ -32,8 +32,8 @@ turn and without tools.
 Stubs earn 0, and so do empty texts: a test fails while a module that it needs is a stub.
 
 Measured (`env.measure`): shares of episodes with all tests passed and of tests, by the number of modules; how often a
-change broke tests of a module whose author had changed nothing; messages; kinds of candidates; schemes of
-cooperation, of the modules that import others, in programs that pass. `contributions` says what a module is worth.
+change broke tests of a module whose author had changed nothing; messages; of candidates their kinds, and the schemes of
+cooperation of those that import others, in programs that pass. `contributions` says what a module is worth.
 
 Source: the question is that of arXiv:2508.04652; tasks and reward are this suite's own.
 
@@ -462,24 +462,20 @@ class Modules(Task[State]):
         else:
             numbers["broken"] = sum(event.kind == "broke" for event in events) / len(episodes)
             numbers["messages"] = sum(event.kind == "read" for event in events) / len(episodes)
-        authors = len(self.possible_agents)
-        if self.form == "merge":
+        if not self.candidates:
             return {name: numbers}
-        shares: Mapping[str, Mapping[str, float]] = {}
-        if self.candidates:
-            shares = OF_MODULES.shares(self.items, groups, authors, self.facts.split)
+        shares = OF_MODULES.shares(self.items, groups, len(self.possible_agents), self.facts.split)
         return {name: numbers, **shares, **schemes(self._schemes(groups))}
 
     def _schemes(self, groups: Sequence[Group]) -> list[str]:
-        """Of modules that import others, the scheme that is written last; "" where a test fails."""
+        """Of modules that import others, the scheme that is chosen last; "" where a test fails."""
         items, found = {item.id: item for item in self.items}, list[str]()
         for episode, item in ((e, items[group.item_id]) for group in groups for e in group.episodes if e.final):
             right = episode.final is not None and episode.final.diagnostics["all_passed"]
             for place, text in enumerate(texts_of(episode, len(self.possible_agents), self.facts.split)):
                 others = _imported(unpacked(item.fields["solution"])[place][1])
                 if others:
-                    source = OF_MODULES.chosen(item, place, text) if self.candidates else source_in(text)
-                    found.append(_scheme(source, others) if right else "")
+                    found.append(_scheme(OF_MODULES.chosen(item, place, text), others) if right else "")
         return found
 
 
