@@ -8,6 +8,7 @@ the precision: 32 bits agree up to rounding, 16 bits up to what the importance w
 from __future__ import annotations
 
 import copy
+import importlib.util
 import io
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ from ..agents.loading import load_team
 from ..algorithms.options import UpdaterOptions
 from ..algorithms.samples import Sample
 from ..algorithms.updater import step_all, updaters_of
+from ..config import ConfigError
 from ..envs.registration import make
 from ..seeding import derive
 from ..training.workers.process import Processes
@@ -66,6 +68,7 @@ class Precision:
 _FLOAT32 = Precision("float32", {"sharing": "shared", "dtype": "float32"}, True)
 _ADAPTERS = Precision("adapters, float32", {"sharing": "lora", "dtype": "float32"}, True)
 _MIXED = Precision("mixed", {"sharing": "shared", "dtype": "auto"}, False)
+_FOUR_BITS = Precision("4 bits", {"sharing": "lora", "dtype": "bfloat16", "quantize": "4bit"}, False)
 _SMALL = Precision("adapters, bfloat16", {"sharing": "lora", "dtype": "bfloat16"}, False)
 
 
@@ -114,9 +117,13 @@ class DeviceChecks:
             self.adapters_apart,
             self.checkpoint_there_and_back,
             self.too_little_memory,
+            self.packed_update,
+            self.recomputed_update,
+            self.four_bits,
             self.two_devices_side_by_side,
             self.worker_process,
             self.ranks,
+            self.vllm_in_this_process,
         ):
             yield _tried(_words(check), check)
 
@@ -143,8 +150,7 @@ class DeviceChecks:
         """Log-probabilities that were recorded while texts were drawn, and those of the same texts read again."""
         team = self.team(precision)
         samples = self.drawn(team)
-        recorded = torch.tensor([p for s in samples for p in s.completion.logprobs], dtype=torch.float64)
-        read = _logprobs(team, samples)
+        recorded, read = _recorded(samples), _logprobs(team, samples)
         gap = (recorded - read).abs()
         lengths = [len(s.completion.token_ids) for s in samples]
         ratios = torch.stack([part.sum() for part in (read - recorded).split(lengths)]).exp()
@@ -233,6 +239,24 @@ class DeviceChecks:
         figures = {"gigabytes needed": needed / 1e9, "texts at once": size, "difference of the step": apart}
         return Finding("", holds, figures, "" if holds else "set micro_batch and batch_rows by hand")
 
+    def packed_update(self) -> Finding:
+        """A step whose texts share a row with their prompt is that of padded texts."""
+        return self._as_usual(packed=True)
+
+    def recomputed_update(self) -> Finding:
+        """A step that computes layers again (gradient checkpointing) is that of layers that are kept."""
+        return self._as_usual(gradient_checkpointing=True)
+
+    def _as_usual(self, **options: Any) -> Finding:
+        apart = _apart(*(_step(self.team(_ADAPTERS, **given), self.samples) for given in (options, {})))
+        return Finding("", apart <= 10 * _ROUNDING, {"difference of the step": apart})
+
+    def four_bits(self) -> Finding:
+        """Teacher forcing with adapters on a base of 4 bits."""
+        if importlib.util.find_spec("bitsandbytes") is None:
+            return Finding("", None, {}, "there is no bitsandbytes in this environment")
+        return self.teacher_forcing(_FOUR_BITS)
+
     # --- where models live --------------------------------------------------------------------------------------------
 
     def two_devices_side_by_side(self) -> Finding:
@@ -263,6 +287,22 @@ class DeviceChecks:
             apart = _apart(_step(placed, self.samples), _step(self.team(_FLOAT32), self.samples))
         return Finding("", apart <= 10 * _ROUNDING, {"difference of the step": apart})
 
+    def vllm_in_this_process(self) -> Finding:
+        """What vLLM drew with adapters is as probable as when it is read here, before and after a step."""
+        if importlib.util.find_spec("vllm") is None:
+            return Finding("", None, {}, "there is no vllm in this environment")
+        team = self.team(_ADAPTERS, engine={"kind": "vllm-colocate"})
+        figures: dict[str, float] = {}
+        for when in ("before a step", "after it"):
+            try:
+                samples = self.drawn(team)
+            except ConfigError as refused:  # it computes on another device
+                return Finding("", None, {}, str(refused))
+            figures[f"mean gap {when}, nats"] = (_recorded(samples) - _logprobs(team, samples)).abs().mean().item()
+            _step(team, samples)
+        holds = max(figures.values()) <= _NATS
+        return Finding("", holds, figures, "" if holds else "vLLM draws with other weights; leave the engine out")
+
     def _pair(self, precision: Precision) -> tuple[Team, Team]:
         return self.team(precision), self.reference[precision.options["sharing"]]
 
@@ -288,6 +328,11 @@ def _spread(state: Weights) -> Weights:
     generator = torch.Generator().manual_seed(0)
     drawn = {name: torch.randn(tensor.shape, generator=generator) * _SPREAD for name, tensor in state.items()}
     return {name: drawn[name].to(tensor) if not tensor.any() else tensor for name, tensor in state.items()}
+
+
+def _recorded(samples: Sequence[Sample]) -> torch.Tensor:
+    """The log-probabilities with which texts were drawn, text after text, in float64."""
+    return torch.tensor([p for s in samples for p in s.completion.logprobs], dtype=torch.float64)
 
 
 def _logprobs(team: Team, samples: Sequence[Sample]) -> torch.Tensor:

@@ -1,5 +1,5 @@
 # pyright: basic
-"""How fast a device draws texts and learns from them, beside `generate` of transformers, its peak, and the estimates.
+"""How fast a device draws texts and learns, beside `generate` of transformers, vLLM, its peak, and the estimates.
 
 Texts have a fixed number of tokens, so that no side ends early. A share of the peak counts 6 operations a weight and
 token where all weights are trained and 4 where adapters are (whose base needs no gradient of its own), and takes for
@@ -8,6 +8,8 @@ the peak what a large product of matrices reaches on this device in the type of 
 
 from __future__ import annotations
 
+import functools
+import importlib.util
 import platform
 import time
 from collections.abc import Callable, Iterator
@@ -17,7 +19,7 @@ import torch
 import transformers
 
 from ..agents.base import Sampling
-from ..agents.engines import Prompt
+from ..agents.engines import Engine, Prompt, make_engine
 from ..agents.language_model.policy import LanguageModel
 from ..agents.loading import load_team
 from ..algorithms.objectives import Clipped
@@ -34,6 +36,7 @@ _PROMPT_TOKENS = 100
 _AT_ONCE = {"cuda": (4, 32, 128, 512), "cpu": (4, 32)}
 _LEARNT = {"cuda": (4, 32, 128), "cpu": (4, 32)}
 _SIDE = {"cuda": 8192, "cpu": 1024}  # of the matrices that show the peak
+_VLLM = {"kind": "vllm-colocate"}
 _WEIGHTS = {"all weights": "shared", "adapters": "lora"}
 Row = dict[str, Any]
 
@@ -84,7 +87,10 @@ def speeds(device: str, model: str, new_tokens: int = 64) -> Iterator[Row]:
         if not isinstance(policy, LanguageModel):
             raise ValueError(f"{model!r} is a {type(policy).__name__}; give a language model")
         parameters = sum(p.numel() for p in policy.model.parameters())
-        for what, counts, row in (("texts", _AT_ONCE, _drawing), ("update", _LEARNT, _learning)):
+        work = [("texts", _AT_ONCE, _drawing), ("update", _LEARNT, _learning)]
+        if importlib.util.find_spec("vllm") is not None:
+            work.append(("texts by vLLM", _AT_ONCE, functools.partial(_drawing_by_vllm, make_engine(_VLLM))))
+        for what, counts, row in work:
             for texts in counts[_kind(device)]:
                 found: Row = {"what": what, "weights": weights, "texts": texts}
                 try:
@@ -92,7 +98,7 @@ def speeds(device: str, model: str, new_tokens: int = 64) -> Iterator[Row]:
                 except Exception as error:  # whatever a driver or a kernel raises is the finding
                     found["failed"] = f"{type(error).__name__}: {error}"
                 yield found
-        del team, policy
+        del team, policy, work
         if device.startswith("cuda"):
             torch.cuda.empty_cache()
 
@@ -123,6 +129,19 @@ def _drawing(team: Any, texts: int, new_tokens: int, parameters: int, most: floa
         by_transformers(2)
         row["generate_tokens_per_s"] = texts * new_tokens / _seconds(device, by_transformers)
     return row
+
+
+def _drawing_by_vllm(engine: Engine, team: Any, texts: int, new_tokens: int, parameters: int, most: float) -> Row:
+    [policy] = team.policies
+    prompts = _prompts(policy, texts)
+
+    def draw(tokens: int = new_tokens) -> Any:
+        return engine.generate(prompts, Sampling(max_new_tokens=tokens), frozenset())
+
+    engine.load(policy, 0)
+    draw(2)
+    seconds = _seconds(str(policy.device), draw)
+    return {"tokens_per_s": texts * new_tokens / seconds}
 
 
 def _learning(team: Any, texts: int, new_tokens: int, parameters: int, most: float) -> Row:

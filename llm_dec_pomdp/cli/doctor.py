@@ -142,7 +142,8 @@ def _print_speed(row: dict[str, Any]) -> None:
     words += [f"generate {row['generate_tokens_per_s']:,.0f}"] if "generate_tokens_per_s" in row else []
     words += [f"{100 * row['share_of_peak']:.0f} % of the peak"] if "share_of_peak" in row else []
     words += [f"{row['gigabytes']:.1f} GB"] if "gigabytes" in row else []
-    out.print(title, ", ".join([*words, f"estimate / measured {row['estimate_by_measured']:.2f}"]))
+    words += [f"estimate / measured {row['estimate_by_measured']:.2f}"] if "estimate_by_measured" in row else []
+    out.print(title, ", ".join(words))
 
 
 # --- what confines generated code -------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -23,8 +24,12 @@ PUBLISHED = {"SmolLM2-135M": 0.1345, "Qwen3-0.6B": 0.596, "Qwen3-1.7B": 1.721, "
 @pytest.mark.slow
 def test_a_processor_is_like_itself() -> None:
     found = {finding.name: finding for finding in DeviceChecks("cpu", "builtin:tiny").all()}
-    assert {name for name, finding in found.items() if not finding.holds} == {"too little memory"}
-    assert found["too little memory"].holds is None
+    not_here = {"too little memory"} | {
+        name
+        for name, library in {"four bits": "bitsandbytes", "vllm in this process": "vllm"}.items()
+        if importlib.util.find_spec(library) is None
+    }
+    assert {name: finding.holds for name, finding in found.items() if not finding.holds} == dict.fromkeys(not_here)
     assert found["gradients, adapters, bfloat16"].figures["relative error"] > 0.001  # it was computed in 16 bits
 
 

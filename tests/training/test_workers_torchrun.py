@@ -24,7 +24,7 @@ from llm_dec_pomdp.config import ConfigError
 from llm_dec_pomdp.training.workers import torchrun
 
 HERE = "10.77.41.1"
-RUN = "train tldr-v0 --model builtin:tiny --sharing shared --steps 2 --prompts 3 --group-size 8 --max-new-tokens 24"
+RUN = "train tldr-v0 --model builtin:tiny --sharing shared --prompts 3 --group-size 8 --max-new-tokens 24"
 RATE = 5e-4  # of the run
 
 
@@ -56,6 +56,13 @@ class Hosts:
             )
             self.nodes.append(node)
         return self.nodes[-2:]
+
+    def run(self, words: Sequence[str]) -> list[str]:
+        """What both machines say of a command that they end."""
+        nodes = self.torchrun(words)
+        errors = [node.communicate()[1] for node in nodes]
+        assert [node.returncode for node in nodes] == [0, 0], errors
+        return errors
 
     def remove(self) -> None:
         for name in self.names:
@@ -95,13 +102,12 @@ def results(folder: Path) -> tuple[list[dict[str, Any]], dict[str, torch.Tensor]
 
 
 @pytest.mark.slow
-def test_two_machines_learn_as_one_process_and_the_first_one_writes(hosts: Hosts, tmp_path: Path) -> None:
+def test_two_machines_learn_and_go_on_as_one_process_and_the_first_one_writes(hosts: Hosts, tmp_path: Path) -> None:
     there, here, words = tmp_path / "there", tmp_path / "here", [*RUN.split(), "--items", "1"]
-    nodes = hosts.torchrun([*words, "--load", "ranks=2", "--executor", "torchrun", "--out", str(there)])
-    errors = [node.communicate()[1] for node in nodes]
-    assert [node.returncode for node in nodes] == [0, 0], errors
+    errors = hosts.run([*words, "--steps", "1", "--load", "ranks=2", "--executor", "torchrun", "--out", str(there)])
     assert ["tldr-v0 magrpo 0: train" in error for error in errors] == [True, False]
-    subprocess.run([sys.executable, "-m", "llm_dec_pomdp", *words, "--out", str(here)], check=True)
+    hosts.run(["train", "--resume", str(there), "--steps", "2", "--executor", "torchrun"])
+    subprocess.run([sys.executable, "-m", "llm_dec_pomdp", *words, "--steps", "2", "--out", str(here)], check=True)
     (steps, weights, state), (wanted, expected, kept) = results(there), results(here)
     assert len(steps) == 2
     assert steps[0]["metrics"]["grad_norm"] > 1  # which was scaled down to 1
@@ -117,7 +123,7 @@ def test_two_machines_learn_as_one_process_and_the_first_one_writes(hosts: Hosts
 
 @pytest.mark.slow
 def test_a_machine_that_is_lost_without_a_word_ends_the_run(hosts: Hosts, tmp_path: Path) -> None:
-    words = [*RUN.replace("steps 2", "steps 5000").split(), "--items", "1", "--save-every", "1"]
+    words = [*RUN.split(), "--steps", "5000", "--items", "1", "--save-every", "1"]
     first, _ = hosts.torchrun([*words, "--load", "ranks=2", "--executor", "torchrun", "--out", str(tmp_path / "run")])
     wait_until(lambda: any(tmp_path.glob("run/cells/*/checkpoints/step-*")), first)
     ip(f"-n {hosts.names[1]} link set cable down")

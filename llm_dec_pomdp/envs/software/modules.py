@@ -27,9 +27,9 @@ features done by teams and half by one agent (claimed, with other data).
 Options. `modules` 3 to 6; `deep`, how many modules the longest chain of imports has (0: any); `shared`, how many data
 types modules share (1 or 2). Rows of your own have `prompt`, `solution` (files, `# file: PATH` before each) and `test`.
 With `candidates=True` authors choose among versions of their module by a letter (`envs.software.candidates`), in one
-turn and without tools.
+turn and without tools; an author alone (protocol "centralized") chooses one module a turn.
 
-Stubs earn 0, and so do empty texts: a test fails while a module that it needs is a stub.
+Stubs and empty texts earn 0.
 
 Measured (`env.measure`): shares of episodes with all tests passed and of tests, by the number of modules; how often a
 change broke tests of a module whose author had changed nothing; messages; of candidates their kinds, and the schemes of
@@ -64,7 +64,7 @@ from ... import sandbox
 from ...registries import UnknownNameError, nearest
 from ...sandbox import Job, Limits, Verdict
 from ...types import Event, Group, Message, Score, TaskItem, Tool
-from ..base import Say
+from ..base import Say, TextDecPOMDP
 from ..coding import analysis
 from ..coding.candidates import judged
 from ..coding.schemes import scheme_of
@@ -225,9 +225,9 @@ class Modules(Task[State]):
             for item in self.items
             if len(item.reference) == len(self.possible_agents)
             for place, agent in enumerate(self.possible_agents)
-            for text in [self._introduction(item, place)]
+            for text in [self.introduction(item, place)]
         }
-        return functools.partial(_recalled, known)
+        return functools.partial(recalled, known)
 
     # --- what authors are told ---------------------------------------------------------------------------------------
 
@@ -238,8 +238,7 @@ class Modules(Task[State]):
     def initial_state(self, item: TaskItem, seed: int) -> State:
         """Everybody is told the interfaces."""
         told = tuple(
-            (agent, Message("told", self._introduction(item, place)))
-            for place, agent in enumerate(self.possible_agents)
+            (agent, Message("told", self.introduction(item, place))) for place, agent in enumerate(self.possible_agents)
         )
         return State(item, told=told, sources=self._stubs(item))
 
@@ -247,7 +246,8 @@ class Modules(Task[State]):
         """At first the interfaces; then what came of the last turn."""
         return dict(state.told)
 
-    def _introduction(self, item: TaskItem, place: int) -> str:
+    def introduction(self, item: TaskItem, place: int, written: str = "each written by another author") -> str:
+        """What an author is told at first, of its module and how all are written."""
         if self.form == "merge":
             return (
                 f"Another author changes the same module at the same time; both changes are merged by lines, and a "
@@ -261,7 +261,7 @@ class Modules(Task[State]):
         imported = [other for other in names if _imports(source, other)]
         users = [other for other, (_, text) in zip(names, found, strict=True) if _imports(text, mine)]
         parts = [
-            f"{item.prompt} Its modules are {', '.join(names)}, each written by another author.",
+            f"{item.prompt} Its modules are {', '.join(names)}, {written}.",
             f"You write `{path}`:\n\n{interface(source)}",
         ]
         parts += [f"It imports `{other}`:\n\n{interface(found[names.index(other)][1])}" for other in imported]
@@ -280,6 +280,12 @@ class Modules(Task[State]):
     def choices(self, agent: str, history: Sequence[Message] = ()) -> Sequence[str]:
         """The letters of the candidates, where there are some."""
         return OF_MODULES.choices(history) if self.candidates else ()
+
+    def alone(self) -> TextDecPOMDP | None:
+        """One author who chooses a version of every module in turn; without candidates it writes all at once."""
+        from .one_author import OneAuthor
+
+        return OneAuthor(self) if self.candidates else None
 
     # --- a turn ------------------------------------------------------------------------------------------------------
 
@@ -566,7 +572,8 @@ def source_in(text: str) -> str:
     return ""
 
 
-def _recalled(known: Mapping[tuple[str, str], str], agent: str, history: Sequence[Message]) -> str:
+def recalled(known: Mapping[tuple[str, str], str], agent: str, history: Sequence[Message]) -> str:
+    """What the team "gold" says at a first message; raises KeyError for one of another environment."""
     try:
         return known[agent, history[0].text]
     except KeyError:

@@ -14,6 +14,8 @@ from models import match
 from llm_dec_pomdp.agents.base import Sampling, Team
 from llm_dec_pomdp.agents.engines import EngineError
 from llm_dec_pomdp.agents.loading import load_team
+from llm_dec_pomdp.benchmarks import device_speed
+from llm_dec_pomdp.benchmarks.device_checks import DeviceChecks
 from llm_dec_pomdp.config import ConfigError
 from llm_dec_pomdp.rollout import Trajectories
 
@@ -102,3 +104,19 @@ def test_without_vllm_or_its_sleep_it_is_refused_before_a_model_is_loaded(
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(ConfigError, match="no vllm in this environment"):
         team_of()
+
+
+def test_the_checks_of_a_device_reach_it(vllm: FakeColocated, monkeypatch: pytest.MonkeyPatch) -> None:
+    checks = DeviceChecks("cpu", "builtin:tiny")
+    found = checks.vllm_in_this_process()
+    assert found.holds
+    assert all(0 < gap < 1e-5 for gap in found.figures.values())
+    assert [*found.figures] == ["mean gap before a step, nats", "mean gap after it, nats"]
+    vllm.keeps = "lora_B"
+    with pytest.raises(EngineError, match="adapter"):
+        checks.vllm_in_this_process()
+    vllm.keeps = "nothing"
+    for name, small in {"_AT_ONCE": {"cpu": (4,)}, "_LEARNT": {"cpu": ()}, "_SIDE": {"cpu": 64}}.items():
+        monkeypatch.setattr(device_speed, name, small)
+    rows = [row for row in device_speed.speeds("cpu", "builtin:tiny", new_tokens=3) if row["what"] == "texts by vLLM"]
+    assert [row["weights"] for row in rows if row["tokens_per_s"] > 0] == ["all weights", "adapters"]

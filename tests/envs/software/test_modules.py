@@ -8,6 +8,7 @@ import pytest
 
 import llm_dec_pomdp
 from llm_dec_pomdp.agents import Sampling, Scripted
+from llm_dec_pomdp.envs.check import check_env
 from llm_dec_pomdp.envs.software import merge
 from llm_dec_pomdp.envs.software.candidates import OF_MODULES
 from llm_dec_pomdp.envs.software.modules import Modules
@@ -73,6 +74,35 @@ def test_kinds_and_schemes_of_modules_are_counted() -> None:
     measured = env.measure(groups)
     assert measured["schemes"] == {"fallback %": 25, "decorator %": 0, "coordinator %": 25, "strategy filter %": 0}
     assert measured["candidates"]["gold %"] == pytest.approx(75)
+
+
+def test_an_author_alone_chooses_module_after_module() -> None:
+    team = Modules(split="train", modules=3, candidates=True)
+    env = team.alone()
+    assert env
+    assert check_env(env, rows=2)
+    item, groups = env.items[0], list[Group]()
+    letters = [{OF_MODULES.kind_of(item, n, a): a for a in OF_MODULES.lettered(item, n)} for n in range(3)]
+    for kinds in [("gold", "gold", "alone"), ("gold", "stub", "gold")]:
+        said = [of_kind[kind] for of_kind, kind in zip(letters, kinds, strict=True)]
+        env.reset(options={"index": 0})
+        rewards: list[float] = []
+        for place, letter in enumerate(said):
+            history = env.history("agent_0")
+            assert [message.text for message in history if message.role == "said"] == said[:place]
+            assert env.choices("agent_0", history) == list(OF_MODULES.lettered(item, place))
+            rewards.append(env.step({"agent_0": letter})[1]["agent_0"])
+        team.reset(options={"index": 0})
+        reward = team.step(dict(zip(team.possible_agents, said, strict=True)))[1]["agent_0"]
+        assert rewards == [0, 0, reward]
+        assert (reward == 1) is ("stub" not in kinds)
+        player = Scripted(lambda _, history, said=said: said[len(history) // 2])
+        groups += Trajectories().play(env, player, [item.id], [0], Sampling(), 1)
+    measured = env.measure(groups)
+    assert measured["3 modules"]["all tests %"] == 50
+    assert measured["candidates"]["stub %"] == pytest.approx(100 / 6)
+    assert measured["schemes"]["coordinator %"] == 0  # the program of gold and stub fails
+    assert Modules(split="train", modules=3).alone() is None
 
 
 def test_imports_are_as_deep_as_asked() -> None:
