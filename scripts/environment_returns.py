@@ -57,7 +57,7 @@ def _textbook(name: str) -> tuple[Source, ...]:
 GAMES = ("pennies", "kuhn")  # of two players with opposite interests, whose teams are told apart by exploitability
 SOURCES: Mapping[str, tuple[Source, ...]] = {
     "tldr": (Source(("writing_smollm2.json",), "tldr-v0"), Source(("tldr_credit.json",), "tldr-v0")),
-    "arxiv": (Source(("writing_smollm2.json",), "arxiv-v0"), Source(("arxiv_tiny.json",), "arxiv-v0")),
+    "arxiv": (Source(("arxiv_limits.json",), "arxiv-v0"), Source(("arxiv_tiny.json",), "arxiv-v0")),
     "humaneval": (Source(("smollm2.json",), "humaneval-v0", "single"),),
     "coophumaneval": (Source(("smollm2_coophumaneval.json",), "coophumaneval-v0", "single"),),
     "classeval": (Source(("software.json",), "classeval-v0 choice"),),
@@ -150,7 +150,9 @@ def _cell(row: Mapping[str, Any], environment: str) -> Iterator[_Row]:
         method = label if name in label or "control" in label else f"{name} ({label})"
         percent = row["summary"]["return_percent"]["mean"]
         before = curve[0]["return_percent"]["mean"] if curve else percent
-        model = cell["model"]["name"].removesuffix("-Instruct.Q4_1.gguf")
+        members = cell["model"].get("members") or []
+        name_of = members[0]["model"] if cell["model"]["name"] == "team" else cell["model"]["name"]
+        model = name_of.removesuffix("-Instruct.Q4_1.gguf")
         yield _Row(method, model, percent, before, name not in NO_LEARNERS and "control" not in label)
 
 
