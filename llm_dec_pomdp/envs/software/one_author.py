@@ -71,7 +71,8 @@ class OneAuthor(TaskAround[Chosen]):
         if len(letters) < min(self.max_turns, len(self.env.possible_agents)):
             return Transition(state._replace(letters=letters), 0.0)
         after = self.env.transition(state.inner, dict(zip(self.env.possible_agents, letters, strict=False)), seed)
-        return replace(after, state=Chosen(after.state, letters), terminated=True)
+        chosen = Chosen(after.state, letters)
+        return Transition(chosen, after.reward, after.score, terminated=True, events=after.events)
 
     def script(self, name: str) -> Say:
         """The team "gold" says the modules of the solution."""
