@@ -25,8 +25,11 @@ JOINT = {"joint": "C0", "main only": "C1", "single": "C2", "control": "C7"}
 COLOURS = {"magrpo": "C0", "control": "C7"}
 SCHEMES = {"fallback": "C1", "coordinator": "C0"}
 LEARNERS = {"coophumaneval-v0": ("control", "iac", "marloo", "magrpo"), "coophumaneval-v1": ("magrpo",)}
-BY_MODULES = {"team": ("", "magrpo"), "one author": (", one author", "magrpo"), "control": ("", "control")}
-MODULES_COLOURS = {"team": "C0", "one author": "C2", "control": "C7"}
+BY_MODULES = {
+    "team": ("", "magrpo", "C0"),
+    "one author": (", one author", "magrpo", "C2"),
+    "control": ("", "control", "C7"),
+}
 Groups = Mapping[tuple[str, str], Sequence[Mapping[str, Any]]]
 
 
@@ -66,7 +69,7 @@ def draw(groups: Groups, out: Path) -> None:
     names = [f"{method}\n{environment[-2:]}" for environment, method in teams]
     right.set(title="schemes on coophumaneval, % of episodes", xticks=range(len(teams)), xticklabels=names)
     right.legend(fontsize=8, loc="upper left")
-    for who, (ending, method) in BY_MODULES.items():
+    for who, (ending, method, colour) in BY_MODULES.items():
         rows_of = {n: groups.get((f"{n} modules{ending}", method), []) for n in range(3, 7)}
         for name, line in {"tests %": "-", "all tests %": "--"}.items():
             shares = {
@@ -76,9 +79,9 @@ def draw(groups: Groups, out: Path) -> None:
             }
             label = who if line == "-" else ""
             means = [np.mean(found) for found in shares.values()]
-            last.plot([*shares], means, line, color=MODULES_COLOURS[who], label=label)
+            last.plot([*shares], means, line, color=colour, label=label)
             for n, found in shares.items():
-                last.scatter([n] * len(found), found, color=MODULES_COLOURS[who], s=8)
+                last.scatter([n] * len(found), found, color=colour, s=8)
     last.set(title="modules-v0, % that pass", xticks=range(3, 7), xlabel="modules", xlim=(2.8, 9.4))
     last.legend(fontsize=8, loc="center right", title="tests, dashed: programs", title_fontsize=8)
     figure.savefig(out, metadata={"Date": None} if out.suffix == ".svg" else None)

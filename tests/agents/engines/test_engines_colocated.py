@@ -12,7 +12,7 @@ from fake_vllm import AGENTS, SHORT, flat, trained
 from models import match
 
 from llm_dec_pomdp.agents.base import Sampling, Team
-from llm_dec_pomdp.agents.engines import EngineError
+from llm_dec_pomdp.agents.engines import EngineError, colocated
 from llm_dec_pomdp.agents.loading import load_team
 from llm_dec_pomdp.benchmarks import device_speed
 from llm_dec_pomdp.benchmarks.device_checks import DeviceChecks
@@ -118,5 +118,17 @@ def test_the_checks_of_a_device_reach_it(vllm: FakeColocated, monkeypatch: pytes
     vllm.keeps = "nothing"
     for name, small in {"_AT_ONCE": {"cpu": (4,)}, "_LEARNT": {"cpu": ()}, "_SIDE": {"cpu": 64}}.items():
         monkeypatch.setattr(device_speed, name, small)
-    rows = [row for row in device_speed.speeds("cpu", "builtin:tiny", new_tokens=3) if row["what"] == "texts by vLLM"]
-    assert [row["weights"] for row in rows if row["tokens_per_s"] > 0] == ["all weights", "adapters"]
+    assert _measured() == ["all weights", "adapters"]
+
+    def refuse(policy: Any) -> None:
+        raise ConfigError("it is elsewhere")
+
+    monkeypatch.setattr(colocated, "_refuse_place", refuse)
+    assert (checks.vllm_in_this_process().holds, checks.vllm_in_this_process().meaning) == (None, "it is elsewhere")
+    assert not _measured()
+
+
+def _measured() -> list[str]:
+    """The weights with which vLLM was measured."""
+    rows = device_speed.speeds("cpu", "builtin:tiny", new_tokens=3)
+    return [row["weights"] for row in rows if row["what"] == "texts by vLLM" and row["tokens_per_s"] > 0]
