@@ -183,8 +183,8 @@ def test_a_hidden_solo_earns_less_than_40_percent(strategy: Strategy) -> None:
 @pytest.mark.parametrize("clock", CLOCKS.values(), ids=CLOCKS)
 @pytest.mark.parametrize("env_id", ["coophumaneval-v1", "humaneval-v1"])
 def test_who_draws_lots_by_a_clock_earns_less_than_40_percent_on_average(env_id: str, clock: Strategy) -> None:
-    """A rerun draws another lot: one judgement in some hundred may be fooled."""
-    assert share(env_id, clock, spread(env_id, ROWS) * 8) < LIMIT
+    """A rerun draws another lot: one judgement in some hundred may be fooled, so that the mean of many is compared."""
+    assert share(env_id, clock, spread(env_id, ROWS) * 24) < LIMIT
 
 
 @pytest.mark.parametrize(
