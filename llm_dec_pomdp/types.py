@@ -118,21 +118,24 @@ class Likelihood(NamedTuple):
     """How likely a language model finds a text after a prefix.
 
     Attributes:
-        total: log p(text | prefix), the sum over its tokens, in nats.
-        tokens: How many these are.
+        nats: log p of each token of the text after what stands before it, in nats.
         end: log p that the text ends there; NaN where the model does not say.
         cut: Whether prefix or text was longer than the model's context and only a part was read.
     """
 
-    total: float
-    tokens: int
+    nats: tuple[float, ...] = ()
     end: float = math.nan
     cut: bool = False
 
     @property
     def mean(self) -> float:
-        """log p per token; the lowest, minus infinity, for an empty text."""
-        return self.total / self.tokens if self.tokens else -math.inf
+        """log p(text | prefix) per token; the lowest, minus infinity, for an empty text."""
+        return self.lowest(1.0)
+
+    def lowest(self, share: float) -> float:
+        """The mean over the least likely tokens, a share of all in (0, 1] and at least one; see `mean`."""
+        least = sorted(self.nats)[: max(1, round(share * len(self.nats)))]
+        return math.fsum(least) / len(least) if least else -math.inf
 
 
 Reviewer = Callable[[str, int], str]

@@ -3,10 +3,10 @@
     python perf/judging.py --model FILE.gguf [--task tldr] [--rows 2] [--group 4] [--tokens 96] [--runs 3] [--threads 1]
         [--device cuda:0] [--dtype bfloat16]
 
-For each of some rows, `group` texts of each agent of at most `tokens` tokens are sampled; then the pairs are judged as
-v2 does, all of a group at once. Both take turns in one process, and the minimum over the runs counts. The ratio is 10 %
-of the time of sampling / the time of judging, so larger is better and 1 is met. Texts that v1 pays nothing are not
-judged in use; here all are, which is the most that a judge costs.
+As in a step of training, `group` texts of each agent about each of some rows are sampled at once, of at most `tokens`
+tokens; then all pairs are judged as v2 does, at once. Both take turns in one process, and the minimum over the runs
+counts. The ratio is 10 % of the time of sampling / the time of judging, so larger is better and 1 is met. Texts that v1
+pays nothing are not judged in use; here all are, which is the most that a judge costs.
 """
 
 from __future__ import annotations
@@ -34,25 +34,26 @@ def measure(given: argparse.Namespace) -> tuple[float, float]:
     policy = LanguageModel(*load_model(given.model, dtype=given.dtype, device=given.device))
     judge = ModelJudge(policy, given.model)
     env: Any = llm_dec_pomdp.make(f"{given.task}-v1", split="test")
-    lowest = {"tldr": judged.TLDR, "arxiv": judged.ARXIV}[given.task]
+    usual = {"tldr": judged.TLDR, "arxiv": judged.ARXIV}[given.task]
     sampling = Sampling(max_new_tokens=given.tokens)
     sampled = asked = float("inf")
+    items = env.items[: given.rows]
     for run in range(given.runs):
-        spent = [0.0, 0.0]
-        for item in env.items[: given.rows]:
+        seeds = tuple(1000 * run + number for number in range(given.group))
+        requests: list[Request] = []
+        for item in items:
             env.reset(options={"task_id": item.id})
-            seeds = tuple(1000 * run + number for number in range(given.group))
-            requests = [Request(agent, tuple(env.history(agent)), seeds) for agent in env.agents]
-            begun = time.perf_counter()
-            first, second = policy.generate(requests, sampling)
-            spent[0] += time.perf_counter() - begun
-            remembering = RememberingJudge(judge)
-            begun = time.perf_counter()
-            with remembering.put_off():
-                for text, other in zip(first, second, strict=True):
-                    judged.judged(remembering, env.source_text(item), (text.text, other.text), lowest)
-            spent[1] += time.perf_counter() - begun
-        sampled, asked = min(sampled, spent[0]), min(asked, spent[1])
+            requests += [Request(agent, tuple(env.history(agent)), seeds) for agent in env.agents]
+        begun = time.perf_counter()
+        texts = [[completion.text for completion in group] for group in policy.generate(requests, sampling)]
+        sampled = min(sampled, time.perf_counter() - begun)
+        remembering = RememberingJudge(judge)
+        begun = time.perf_counter()
+        with remembering.put_off():
+            for item, first, second in zip(items, texts[::2], texts[1::2], strict=True):
+                for pair in zip(first, second, strict=True):
+                    judged.judged(remembering, env.source_text(item), pair, usual)
+        asked = min(asked, time.perf_counter() - begun)
     return sampled, asked
 
 

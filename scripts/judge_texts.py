@@ -4,20 +4,21 @@
     python scripts/judge_texts.py --read facts.jsonl
 
 The first line adds to a file (rows that it has are not judged again), the second prints what v2 pays for each kind of
-text with the present ramps, in % of the maximum, and the lowest values of references, where ramps end.
+text, in % of the maximum, and what is usual for references.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import math
 import statistics
 import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 import llm_dec_pomdp
 from llm_dec_pomdp.agents.judges import load_judge
@@ -49,12 +50,12 @@ def measure(given: argparse.Namespace) -> None:
         with env.facts.judge.put_off():
             for kind, pair in pairs.items():
                 if shares[kind]:
-                    judged.judged(env.facts.judge, plain.source_text(item), pair, env.lowest)
+                    judged.judged(env.facts.judge, plain.source_text(item), pair, env.usual)
         with out.open("a") as file:
             for kind, pair in pairs.items():
                 found = judged.NOT_JUDGED
                 if shares[kind]:
-                    found = judged.judged(env.facts.judge, plain.source_text(item), pair, env.lowest)
+                    found = judged.judged(env.facts.judge, plain.source_text(item), pair, env.usual)
                 line = {
                     "task": given.task,
                     "split": given.split,
@@ -62,7 +63,7 @@ def measure(given: argparse.Namespace) -> None:
                     "id": item.id,
                     "judge": env.facts.judge.name,
                 }
-                line |= {"v1": shares[kind] / plain.facts.max_return, "facts": found.facts, "cut": found.cut}
+                line |= {"v1": shares[kind] / plain.facts.max_return, "values": found.values, "cut": found.cut}
                 file.write(json.dumps(line) + "\n")
 
 
@@ -71,9 +72,10 @@ def read(path: Path) -> Iterator[dict[str, Any]]:
     return map(json.loads, path.read_text().splitlines())
 
 
-def paid(line: dict[str, Any], lowest: judged.Measures) -> float:
+def paid(line: dict[str, Any]) -> float:
     """The share of the maximum that v2 pays."""
-    return line["v1"] * math.prod(judged.properties(line["facts"], lowest).values()) if line["v1"] else 0.0
+    usual = {"tldr": judged.TLDR, "arxiv": judged.ARXIV}[line["task"]]
+    return line["v1"] * judged.Judgement(line["values"], judged.shortfall(line["values"], usual)).sense
 
 
 def show(path: Path) -> None:
@@ -82,16 +84,14 @@ def show(path: Path) -> None:
     for line in read(path):
         groups[line["task"], line["split"], line["kind"]].append(line)
     for (task, split, kind), lines in groups.items():
-        lowest = {"tldr": judged.TLDR, "arxiv": judged.ARXIV}[task]
         before = statistics.mean(line["v1"] for line in lines)
-        after = statistics.mean(paid(line, lowest) for line in lines)
+        after = statistics.mean(map(paid, lines))
         print(f"{task:6} {split:6} {kind:40} {len(lines):3} rows  v1 {100 * before:5.1f}  v2 {100 * after:5.1f}")
     for (task, split, kind), lines in groups.items():
         if kind == "reference" and len(lines) > 1:
-            for name in judged.PROPERTIES:
-                found = [getattr(judged.measured(line["facts"]), name) for line in lines]
-                first, second = map(min, zip(*found, strict=True))
-                print(f"{task:6} {split:6} {name:12} lowest: {first:6.2f} {second:6.2f}")
+            found = np.array([line["values"] for line in lines])
+            for name, median, deviation in zip(judged.VALUES, np.median(found, 0), found.std(0), strict=True):
+                print(f"{task:6} {split:6} {name:20} median {median:6.2f}, standard deviation {deviation:.2f}")
 
 
 def main() -> None:

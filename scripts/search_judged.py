@@ -4,8 +4,8 @@
 
 It begins at the best of three degenerate pairs of a test row. Each round tries several mutations (two words change
 places, a word goes, comes from the source, or is replaced by one) and keeps the best of them, if it is better: first by
-the share of v1, then by how far the worst of its values is below that of references, so that the search climbs
-where the reward itself is still 0. Prints the reward in % of the maximum as it goes.
+the share of v1, then by how far its numbers fall short of those of references, so that the search climbs where the
+reward itself is still 0. Prints the reward in % of the maximum as it goes.
 """
 
 from __future__ import annotations
@@ -56,23 +56,18 @@ class Search:
         self.judgements = 0
 
     def values(self, pairs: list[Pair]) -> list[tuple[float, float, float]]:
-        """(share of v1, least margin to the lowest values of references in nats, reward in %) of each pair."""
-        source, lowest = self.plain.source_text(self.item), self.env.lowest
+        """(share of v1, shortfall below 0, reward in %) of each pair."""
+        source, usual = self.plain.source_text(self.item), self.env.usual
         with self.env.facts.judge.put_off():
             for pair in pairs:
-                judged.judged(self.env.facts.judge, source, pair, lowest)
+                judged.judged(self.env.facts.judge, source, pair, usual)
         found: list[tuple[float, float, float]] = []
         for pair in pairs:
             texts = dict(zip(self.plain.possible_agents, pair, strict=True))
             share = self.plain.score(self.item, texts).total / self.plain.facts.max_return
-            facts = judged.judged(self.env.facts.judge, source, pair, lowest).facts
-            margins = [
-                value - end
-                for ends in zip(judged.measured(facts), lowest, strict=True)
-                for value, end in zip(*ends, strict=True)
-            ]
+            shortfall = judged.judged(self.env.facts.judge, source, pair, usual).shortfall
             earned = 100 * self.env.score(self.item, texts).total / self.env.facts.max_return
-            found.append((min(share, 0.9), min(*margins, 0.0), earned))
+            found.append((min(share, 0.9), -max(shortfall, judged.ALL), earned))
         self.judgements += len(pairs)
         return found
 
@@ -100,7 +95,9 @@ def main() -> None:
             if value > best:
                 best, pair = value, other
         if search.judgements // AT_ONCE % 10 == 0:
-            print(f"{search.judgements}: v1 {best[0]:.2f}, margin {best[1]:.2f}, highest {highest:.1f} %", flush=True)
+            print(
+                f"{search.judgements}: v1 {best[0]:.2f}, shortfall {-best[1]:.2f}, highest {highest:.1f} %", flush=True
+            )
     print(*pair, sep="\n")
 
 

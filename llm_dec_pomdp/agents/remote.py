@@ -195,7 +195,7 @@ def _likelihood_of(answer: bytes, start: int, end: int) -> Likelihood:
     try:
         logprobs = json.loads(answer)["choices"][0]["logprobs"]
         pairs = zip(logprobs["text_offset"], logprobs["token_logprobs"], strict=True)
-        nats = [float(nats) for place, nats in pairs if start <= place < end]
+        nats = tuple(float(nats) for place, nats in pairs if start <= place < end)
     except (LookupError, TypeError, ValueError, RecursionError) as error:
         raise WireError(
             f"an answer without log-probabilities of the prompt ({error!r}); a judge needs `echo` with `logprobs`, "
@@ -204,7 +204,7 @@ def _likelihood_of(answer: bytes, start: int, end: int) -> Likelihood:
         ) from None
     if end > start and not nats:
         raise WireError("an answer that does not echo the prompt; a judge needs `echo` with `logprobs`", again=False)
-    return Likelihood(sum(nats), len(nats))
+    return Likelihood(nats)
 
 
 class Expert:

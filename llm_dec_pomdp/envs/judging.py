@@ -63,7 +63,7 @@ class RememberingJudge:
             new = dict.fromkeys(key for key in keys if key[1] and key not in self._known)
             if self._wanted is not None:
                 self._wanted |= new
-                return [self._known.get(key, Likelihood(0.0, 0)) for key in keys]
+                return [self._known.get(key, Likelihood()) for key in keys]
             answers = self._ask(list(new))
             return [answers.get(key) or self._recalled(key) for key in keys]
 
@@ -89,7 +89,7 @@ class RememberingJudge:
         return answers
 
     def _recalled(self, key: tuple[Prefix, str]) -> Likelihood:
-        return self._known[key] if key in self._known else Likelihood(0.0, 0)
+        return self._known[key] if key in self._known else Likelihood()
 
     def _loaded(self) -> TextJudge:
         if self._judge is None:

@@ -25,8 +25,20 @@ def by_hand(judge: ModelJudge, prompt: list[int], text: str) -> Likelihood:
     whole = torch.tensor([[*prompt, *ids, judge._end]])
     with torch.no_grad():
         nats = judge.policy.model(whole).logits[0].float().log_softmax(-1)
-    logprobs = [nats[len(prompt) + i - 1, token].item() for i, token in enumerate([*ids, judge._end])]
-    return Likelihood(sum(logprobs[:-1]), len(ids), logprobs[-1])
+    *logprobs, end = (nats[len(prompt) + i - 1, token].item() for i, token in enumerate([*ids, judge._end]))
+    return Likelihood(tuple(logprobs), end)
+
+
+def numbers(likelihood: Likelihood) -> list[float]:
+    return [*likelihood.nats, likelihood.end]
+
+
+def test_means_over_all_tokens_and_over_the_least_likely_ones() -> None:
+    likelihood = Likelihood((-1.0, -8.0, -2.0, -5.0, -4.0, -1.0, -1.0, -2.0))
+    assert likelihood.mean == -3.0
+    assert likelihood.lowest(0.25) == -6.5
+    assert likelihood.lowest(0.01) == -8.0
+    assert Likelihood().lowest(0.25) == -math.inf
 
 
 @pytest.mark.parametrize("prefix", ["red left", "", conversation("say red")])
@@ -37,8 +49,8 @@ def test_likelihoods_are_those_of_one_forward_pass(prefix: Any) -> None:
     other = "blue blue blue blue"  # a longer prefix in the same batch
     found = judge.log_likelihoods([*[prefix] * len(TEXTS), other], [*TEXTS, "left"])
     for text, likelihood in zip(TEXTS, found, strict=False):
-        assert likelihood == pytest.approx(by_hand(judge, prompt, text), abs=1e-4)
-    assert found[-1] == pytest.approx(by_hand(judge, prompts.plain_ids(other), "left"), abs=1e-4)
+        assert numbers(likelihood) == pytest.approx(numbers(by_hand(judge, prompt, text)), abs=1e-4)
+    assert numbers(found[-1]) == pytest.approx(numbers(by_hand(judge, prompts.plain_ids(other), "left")), abs=1e-4)
     assert found[3].mean == -math.inf
 
 
@@ -48,8 +60,8 @@ def test_what_exceeds_the_context_is_cut_and_noted() -> None:
     long, short = "red " * (2 * context), "red blue"
     cut, much, fits = judge.log_likelihoods(["left", long, "left"], [long, short, short])
     assert (cut.cut, much.cut, fits.cut) == (True, True, False)
-    assert cut.tokens == context // 2 - 1
-    assert much.tokens == fits.tokens == 2
+    assert len(cut.nats) == context // 2 - 1
+    assert len(much.nats) == len(fits.nats) == 2
 
 
 def test_the_name_holds_a_hash_of_the_weights() -> None:
@@ -64,7 +76,7 @@ def test_adapters_are_no_part_of_the_base_below_them() -> None:
     plain = load_judge("builtin:tiny")
     assert base.name == plain.name
     [its], [found] = base.log_likelihoods(["a"], ["text"]), plain.log_likelihoods(["a"], ["text"])
-    assert its == pytest.approx(found, abs=1e-4)
+    assert numbers(its) == pytest.approx(numbers(found), abs=1e-4)
 
 
 def test_a_judge_that_cannot_be_loaded_is_named() -> None:
@@ -87,7 +99,7 @@ def test_a_server_that_echoes_log_probabilities_judges(server: Server) -> None:
     judge = load_judge(f"{server.url}#small")
     assert judge.name == f"{server.url}#small"
     found = judge.log_likelihoods(["abc", "ab"], ["de", "cde"])
-    assert [(likelihood.total, likelihood.tokens) for likelihood in found] == [(-7.0, 2), (-9.0, 3)]
+    assert [likelihood.nats for likelihood in found] == [(-3.0, -4.0), (-2.0, -3.0, -4.0)]
     assert math.isnan(found[0].end)
     assert {path.rpartition("/")[2] for path in server.paths} == {"completions"}
 

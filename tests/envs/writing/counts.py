@@ -28,8 +28,8 @@ class Counts:
     def _of(self, prefix: str, text: str) -> Likelihood:
         words = text.lower().split()
         pairs, single = Counter(pairwise(prefix.lower().split())), Counter(prefix.lower().split())
-        nats = [
+        nats = tuple(
             math.log((pairs[a, b] + 3 * single[b] + 1) / (single[a] + 3 * single.total() + self.size))
             for a, b in pairwise(["", *words])
-        ]
-        return Likelihood(sum(nats), len(words), cut=len(words) > 200)
+        )
+        return Likelihood(nats, cut=len(words) > 200)

@@ -42,4 +42,4 @@ class JudgedArXiv(JudgedWritingTask, ArXiv):
     """Expand an abstract into two paragraphs; the module is the manual."""
 
     declared = replace(ArXiv.declared, name="arxiv-v2")
-    lowest = judged.ARXIV
+    usual = judged.ARXIV

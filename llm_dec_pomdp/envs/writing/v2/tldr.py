@@ -11,14 +11,13 @@
 
 Observation, action: as in tldr-v0.
 
-Reward: that of tldr-v1, every component times three numbers in [0, 1] that the judge gives, each the product of a ramp
+Reward: that of tldr-v1, every component times two numbers in [0, 1] that the judge gives, each the product of a ramp
 for both texts. In nats per token, for the first and the second text:
 
 | property | measured | 0 at | 1 at |
 |---|---|---|---|
-| plausibility | log p(text after the post) | -4.7, -4.4 | -4.3, -4.0 |
-| fluency | log p(text) | -6.6, -5.6 | -6.2, -5.2 |
-| information | log p(text after the post) - log p(text) | 0.4, 0.2 | 0.8, 0.6 |
+| plausibility | log p(text after the post), the least likely third of the tokens | -9.5, -8.8 | -9.0, -8.3 |
+| information | log p(text after the post) - log p(text), all tokens | 0.1, 0.1 | 0.6, 0.6 |
 
 Ramps are 1 from values on that nearly all references reach, so nothing is won by pleasing the judge further. Texts that
 earn nothing in tldr-v1 are not judged. Texts of parallel episodes are judged together, and equal texts about a post
@@ -52,4 +51,4 @@ class JudgedTLDR(JudgedWritingTask, TLDR):
     """Summarise a post in two lengths; the module is the manual."""
 
     declared = replace(TLDR.declared, name="tldr-v2")
-    lowest = judged.TLDR
+    usual = judged.TLDR
