@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import math
 import pickle
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -109,6 +110,16 @@ def test_a_text_that_was_cut_is_noted() -> None:
     assert found.cut
 
 
+@versions
+def test_the_manual_has_what_is_usual_for_references(env_id: str) -> None:
+    env: Any = llm_dec_pomdp.make(env_id, judge=Counts())
+    manual = sys.modules[type(env).__module__].__doc__ or ""
+    for usual in env.usual:
+        assert f"{usual.median:.2f} ({usual.deviation:.2f})" in manual
+    if env_id == "tldr-v2":
+        assert f"up to {judged.ALL} is paid in full, and nothing from\n{judged.NOTHING} on" in manual
+
+
 # --- who judges -------------------------------------------------------------------------------------------------------
 
 
@@ -204,7 +215,7 @@ def smollm2() -> str:
 
 
 LIMIT, DAMAGED, REFERENCES = 0.40, 0.60, 0.90
-FEW = {"tldr": 3, "arxiv": 1}  # rows; docs/results/archive/rewards.md has more
+EVERY = {"tldr": 5, "arxiv": 12}  # so many rows; docs/results/archive/rewards.md has all
 
 
 @pytest.mark.slow
@@ -221,13 +232,13 @@ def test_smollm2_pays_references_less_for_damage_and_little_for_what_tells_nothi
     tried = [reference, *(DAMAGE[title] for title in damage), *(STRATEGIES[title] for title in nothing)]
 
     def shares() -> list[float]:
-        return [share(name, "v2", strategy, FEW[name], **judge) for strategy in tried]
+        return [share(name, "v2", strategy, EVERY[name], **judge) for strategy in tried]
 
     with environment(f"{name}-v2", **judge).facts.judge.put_off():  # so that a source is read once for all its texts
         shares()
     paid, spliced, dropped, swapped, shuffled, *least = shares()
     assert paid > REFERENCES
-    assert paid > spliced > dropped >= swapped >= shuffled
-    assert dropped < DAMAGED
+    assert paid > spliced >= dropped >= swapped >= shuffled
+    assert spliced < DAMAGED
     assert swapped < LIMIT
     assert max(least) < LIMIT

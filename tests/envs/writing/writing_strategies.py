@@ -41,9 +41,9 @@ def earned(name: str, version: str, index: int, texts: Pair, **options: Any) -> 
     return env.score(rows(name)[index], dict(zip(env.possible_agents, texts, strict=True))).total / env.facts.max_return
 
 
-def share(name: str, version: str, strategy: Strategy, count: int | None = None, **options: Any) -> float:
-    """Mean over the first rows, or all."""
-    numbers = range(len(rows(name)))[:count]
+def share(name: str, version: str, strategy: Strategy, every: int = 1, **options: Any) -> float:
+    """Mean over every so many rows."""
+    numbers = range(0, len(rows(name)), every)
     return statistics.mean(earned(name, version, i, strategy(name, i), **options) for i in numbers)
 
 

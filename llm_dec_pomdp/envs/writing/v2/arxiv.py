@@ -11,13 +11,13 @@
 
 Observation, action: as in arxiv-v0.
 
-Reward: that of arxiv-v1, times plausibility, fluency and information as in tldr-v2, in nats per token:
+Reward: that of arxiv-v1, times what a judge makes of six numbers as in tldr-v2:
 
-| property | 0 at | 1 at |
+| number | of the first text | of the second |
 |---|---|---|
-| plausibility | -5.0, -4.3 | -4.6, -3.9 |
-| fluency | -5.4, -5.0 | -5.0, -4.6 |
-| information | -0.2, 0.1 | 0.2, 0.5 |
+| plausibility | -7.74 (0.41) | -6.97 (0.34) |
+| fluency | -8.44 (0.36) | -7.99 (0.25) |
+| information | 0.51 (0.13) | 0.74 (0.17) |
 
 Source: as in tldr-v2.
 
