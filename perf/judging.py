@@ -34,7 +34,7 @@ def measure(given: argparse.Namespace) -> tuple[float, float]:
     policy = LanguageModel(*load_model(given.model, dtype=given.dtype, device=given.device))
     judge = ModelJudge(policy, given.model)
     env: Any = llm_dec_pomdp.make(f"{given.task}-v1", split="test")
-    usual = {"tldr": judged.TLDR, "arxiv": judged.ARXIV}[given.task]
+    lowest = {"tldr": judged.TLDR, "arxiv": judged.ARXIV}[given.task]
     sampling = Sampling(max_new_tokens=given.tokens)
     sampled = asked = float("inf")
     items = env.items[: given.rows]
@@ -52,7 +52,7 @@ def measure(given: argparse.Namespace) -> tuple[float, float]:
         with remembering.put_off():
             for item, first, second in zip(items, texts[::2], texts[1::2], strict=True):
                 for pair in zip(first, second, strict=True):
-                    judged.judged(remembering, env.source_text(item), pair, usual)
+                    judged.judged(remembering, env.source_text(item), pair, lowest)
         asked = min(asked, time.perf_counter() - begun)
     return sampled, asked
 

@@ -4,13 +4,15 @@
     python scripts/judge_texts.py --read facts.jsonl
 
 The first line adds to a file (rows that it has are not judged again), the second prints what v2 pays for each kind of
-text, in % of the maximum, and what is usual for references.
+text, in % of the maximum, and the values that nearly all references reach, which for training
+rows is where ramps end.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import statistics
 import sys
 from collections import defaultdict
@@ -27,6 +29,7 @@ from llm_dec_pomdp.envs.writing.v2 import judged
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "envs" / "writing"))
 import writing_strategies as written
 
+REACHED = 0.975  # of the references of training rows, which a ramp pays in full
 KINDS = {"reference": written.reference, **written.DAMAGE, **written.OPPOSITE, **written.STRATEGIES}
 
 
@@ -50,12 +53,12 @@ def measure(given: argparse.Namespace) -> None:
         with env.facts.judge.put_off():
             for kind, pair in pairs.items():
                 if shares[kind]:
-                    judged.judged(env.facts.judge, plain.source_text(item), pair, env.usual)
+                    judged.judged(env.facts.judge, plain.source_text(item), pair, env.lowest)
         with out.open("a") as file:
             for kind, pair in pairs.items():
                 found = judged.NOT_JUDGED
                 if shares[kind]:
-                    found = judged.judged(env.facts.judge, plain.source_text(item), pair, env.usual)
+                    found = judged.judged(env.facts.judge, plain.source_text(item), pair, env.lowest)
                 line = {
                     "task": given.task,
                     "split": given.split,
@@ -63,7 +66,7 @@ def measure(given: argparse.Namespace) -> None:
                     "id": item.id,
                     "judge": env.facts.judge.name,
                 }
-                line |= {"v1": shares[kind] / plain.facts.max_return, "values": found.values, "cut": found.cut}
+                line |= {"v1": shares[kind] / plain.facts.max_return, "measures": found.measures, "cut": found.cut}
                 file.write(json.dumps(line) + "\n")
 
 
@@ -74,8 +77,8 @@ def read(path: Path) -> Iterator[dict[str, Any]]:
 
 def paid(line: dict[str, Any]) -> float:
     """The share of the maximum that v2 pays."""
-    usual = {"tldr": judged.TLDR, "arxiv": judged.ARXIV}[line["task"]]
-    return line["v1"] * judged.Judgement(line["values"], judged.shortfall(line["values"], usual)).sense
+    lowest = {"tldr": judged.TLDR, "arxiv": judged.ARXIV}[line["task"]]
+    return line["v1"] * math.prod(judged.properties(judged.Measures(*line["measures"]), lowest).values())
 
 
 def show(path: Path) -> None:
@@ -89,9 +92,9 @@ def show(path: Path) -> None:
         print(f"{task:6} {split:6} {kind:40} {len(lines):3} rows  v1 {100 * before:5.1f}  v2 {100 * after:5.1f}")
     for (task, split, kind), lines in groups.items():
         if kind == "reference" and len(lines) > 1:
-            found = np.array([line["values"] for line in lines])
-            for name, median, deviation in zip(judged.VALUES, np.median(found, 0), found.std(0), strict=True):
-                print(f"{task:6} {split:6} {name:20} median {median:6.2f}, standard deviation {deviation:.2f}")
+            for place, name in enumerate(judged.PROPERTIES):
+                first, second = np.quantile([line["measures"][place] for line in lines], 1 - REACHED, axis=0)
+                print(f"{task:6} {split:6} {name:12} reached by {REACHED:.1%}: {first:6.2f} {second:6.2f}")
 
 
 def main() -> None:

@@ -5,8 +5,8 @@
 It begins at the best of all degenerate pairs of a test row. Each round tries several mutations (two words change
 places, a word goes, comes from the source, or is replaced by one) and keeps the best of them, if it is better. A search
 that sees the reward, as a learner does, knows nothing where that is 0; one that sees the numbers behind it (the share
-of v1, and then by how far the judge's numbers fall short of those of references) climbs there too. Prints the reward in
-% of the maximum as it goes.
+of v1, and then by how far the worst of the judge's numbers is below that of references) climbs there too. Prints the
+reward in % of the maximum as it goes.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ import re
 import sys
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 import llm_dec_pomdp
 from llm_dec_pomdp.agents.judges import load_judge
@@ -57,11 +59,11 @@ class Search:
         self.sees, self.judgements = sees, 0
 
     def values(self, pairs: list[Pair]) -> list[tuple[float, float, float]]:
-        """(share of v1, shortfall below 0, reward in %) of each pair; what the search does not see is 0."""
-        source, usual = self.plain.source_text(self.item), self.env.usual
+        """(share of v1, least margin to references in nats, reward in %) of each pair; what it does not see is 0."""
+        source, lowest = self.plain.source_text(self.item), self.env.lowest
         with self.env.facts.judge.put_off():
             for pair in pairs:
-                judged.judged(self.env.facts.judge, source, pair, usual)
+                judged.judged(self.env.facts.judge, source, pair, lowest)
         found: list[tuple[float, float, float]] = []
         for pair in pairs:
             texts = dict(zip(self.plain.possible_agents, pair, strict=True))
@@ -70,8 +72,9 @@ class Search:
             if self.sees == "reward":
                 found.append((0.0, 0.0, earned))
             else:
-                shortfall = judged.judged(self.env.facts.judge, source, pair, usual).shortfall
-                found.append((min(share, 0.9), -max(shortfall, judged.ALL), earned))
+                measures = judged.judged(self.env.facts.judge, source, pair, lowest).measures
+                margins = np.subtract(measures, lowest)
+                found.append((min(share, 0.9), min(float(margins.min()), 0.0), earned))
         self.judgements += len(pairs)
         return found
 
@@ -99,7 +102,7 @@ def main() -> None:
             if value > best:
                 best, pair = value, other
         if search.judgements // AT_ONCE % 10 == 0:
-            print(f"{search.judgements}: shortfall {-best[1]:.2f}, highest {highest:.1f} %", flush=True)
+            print(f"{search.judgements}: margin {best[1]:.2f}, highest {highest:.1f} %", flush=True)
     print(*pair, sep="\n")
 
 

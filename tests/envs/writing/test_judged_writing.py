@@ -19,7 +19,7 @@ from llm_dec_pomdp.envs.base import step_many
 from llm_dec_pomdp.envs.judging import JudgeError, RememberingJudge
 from llm_dec_pomdp.envs.wrappers import LearnedReward, with_protocol
 from llm_dec_pomdp.envs.writing.v2 import judged
-from llm_dec_pomdp.envs.writing.v2.judged import Usual
+from llm_dec_pomdp.envs.writing.v2.judged import Measures
 from llm_dec_pomdp.types import Likelihood
 
 versions = pytest.mark.parametrize("env_id", ["tldr-v2", "arxiv-v2"])
@@ -28,7 +28,7 @@ versions = pytest.mark.parametrize("env_id", ["tldr-v2", "arxiv-v2"])
 def lenient(env_id: str, judge: Any, **options: Any) -> Any:
     """An environment that pays whatever a judge of counts makes of texts."""
     env: Any = llm_dec_pomdp.make(env_id, judge=judge, **options)
-    env.usual = (Usual(-20.0, 1.0),) * 6
+    env.lowest = Measures((-20.0, -20.0), (-20.0, -20.0))
     return env
 
 
@@ -36,24 +36,20 @@ def lenient(env_id: str, judge: Any, **options: Any) -> Any:
 
 
 @versions
-def test_the_score_is_that_of_v1_times_a_ramp_over_what_six_numbers_fall_short_by(env_id: str) -> None:
+def test_the_score_is_that_of_v1_times_four_ramps(env_id: str) -> None:
     judge = Counts()
     env, plain = llm_dec_pomdp.make(env_id, judge=judge), llm_dec_pomdp.make(env_id.replace("v2", "v1"))
     item = env.items[0]
     after = f"Text:\n\n{env.source_text(item)}\n\nIn other words:\n"
     found = judge.log_likelihoods([after] * 2 + ["In other words:\n"] * 2, [*item.reference] * 2)
-    least = [sorted(text.nats)[: round(len(text.nats) / 3)] for text in found]
+    least = [sorted(text.nats)[: round(len(text.nats) / 3)] for text in found[:2]]
     weakest = tuple(sum(nats) / len(nats) for nats in least)
     gains = tuple(sum(a.nats) / len(a.nats) - sum(b.nats) / len(b.nats) for a, b in zip(found, found[2:], strict=False))
-    numbers = (*weakest, *gains)
-    deviations = (0.5, 0.25, 2.0, 1.0, 4.0, 1.0)
-    below = (1.0, 0.525, 2.0, -9.0, 7.6, -1.0)  # 2 + 2.1 + 1 + 0 + 1.9 + 0 deviations
-    env.usual = tuple(Usual(n + by, width) for n, by, width in zip(numbers, below, deviations, strict=True))
+    env.lowest = Measures(*((of_first + 0.1, of_second + 0.2) for of_first, of_second in (weakest, gains)))  # all
     score, before = env.score(item, references(env, item)), plain.score(item, references(env, item))  # type: ignore[attr-defined]
-    assert score.diagnostics["shortfall"] == pytest.approx(7.0, abs=5e-3)
-    assert score.diagnostics["sense"] == pytest.approx(0.5, abs=5e-3)
-    assert score.total == pytest.approx(before.total * 0.5, rel=2e-2)
-    assert [score.diagnostics[name] for name in judged.VALUES] == pytest.approx(numbers, abs=1e-3)
+    assert [score.diagnostics[name] for name in judged.PROPERTIES] == pytest.approx([0.75 * 0.5] * 2, abs=5e-3)
+    assert score.total == pytest.approx(before.total * (0.75 * 0.5) ** 2, rel=2e-2)
+    assert [score.diagnostics[name] for name in judged.DIAGNOSTICS] == pytest.approx([*weakest, *gains], abs=1e-3)
     assert set(score.diagnostics) == set(env.facts.diagnostics)
     assert sum(score.components.values()) == pytest.approx(score.total)
 
@@ -78,7 +74,6 @@ class Sure:
         (-2.0, -4.0, 1.0),
         (-1e-3, -2.0, 1.0),
         (-11.0, -13.0, 0.0),
-        (-1e-3, -13.0, 0.0),
         (-2.0, -1.9, 0.0),
         ((-5.0,) * 8, -7.0, 1.0),
         ((-5 / 3,) * 6 + (-15.0,) * 2, -7.0, 0.0),  # as likely on average, but for where it breaks
@@ -106,18 +101,17 @@ def test_a_text_that_was_cut_is_noted() -> None:
     cut = env.score(env.items[0], {"agent_0": first, "agent_1": f"{second} {' '.join(map(str, range(200)))}"})
     assert "judge" not in env.score(env.items[0], references(env, env.items[0])).notes
     assert "judge" not in cut.notes or "context" in cut.notes["judge"]
-    found = judged.judged(Counts(), "a", ("word " * 201, "word"), env.usual)
+    found = judged.judged(Counts(), "a", ("word " * 201, "word"), env.lowest)
     assert found.cut
 
 
 @versions
-def test_the_manual_has_what_is_usual_for_references(env_id: str) -> None:
+def test_the_manual_has_the_ends_of_the_ramps(env_id: str) -> None:
     env: Any = llm_dec_pomdp.make(env_id, judge=Counts())
     manual = sys.modules[type(env).__module__].__doc__ or ""
-    for usual in env.usual:
-        assert f"{usual.median:.2f} ({usual.deviation:.2f})" in manual
-    if env_id == "tldr-v2":
-        assert f"up to {judged.ALL} is paid in full, and nothing from\n{judged.NOTHING} on" in manual
+    for first, second in env.lowest:
+        zero = f"{first - judged.WIDTH:.1f}, {second - judged.WIDTH:.1f}"
+        assert f"| {zero} | {first:.1f}, {second:.1f} |" in manual
 
 
 # --- who judges -------------------------------------------------------------------------------------------------------

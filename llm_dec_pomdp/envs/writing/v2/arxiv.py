@@ -11,13 +11,12 @@
 
 Observation, action: as in arxiv-v0.
 
-Reward: that of arxiv-v1, times what a judge makes of six numbers as in tldr-v2:
+Reward: that of arxiv-v1, times plausibility and information as in tldr-v2, in nats per token:
 
-| number | of the first text | of the second |
+| property | 0 at | 1 at |
 |---|---|---|
-| plausibility | -7.74 (0.41) | -6.97 (0.34) |
-| fluency | -8.44 (0.36) | -7.99 (0.25) |
-| information | 0.51 (0.13) | 0.74 (0.17) |
+| plausibility | -8.9, -7.9 | -8.5, -7.5 |
+| information | -0.1, 0.1 | 0.3, 0.5 |
 
 Source: as in tldr-v2.
 
@@ -42,4 +41,4 @@ class JudgedArXiv(JudgedWritingTask, ArXiv):
     """Expand an abstract into two paragraphs; the module is the manual."""
 
     declared = replace(ArXiv.declared, name="arxiv-v2")
-    usual = judged.ARXIV
+    lowest = judged.ARXIV

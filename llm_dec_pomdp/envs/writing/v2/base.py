@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -19,7 +20,7 @@ from . import judged
 class JudgedWritingTask(HardenedWritingTask):
     """The same task paid by v2: v1 times what a language model makes of the texts, see `judged`.
 
-    A subclass declares `usual`, what references have of the six numbers of `judged`.
+    A subclass declares `lowest`, the values of references from which on it pays all.
 
     Args:
         judge: Who judges: the name of a model that `agents.loading.load_model` takes, "base" (the model below the
@@ -30,7 +31,7 @@ class JudgedWritingTask(HardenedWritingTask):
         JudgeError: No judge.
     """
 
-    usual: tuple[judged.Usual, ...]
+    lowest: judged.Measures
 
     def __init__(
         self, tasks: Tasks = "sample", *, judge: TextJudge | str | None = None, **common: Unpack[WritingOptions]
@@ -44,20 +45,19 @@ class JudgedWritingTask(HardenedWritingTask):
     def facts(self) -> Facts:
         """What the judge measures are diagnostics too; what a single reference earns depends on the judge."""
         known = super().facts
-        return replace(
-            known, diagnostics=(*known.diagnostics, *judged.DIAGNOSTICS), reference_share=0.0, judge=self.judge
-        )
+        measured = (*known.diagnostics, *judged.DIAGNOSTICS, *judged.PROPERTIES)
+        return replace(known, diagnostics=measured, reference_share=0.0, judge=self.judge)
 
     def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
-        """The score of v1 times the sense that the judge finds; texts that earn nothing by v1 are not judged."""
+        """The score of v1 times the properties of `judged`; texts that earn nothing by v1 are not judged."""
         plain = super().score(item, actions)
         found = judged.NOT_JUDGED
         if plain.total:
             first, second = (actions[agent] for agent in self.possible_agents)
-            found = judged.judged(self.judge, self.source_text(item), (first, second), self.usual)
-        score = multiplied(plain, {"sense": found.sense})
+            found = judged.judged(self.judge, self.source_text(item), (first, second), self.lowest)
+        score = multiplied(plain, found.properties)
         notes = {"judge": "read only a part: the texts or the source are longer than its context"} if found.cut else {}
-        measured = {**dict(zip(judged.VALUES, found.values, strict=True)), "shortfall": found.shortfall}
+        measured = dict(zip(judged.DIAGNOSTICS, itertools.chain(*found.measures), strict=True))
         return replace(score, diagnostics={**score.diagnostics, **measured}, notes={**score.notes, **notes})
 
 

@@ -11,20 +11,19 @@
 
 Observation, action: as in tldr-v0.
 
-Reward: that of tldr-v1, every component times a number in [0, 1] that a judge gives. It measures both texts, in nats
-per token; medians and standard deviations are those of references:
+Reward: that of tldr-v1, every component times two numbers in [0, 1] that the judge gives, each the product of a ramp
+for both texts. In nats per token, for the first and the second text:
 
-| number | measured | of the first text | of the second |
+| property | measured | 0 at | 1 at |
 |---|---|---|---|
-| plausibility | log p(text after the post), the mean of its least likely third | -7.13 (0.75) | -7.32 (0.50) |
-| fluency | log p(text), the mean of its least likely third | -9.03 (0.77) | -8.75 (0.44) |
-| information | log p(text after the post) - log p(text), the mean of all | 1.34 (0.41) | 1.11 (0.25) |
+| plausibility | log p(text after the post), the mean of its least likely third | -9.4, -8.7 | -9.0, -8.3 |
+| information | log p(text after the post) - log p(text), the mean of all | 0.2, 0.2 | 0.6, 0.6 |
 
-By how many standard deviations the six are below their medians is added up; up to 6.5 is paid in full, and nothing from
-7.5 on. Nothing counts above a median, so nothing is won by pleasing the judge further. Texts that earn nothing in
-tldr-v1 are not judged. Texts of parallel episodes are judged together, and equal texts about a post once. The values
-are those of SmolLM2-135M-Instruct; the result of a run names its judge with a hash of its weights, since another judge
-pays differently. "base" is the model below the adapters of a team (sharing=lora), which is in memory anyway.
+Ramps are 1 from values on that nearly all references reach, so nothing is won by pleasing the judge further. Texts that
+earn nothing in tldr-v1 are not judged. Texts of parallel episodes are judged together, and equal texts about a post
+once. The ramps are those of SmolLM2-135M-Instruct; the result of a run names its judge with a hash of its weights,
+since another judge pays differently. "base" is the model below the adapters of a team (sharing=lora), which is in
+memory anyway.
 
 What degenerate texts earn, and what remains: docs/rewards.md.
 
@@ -52,4 +51,4 @@ class JudgedTLDR(JudgedWritingTask, TLDR):
     """Summarise a post in two lengths; the module is the manual."""
 
     declared = replace(TLDR.declared, name="tldr-v2")
-    usual = judged.TLDR
+    lowest = judged.TLDR
