@@ -209,30 +209,26 @@ def smollm2() -> str:
 
 
 LIMIT, DAMAGED, REFERENCES = 0.40, 0.60, 0.90
-EVERY = {"tldr": 5, "arxiv": 12}  # so many rows; docs/results/archive/rewards.md has all
+EVERY = {"tldr": (1, 5), "arxiv": (3, 12)}  # so many rows, where bounds are close and elsewhere
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_smollm2_pays_references_less_for_damage_and_little_for_what_tells_nothing(name: str) -> None:
     judge = {"judge": smollm2()}
+    close, far = EVERY[name]
+    damage = ("every eighth word dropped", "neighbours swapped every tenth", "30 % of content words shuffled")
     nothing = ("shuffled reference", "every 4th word deleted", "filler after every 4th word")
-    damage = (
-        "spliced halves",
-        "every eighth word dropped",
-        "neighbours swapped every tenth",
-        "30 % of content words shuffled",
-    )
-    tried = [reference, *(DAMAGE[title] for title in damage), *(STRATEGIES[title] for title in nothing)]
+    tried = [(reference, close), (DAMAGE["spliced halves"], close)]
+    tried += [({**DAMAGE, **STRATEGIES}[title], far) for title in (*damage, *nothing)]
 
     def shares() -> list[float]:
-        return [share(name, "v2", strategy, EVERY[name], **judge) for strategy in tried]
+        return [share(name, "v2", strategy, every, **judge) for strategy, every in tried]
 
     with environment(f"{name}-v2", **judge).facts.judge.put_off():  # so that a source is read once for all its texts
         shares()
     paid, spliced, dropped, swapped, shuffled, *least = shares()
     assert paid > REFERENCES
-    assert paid > spliced >= dropped >= swapped >= shuffled
     assert spliced < DAMAGED
-    assert swapped < LIMIT
-    assert max(least) < LIMIT
+    assert spliced >= dropped >= swapped >= shuffled
+    assert max(swapped, *least) < LIMIT
