@@ -28,7 +28,7 @@ versions = pytest.mark.parametrize("env_id", ["tldr-v2", "arxiv-v2"])
 def lenient(env_id: str, judge: Any, **options: Any) -> Any:
     """An environment that pays whatever a judge of counts makes of texts."""
     env: Any = llm_dec_pomdp.make(env_id, judge=judge, **options)
-    env.lowest = Measures((-20.0, -20.0), (-20.0, -20.0))
+    env.lowest = Measures((-20.0, -20.0), (-20.0, -20.0), (-20.0, -20.0))
     return env
 
 
@@ -36,19 +36,20 @@ def lenient(env_id: str, judge: Any, **options: Any) -> Any:
 
 
 @versions
-def test_the_score_is_that_of_v1_times_four_ramps(env_id: str) -> None:
+def test_the_score_is_that_of_v1_times_six_ramps(env_id: str) -> None:
     judge = Counts()
     env, plain = llm_dec_pomdp.make(env_id, judge=judge), llm_dec_pomdp.make(env_id.replace("v2", "v1"))
     item = env.items[0]
     after = f"Text:\n\n{env.source_text(item)}\n\nIn other words:\n"
     found = judge.log_likelihoods([after] * 2 + ["In other words:\n"] * 2, [*item.reference] * 2)
-    least = [sorted(text.nats)[: round(len(text.nats) / 3)] for text in found[:2]]
+    least = [sorted(text.nats)[: round(len(text.nats) / 3)] for text in found]
     weakest = tuple(sum(nats) / len(nats) for nats in least)
     gains = tuple(sum(a.nats) / len(a.nats) - sum(b.nats) / len(b.nats) for a, b in zip(found, found[2:], strict=False))
-    env.lowest = Measures(*((of_first + 0.1, of_second + 0.2) for of_first, of_second in (weakest, gains)))  # all
+    pairs = (weakest[:2], weakest[2:], gains)
+    env.lowest = Measures(*((of_first + 0.1, of_second + 0.2) for of_first, of_second in pairs))  # where all is paid
     score, before = env.score(item, references(env, item)), plain.score(item, references(env, item))  # type: ignore[attr-defined]
-    assert [score.diagnostics[name] for name in judged.PROPERTIES] == pytest.approx([0.75 * 0.5] * 2, abs=5e-3)
-    assert score.total == pytest.approx(before.total * (0.75 * 0.5) ** 2, rel=2e-2)
+    assert [score.diagnostics[name] for name in judged.PROPERTIES] == pytest.approx([0.75 * 0.5] * 3, abs=5e-3)
+    assert score.total == pytest.approx(before.total * (0.75 * 0.5) ** 3, rel=2e-2)
     assert [score.diagnostics[name] for name in judged.DIAGNOSTICS] == pytest.approx([*weakest, *gains], abs=1e-3)
     assert set(score.diagnostics) == set(env.facts.diagnostics)
     assert sum(score.components.values()) == pytest.approx(score.total)
@@ -74,6 +75,7 @@ class Sure:
         (-2.0, -4.0, 1.0),
         (-1e-3, -2.0, 1.0),
         (-11.0, -13.0, 0.0),
+        (-1e-3, -13.0, 0.0),
         (-2.0, -1.9, 0.0),
         ((-5.0,) * 8, -7.0, 1.0),
         ((-5 / 3,) * 6 + (-15.0,) * 2, -7.0, 0.0),  # as likely on average, but for where it breaks
