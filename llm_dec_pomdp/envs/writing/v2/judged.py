@@ -11,8 +11,7 @@ references reach, and 0 from `WIDTH` nats below. So a text that pleases the mode
 model writes itself is likelier than any of them. Copies and repetitions, which it also finds likely, are v1's business.
 
 Damage is in few places: where a sentence goes on as another one does, few tokens are unlikely and the rest is as likely
-as ever. A mean over all tokens hides it, and the mean over the least likely ones (the expected shortfall of log p)
-shows it.
+as ever. The mean over the least likely ones (the expected shortfall of log p) shows it better than that over all.
 
 The values are those that 97.5 % of the references of training rows reach (90 posts, 48 abstracts), and all of them for
 fluency, with SmolLM2-135M-Instruct, to a tenth. Another model is a measure of its own.
