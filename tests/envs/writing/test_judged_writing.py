@@ -232,5 +232,5 @@ def test_smollm2_pays_references_less_for_damage_and_little_for_what_tells_nothi
     paid, spliced, dropped, swapped, shuffled, *least = shares()
     assert paid > REFERENCES
     assert spliced < DAMAGED
-    assert spliced >= dropped >= swapped >= shuffled
+    assert spliced > dropped >= swapped >= shuffled
     assert max(swapped, *least) < LIMIT
