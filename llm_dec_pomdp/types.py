@@ -121,21 +121,18 @@ class Likelihood(NamedTuple):
         nats: log p of each token of the text after what stands before it, in nats.
         end: log p that the text ends there; NaN where the model does not say.
         cut: Whether prefix or text was longer than the model's context and only a part was read.
+        starts: Where each token begins, in characters of the text; empty where the model does not say.
     """
 
     nats: tuple[float, ...] = ()
     end: float = math.nan
     cut: bool = False
+    starts: tuple[int, ...] = ()
 
     @property
     def mean(self) -> float:
         """log p(text | prefix) per token; the lowest, minus infinity, for an empty text."""
-        return self.lowest(1.0)
-
-    def lowest(self, share: float) -> float:
-        """The mean over the least likely tokens, a share of all in (0, 1] and at least one; see `mean`."""
-        least = sorted(self.nats)[: max(1, round(share * len(self.nats)))]
-        return math.fsum(least) / len(least) if least else -math.inf
+        return math.fsum(self.nats) / len(self.nats) if self.nats else -math.inf
 
 
 Reviewer = Callable[[str, int], str]

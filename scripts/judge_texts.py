@@ -1,4 +1,4 @@
-"""What a judge makes of references, of damaged references and of texts that tell nothing: nats per token, row by row.
+"""What a judge makes of references, of damaged references and of texts that tell nothing: nats per word, row by row.
 
     python scripts/judge_texts.py tldr --judge MODEL --split train --rows 30 --out facts.jsonl
     python scripts/judge_texts.py --read facts.jsonl
@@ -29,7 +29,7 @@ from llm_dec_pomdp.envs.writing.v2 import judged
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "envs" / "writing"))
 import writing_strategies as written
 
-REACHED = 0.975  # of the references of training rows, which a ramp pays in full
+REACHED = 0.95  # of the references of training rows, which a ramp pays in full
 KINDS = {"reference": written.reference, **written.DAMAGE, **written.OPPOSITE, **written.STRATEGIES}
 
 
@@ -92,9 +92,9 @@ def show(path: Path) -> None:
         print(f"{task:6} {split:6} {kind:40} {len(lines):3} rows  v1 {100 * before:5.1f}  v2 {100 * after:5.1f}")
     for (task, split, kind), lines in groups.items():
         if kind == "reference" and len(lines) > 1:
-            for place, name in enumerate(judged.PROPERTIES):
-                first, second = np.quantile([line["measures"][place] for line in lines], 1 - REACHED, axis=0)
-                print(f"{task:6} {split:6} {name:12} reached by {REACHED:.1%}: {first:6.2f} {second:6.2f}")
+            values = np.quantile([line["measures"] for line in lines], 1 - REACHED, axis=0)
+            for name, value in zip(judged.Measures._fields, values, strict=True):
+                print(f"{task:6} {split:6} {name:12} reached by {REACHED:.1%}: {value:6.2f}")
 
 
 def main() -> None:

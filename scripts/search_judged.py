@@ -5,7 +5,7 @@
 It begins at the best of all degenerate pairs of a test row. Each round tries several mutations (two words change
 places, a word goes, comes from the source, or is replaced by one) and keeps the best of them, if it is better. A search
 that sees the reward, as a learner does, knows nothing where that is 0; one that sees the numbers behind it (the share
-of v1, and then by how far the worst of the judge's numbers is below that of references) climbs there too. Prints the
+of v1, and then by how far the judge's numbers together are below those of references) climbs there too. Prints the
 reward in % of the maximum as it goes.
 """
 
@@ -59,7 +59,7 @@ class Search:
         self.sees, self.judgements = sees, 0
 
     def values(self, pairs: list[Pair]) -> list[tuple[float, float, float]]:
-        """(share of v1, least margin to references in nats, reward in %) of each pair; what it does not see is 0."""
+        """(share of v1, what is lacking to references in nats, reward in %) of each pair; what it does not see is 0."""
         source, lowest = self.plain.source_text(self.item), self.env.lowest
         with self.env.facts.judge.put_off():
             for pair in pairs:
@@ -73,8 +73,8 @@ class Search:
                 found.append((0.0, 0.0, earned))
             else:
                 measures = judged.judged(self.env.facts.judge, source, pair, lowest).measures
-                margins = np.subtract(measures, lowest)
-                found.append((min(share, 0.9), min(float(margins.min()), 0.0), earned))
+                lacking = np.minimum(np.subtract(measures, lowest), 0.0).sum()
+                found.append((min(share, 0.9), float(lacking), earned))
         self.judgements += len(pairs)
         return found
 
@@ -102,7 +102,7 @@ def main() -> None:
             if value > best:
                 best, pair = value, other
         if search.judgements // AT_ONCE % 10 == 0:
-            print(f"{search.judgements}: margin {best[1]:.2f}, highest {highest:.1f} %", flush=True)
+            print(f"{search.judgements}: lacking {-best[1]:.2f}, highest {highest:.1f} %", flush=True)
     print(*pair, sep="\n")
 
 

@@ -121,8 +121,10 @@ class ModelJudge:
             with torch.no_grad():
                 logprobs, _ = self.policy.token_logprobs([(self._agent, rows[n][0]) for n in numbers], 1.0)
             for n, nats in zip(numbers, logprobs.double().tolist(), strict=True):
-                tokens = len(rows[n][0].token_ids) - 1
-                likelihoods[n] = Likelihood(tuple(nats[:tokens]), nats[tokens], rows[n][1])
+                row, cut = rows[n]
+                tokens = len(row.token_ids) - 1
+                starts = tuple(self.policy.prompts.text_starts(row.text)[:tokens])
+                likelihoods[n] = Likelihood(tuple(nats[:tokens]), nats[tokens], cut, starts)
         return [likelihoods[n] for n in range(len(rows))]
 
     def _row(self, prefix: str | tuple[Message, ...], text: str) -> tuple[Completion, bool]:

@@ -33,14 +33,6 @@ def numbers(likelihood: Likelihood) -> list[float]:
     return [*likelihood.nats, likelihood.end]
 
 
-def test_means_over_all_tokens_and_over_the_least_likely_ones() -> None:
-    likelihood = Likelihood((-1.0, -8.0, -2.0, -5.0, -4.0, -1.0, -1.0, -2.0))
-    assert likelihood.mean == -3.0
-    assert likelihood.lowest(0.25) == -6.5
-    assert likelihood.lowest(0.01) == -8.0
-    assert Likelihood().lowest(0.25) == -math.inf
-
-
 @pytest.mark.parametrize("prefix", ["red left", "", conversation("say red")])
 def test_likelihoods_are_those_of_one_forward_pass(prefix: Any) -> None:
     judge = ModelJudge(language_model(), "small")
@@ -51,7 +43,9 @@ def test_likelihoods_are_those_of_one_forward_pass(prefix: Any) -> None:
     for text, likelihood in zip(TEXTS, found, strict=False):
         assert numbers(likelihood) == pytest.approx(numbers(by_hand(judge, prompt, text)), abs=1e-4)
     assert numbers(found[-1]) == pytest.approx(numbers(by_hand(judge, prompts.plain_ids(other), "left")), abs=1e-4)
+    assert found[0].mean == pytest.approx(sum(found[0].nats) / 2)
     assert found[3].mean == -math.inf
+    assert [likelihood.starts for likelihood in found] == [(0, 4), (0,), (0, 4, 9), (), (0,)]
 
 
 def test_what_exceeds_the_context_is_cut_and_noted() -> None:
@@ -60,7 +54,7 @@ def test_what_exceeds_the_context_is_cut_and_noted() -> None:
     long, short = "red " * (2 * context), "red blue"
     cut, much, fits = judge.log_likelihoods(["left", long, "left"], [long, short, short])
     assert (cut.cut, much.cut, fits.cut) == (True, True, False)
-    assert len(cut.nats) == context // 2 - 1
+    assert len(cut.nats) == len(cut.starts) == context // 2 - 1
     assert len(much.nats) == len(fits.nats) == 2
 
 
@@ -100,6 +94,7 @@ def test_a_server_that_echoes_log_probabilities_judges(server: Server) -> None:
     assert judge.name == f"{server.url}#small"
     found = judge.log_likelihoods(["abc", "ab"], ["de", "cde"])
     assert [likelihood.nats for likelihood in found] == [(-3.0, -4.0), (-2.0, -3.0, -4.0)]
+    assert [likelihood.starts for likelihood in found] == [(0, 1), (0, 1, 2)]
     assert math.isnan(found[0].end)
     assert {path.rpartition("/")[2] for path in server.paths} == {"completions"}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import math
 import pickle
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ versions = pytest.mark.parametrize("env_id", ["tldr-v2", "arxiv-v2"])
 def lenient(env_id: str, judge: Any, **options: Any) -> Any:
     """An environment that pays whatever a judge of counts makes of texts."""
     env: Any = llm_dec_pomdp.make(env_id, judge=judge, **options)
-    env.lowest = Measures((-20.0, -20.0), (-20.0, -20.0), (-20.0, -20.0))
+    env.lowest = Measures(-20.0, -20.0, -20.0, -20.0, -20.0)
     return env
 
 
@@ -36,27 +37,27 @@ def lenient(env_id: str, judge: Any, **options: Any) -> Any:
 
 
 @versions
-def test_the_score_is_that_of_v1_times_six_ramps(env_id: str) -> None:
+def test_the_score_is_that_of_v1_times_five_ramps(env_id: str) -> None:
     judge = Counts()
     env, plain = llm_dec_pomdp.make(env_id, judge=judge), llm_dec_pomdp.make(env_id.replace("v2", "v1"))
     item = env.items[0]
     after = f"Text:\n\n{env.source_text(item)}\n\nIn other words:\n"
     found = judge.log_likelihoods([after] * 2 + ["In other words:\n"] * 2, [*item.reference] * 2)
-    least = [sorted(text.nats)[: round(len(text.nats) / 3)] for text in found]
-    weakest = tuple(sum(nats) / len(nats) for nats in least)
-    gains = tuple(sum(a.nats) / len(a.nats) - sum(b.nats) / len(b.nats) for a, b in zip(found, found[2:], strict=False))
-    pairs = (weakest[:2], weakest[2:], gains)
-    env.lowest = Measures(*((of_first + 0.1, of_second + 0.2) for of_first, of_second in pairs))  # where all is paid
+    first, second, first_alone, second_alone = (text.nats for text in found)
+    weakest = [sum(x * x for x in nats) / sum(nats) for nats in (first + second, first_alone + second_alone)]
+    gains = [(sum(a) - sum(b)) / len(a) for a, b in ((first, first_alone), (second, second_alone))]
+    measures = [sum(first + second) / len(first + second), *weakest, *gains]
+    env.lowest = Measures(*(value + judged.WIDTH / 4 for value in measures))  # where all is paid
     score, before = env.score(item, references(env, item)), plain.score(item, references(env, item))  # type: ignore[attr-defined]
-    assert [score.diagnostics[name] for name in judged.PROPERTIES] == pytest.approx([0.75 * 0.5] * 3, abs=5e-3)
-    assert score.total == pytest.approx(before.total * (0.75 * 0.5) ** 3, rel=2e-2)
-    assert [score.diagnostics[name] for name in judged.DIAGNOSTICS] == pytest.approx([*weakest, *gains], abs=1e-3)
+    assert [score.diagnostics[name] for name in Measures._fields] == pytest.approx(measures, abs=1e-3)
+    assert [score.diagnostics[name] for name in judged.PROPERTIES] == pytest.approx([0.75**2, 0.75, 0.75**2], abs=5e-3)
+    assert score.total == pytest.approx(before.total * 0.75**5, rel=2e-2)
     assert set(score.diagnostics) == set(env.facts.diagnostics)
     assert sum(score.components.values()) == pytest.approx(score.total)
 
 
 class Sure:
-    """Says the same of every text, by what stands before it; of each token, or of several in turn."""
+    """Says the same of every text, by what stands before it; of each word, or of several in turn."""
 
     name = "sure"
 
@@ -65,7 +66,9 @@ class Sure:
         self.alone = (alone,) * 8
 
     def log_likelihoods(self, prefixes: Any, texts: Any) -> list[Likelihood]:
-        return [Likelihood(self.after if prefix[:4] == "Text" else self.alone) for prefix in prefixes]
+        starts = [tuple(found.start() for found in re.finditer(r"\S+", text))[:8] for text in texts]
+        nats = [self.after if prefix[:4] == "Text" else self.alone for prefix in prefixes]
+        return [Likelihood(*pair) for pair in zip(nats, [math.nan] * 4, [False] * 4, starts, strict=True)]
 
 
 @versions
@@ -74,16 +77,48 @@ class Sure:
     [
         (-2.0, -4.0, 1.0),
         (-1e-3, -2.0, 1.0),
-        (-11.0, -13.0, 0.0),
-        (-1e-3, -13.0, 0.0),
+        (-8.5, -10.0, 0.0),
+        (-1e-3, -11.0, 0.0),
         (-2.0, -1.9, 0.0),
-        ((-5.0,) * 8, -7.0, 1.0),
-        ((-5 / 3,) * 6 + (-15.0,) * 2, -7.0, 0.0),  # as likely on average, but for where it breaks
+        ((-4.5,) * 8, -7.0, 1.0),
+        ((-6.0,) * 8, -7.0, 0.0),
+        ((-2.0,) * 6 + (-12.0,) * 2, -7.0, 0.0),  # as likely on average, but for where it breaks
     ],
 )
 def test_ramps_saturate_and_each_can_stop_the_reward(env_id: str, after: Any, alone: float, share: float) -> None:
     env: Any = llm_dec_pomdp.make(env_id, judge=Sure(after, alone))
     assert env.score(env.items[0], references(env, env.items[0])).total == pytest.approx(share * env.facts.max_return)
+
+
+@pytest.mark.parametrize(
+    ("text", "starts", "nats"),
+    [
+        ("it is so", (0, 2, 5), [-1.0, -2.0, -4.0]),
+        ("it issued", (0, 2, 5), [-1.0, -6.0]),
+        ("it - - is", (0, 2, 4), [-1.0, -6.0]),  # signs count to the word behind them
+        ("it... is", (0, 2, 5), [-3.0, -4.0]),  # that they stand at
+        ("it is --", (0, 2, 6), [-1.0, -6.0]),  # and at the end to the last one
+        ("- -- ...", (0, 2, 5), []),
+        ("it is so not judged", (0, 2, 5), [-1.0, -2.0, -4.0]),  # a text that was cut
+    ],
+)
+def test_words_have_the_likelihood_of_their_tokens_and_of_signs_around_them(
+    text: str, starts: tuple[int, ...], nats: list[float]
+) -> None:
+    assert judged.by_word(text, Likelihood((-1.0, -2.0, -4.0), starts=starts)) == nats
+
+
+def test_a_judge_that_does_not_say_where_tokens_begin_is_refused() -> None:
+    with pytest.raises(JudgeError, match="where in a text its tokens begin"):
+        judged.by_word("it is", Likelihood((-1.0, -2.0)))
+
+
+@pytest.mark.parametrize("texts", [("- -", "a text"), ("a text", "- -"), ("- -", "- -")])
+def test_texts_without_words_are_as_bad_as_can_be(texts: tuple[str, str]) -> None:
+    found = judged.judged(Counts(), "a text", texts, judged.TLDR)
+    assert found.properties["information"] == 0.0
+    assert -math.inf in found.measures
+    assert not any(map(math.isnan, found.measures))
 
 
 @versions
@@ -111,9 +146,8 @@ def test_a_text_that_was_cut_is_noted() -> None:
 def test_the_manual_has_the_ends_of_the_ramps(env_id: str) -> None:
     env: Any = llm_dec_pomdp.make(env_id, judge=Counts())
     manual = sys.modules[type(env).__module__].__doc__ or ""
-    for first, second in env.lowest:
-        zero = f"{first - judged.WIDTH:.1f}, {second - judged.WIDTH:.1f}"
-        assert f"| {zero} | {first:.1f}, {second:.1f} |" in manual
+    for end in env.lowest:
+        assert f"| {end - judged.WIDTH:.1f} | {end:.1f} |" in manual
 
 
 # --- who judges -------------------------------------------------------------------------------------------------------

@@ -11,13 +11,15 @@
 
 Observation, action: as in arxiv-v0.
 
-Reward: that of arxiv-v1, times plausibility, fluency and information as in tldr-v2, in nats per token:
+Reward: that of arxiv-v1, times plausibility, fluency and information as in tldr-v2, in nats per word:
 
 | property | 0 at | 1 at |
 |---|---|---|
-| plausibility | -8.9, -7.9 | -8.5, -7.5 |
-| fluency | -9.5, -8.9 | -9.1, -8.5 |
-| information | -0.1, 0.1 | 0.3, 0.5 |
+| plausibility, on average | -5.3 | -4.8 |
+| plausibility, weighted | -7.7 | -7.2 |
+| fluency | -9.4 | -8.9 |
+| information, first text | -0.2 | 0.3 |
+| information, second text | 0.1 | 0.6 |
 
 Source: as in tldr-v2.
 

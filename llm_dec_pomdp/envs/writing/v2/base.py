@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -45,7 +44,7 @@ class JudgedWritingTask(HardenedWritingTask):
     def facts(self) -> Facts:
         """What the judge measures are diagnostics too; what a single reference earns depends on the judge."""
         known = super().facts
-        measured = (*known.diagnostics, *judged.DIAGNOSTICS, *judged.PROPERTIES)
+        measured = (*known.diagnostics, *judged.Measures._fields, *judged.PROPERTIES)
         return replace(known, diagnostics=measured, reference_share=0.0, judge=self.judge)
 
     def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
@@ -57,8 +56,8 @@ class JudgedWritingTask(HardenedWritingTask):
             found = judged.judged(self.judge, self.source_text(item), (first, second), self.lowest)
         score = multiplied(plain, found.properties)
         notes = {"judge": "read only a part: the texts or the source are longer than its context"} if found.cut else {}
-        measured = dict(zip(judged.DIAGNOSTICS, itertools.chain(*found.measures), strict=True))
-        return replace(score, diagnostics={**score.diagnostics, **measured}, notes={**score.notes, **notes})
+        measured = {**score.diagnostics, **found.measures._asdict()}
+        return replace(score, diagnostics=measured, notes={**score.notes, **notes})
 
 
 _NO_JUDGE = (

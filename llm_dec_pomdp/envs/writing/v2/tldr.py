@@ -11,14 +11,15 @@
 
 Observation, action: as in tldr-v0.
 
-Reward: that of tldr-v1, every component times three numbers in [0, 1] that the judge gives, each the product of a ramp
-for both texts. In nats per token, for the first and the second text:
+Reward: that of tldr-v1, every component times three numbers in [0, 1] that the judge gives. In nats per word:
 
 | property | measured | 0 at | 1 at |
 |---|---|---|---|
-| plausibility | log p(text after the post), the mean of its least likely third | -9.4, -8.7 | -9.0, -8.3 |
-| fluency | log p(text), the mean of its least likely third | -11.5, -10.5 | -11.1, -10.1 |
-| information | log p(text after the post) - log p(text), the mean of all | 0.2, 0.2 | 0.6, 0.6 |
+| plausibility | log p(texts after the post), mean of the words of both | -5.7 | -5.2 |
+| | the same, each word weighted by itself | -8.2 | -7.7 |
+| fluency | log p(texts), each word weighted by itself | -11.0 | -10.5 |
+| information | log p(text after the post) - log p(text), mean of the first text | 0.2 | 0.7 |
+| | the same, mean of the second text | 0.4 | 0.9 |
 
 Ramps are 1 from values on that nearly all references reach, so nothing is won by pleasing the judge further. Texts that
 earn nothing in tldr-v1 are not judged. Texts of parallel episodes are judged together, and equal texts about a post
