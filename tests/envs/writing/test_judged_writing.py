@@ -68,7 +68,7 @@ class Sure:
     def log_likelihoods(self, prefixes: Any, texts: Any) -> list[Likelihood]:
         starts = [tuple(found.start() for found in re.finditer(r"\S+", text))[:8] for text in texts]
         nats = [self.after if prefix[:4] == "Text" else self.alone for prefix in prefixes]
-        return [Likelihood(*pair) for pair in zip(nats, [math.nan] * 4, [False] * 4, starts, strict=True)]
+        return [Likelihood(values, starts=places) for values, places in zip(nats, starts, strict=True)]
 
 
 @versions

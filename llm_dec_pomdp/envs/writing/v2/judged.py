@@ -14,7 +14,7 @@ likelier than any of them. Copies and repetitions, which it also finds likely, a
 Damage is in few places: where a sentence goes on as another one does, few words are unlikely and the rest is as likely
 as ever. So where they are weakest is the mean of log p over the words of both texts that weights each by itself (the
 contraharmonic mean). What was to be expected, as in counting, weighs nothing and makes up for nothing. Nor do signs:
-log p of a word is that of all its tokens and of the signs before it.
+log p of a word is that of all its tokens and of the signs around it.
 
 The values are those that 95 % of the references of training rows reach (90 posts, 48 abstracts), and all of them for
 fluency, with SmolLM2-135M-Instruct, to a tenth below. Another model is a measure of its own.
@@ -89,7 +89,9 @@ def judged(judge: TextJudge, source: str, texts: tuple[str, str], lowest: Measur
 
 
 def by_word(text: str, likelihood: Likelihood) -> list[float]:
-    """log p of each word of a text, in nats; words stand between spaces, and what has no letter or digit is none.
+    """log p of each word of a text that was read, in nats.
+
+    Words stand between spaces. What has no letter or digit is none, and counts to the word behind it.
 
     Raises:
         JudgeError: Nobody says where tokens begin.
