@@ -22,10 +22,9 @@ Reward: that of tldr-v1, every component times three numbers in [0, 1] that the 
 | | the same, mean of the second text | 0.4 | 0.9 |
 
 Ramps are 1 from values on that nearly all references reach, so nothing is won by pleasing the judge further. Texts that
-earn nothing in tldr-v1 are not judged. Texts of parallel episodes are judged together, and equal texts about a post
-once. The ramps are those of SmolLM2-135M-Instruct; the result of a run names its judge with a hash of its weights,
-since another judge pays differently. "base" is the model below the adapters of a team (sharing=lora), which is in
-memory anyway.
+earn nothing in tldr-v1 are not judged. The ramps are those of SmolLM2-135M-Instruct; the result of a run names its
+judge with a hash of its weights, since another judge pays differently. "base" is the model below the adapters of a team
+(sharing=lora), which is in memory anyway.
 
 What degenerate texts earn, and what remains: docs/rewards.md.
 
