@@ -121,13 +121,13 @@ class Likelihood(NamedTuple):
         nats: log p of each token of the text after what stands before it, in nats.
         end: log p that the text ends there; NaN where the model does not say.
         cut: Whether prefix or text was longer than the model's context and only a part was read.
-        starts: Where each token begins, in characters of the text; empty where the model does not say.
+        text: The text, as far as it was read.
     """
 
     nats: tuple[float, ...] = ()
     end: float = math.nan
     cut: bool = False
-    starts: tuple[int, ...] = ()
+    text: str = ""
 
     @property
     def mean(self) -> float:

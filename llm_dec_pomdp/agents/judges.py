@@ -123,8 +123,7 @@ class ModelJudge:
             for n, nats in zip(numbers, logprobs.double().tolist(), strict=True):
                 row, cut = rows[n]
                 tokens = len(row.token_ids) - 1
-                starts = tuple(self.policy.prompts.text_starts(row.text)[:tokens])
-                likelihoods[n] = Likelihood(tuple(nats[:tokens]), nats[tokens], cut, starts)
+                likelihoods[n] = Likelihood(tuple(nats[:tokens]), nats[tokens], cut, row.text)
         return [likelihoods[n] for n in range(len(rows))]
 
     def _row(self, prefix: str | tuple[Message, ...], text: str) -> tuple[Completion, bool]:
@@ -134,8 +133,9 @@ class ModelJudge:
         ids = prompts.text_ids(text)
         kept = ids[: self._limit - 1]
         room = self._context - len(kept) - 1
-        cut = len(kept) < len(ids) or len(before) > room
-        return Completion(text, tuple(before[-room:]), (*kept, self._end)), cut
+        whole = len(kept) == len(ids)
+        read = text if whole else self.policy.decode(kept)
+        return Completion(read, tuple(before[-room:]), (*kept, self._end)), not whole or len(before) > room
 
 
 def _batches(rows: Sequence[Completion]) -> list[list[int]]:

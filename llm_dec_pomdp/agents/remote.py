@@ -186,25 +186,26 @@ class RemoteJudge:
             "echo": True,
             "logprobs": 1,
         }
-        read = functools.partial(_likelihood_of, start=len(prefix), end=len(prefix) + len(text))
+        read = functools.partial(_likelihood_of, prefix=prefix, text=text)
         return self._remote.answered("/completions", body, read)
 
 
-def _likelihood_of(answer: bytes, start: int, end: int) -> Likelihood:
-    """The likelihood of the tokens that begin between two characters of an echoed prompt."""
+def _likelihood_of(answer: bytes, prefix: str, text: str) -> Likelihood:
+    """The likelihood of the tokens of an echoed prompt that begin in the text."""
+    start, end = len(prefix), len(prefix) + len(text)
     try:
         logprobs = json.loads(answer)["choices"][0]["logprobs"]
         pairs = zip(logprobs["text_offset"], logprobs["token_logprobs"], strict=True)
-        tokens = [(place - start, float(nats)) for place, nats in pairs if start <= place < end]
+        nats = tuple(float(nats) for place, nats in pairs if start <= place < end)
     except (LookupError, TypeError, ValueError, RecursionError) as error:
         raise WireError(
             f"an answer without log-probabilities of the prompt ({error!r}); a judge needs `echo` with `logprobs`, "
             "which vLLM has",
             again=False,
         ) from None
-    if end > start and not tokens:
+    if text and not nats:
         raise WireError("an answer that does not echo the prompt; a judge needs `echo` with `logprobs`", again=False)
-    return Likelihood(tuple(nats for _, nats in tokens), starts=tuple(place for place, _ in tokens))
+    return Likelihood(nats, text=text)
 
 
 class Expert:

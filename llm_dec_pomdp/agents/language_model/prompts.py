@@ -75,12 +75,6 @@ class Prompts:
         """Token ids of a text that an agent says, without the end token."""
         return self._remembered(text, len(text), lambda: self._tokenise(text))
 
-    def text_starts(self, text: str) -> list[int]:
-        """Where in a text each of its `text_ids` begins, in characters; none if the tokenizer does not know."""
-        if not self._tokenizer.is_fast:
-            return []
-        return [start for start, _ in self._tokens(text, return_offsets_mapping=True)["offset_mapping"]]
-
     def _remembered(self, key: Hashable, size: int, compute: Callable[[], list[int]]) -> list[int]:
         if size > _SHORT:
             return compute()
@@ -114,14 +108,13 @@ class Prompts:
             ) from error
 
     def _tokenise(self, text: str, *, beginning: bool = False) -> list[int]:
-        """Token ids; at the beginning with the tokenizer's own first tokens, where no template writes them."""
-        special = beginning and not self._tokenizer.chat_template
-        return list(self._tokens(text, add_special_tokens=special)["input_ids"])
+        """Token ids; at the beginning with the tokenizer's own first tokens, where no template writes them.
 
-    def _tokens(self, text: str, **options: bool) -> Mapping[str, Any]:
-        """What the tokenizer says of a text; lone surrogates, which it refuses, become U+FFFD."""
+        Lone surrogates, which tokenizers refuse, become U+FFFD.
+        """
         text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-        return self._tokenizer(text, **{"add_special_tokens": False, **options})
+        special = beginning and not self._tokenizer.chat_template
+        return list(self._tokenizer(text, add_special_tokens=special)["input_ids"])
 
 
 def fitted(ids: list[int], new_tokens: int, model: Any, history: Sequence[Message], *, truncate: bool) -> list[int]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
@@ -27,10 +26,10 @@ class Counts:
         return [self._of(str(prefix), text) for prefix, text in zip(prefixes, texts, strict=True)]
 
     def _of(self, prefix: str, text: str) -> Likelihood:
-        starts, words = zip(*((found.start(), found[0].lower()) for found in re.finditer(r"\S+", text)), strict=True)
+        words = text.lower().split()
         pairs, single = Counter(pairwise(prefix.lower().split())), Counter(prefix.lower().split())
         nats = tuple(
             math.log((pairs[a, b] + 3 * single[b] + 1) / (single[a] + 3 * single.total() + self.size))
             for a, b in pairwise(["", *words])
         )
-        return Likelihood(nats, cut=len(words) > 200, starts=starts)
+        return Likelihood(nats, cut=len(words) > 200, text=text)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import math
 import pickle
-import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -29,7 +28,7 @@ versions = pytest.mark.parametrize("env_id", ["tldr-v2", "arxiv-v2"])
 def lenient(env_id: str, judge: Any, **options: Any) -> Any:
     """An environment that pays whatever a judge of counts makes of texts."""
     env: Any = llm_dec_pomdp.make(env_id, judge=judge, **options)
-    env.lowest = Measures(-20.0, -20.0, -20.0, -20.0, -20.0)
+    env.lowest = Measures(-20.0, -20.0, -20.0, -20.0)
     return env
 
 
@@ -37,80 +36,72 @@ def lenient(env_id: str, judge: Any, **options: Any) -> Any:
 
 
 @versions
-def test_the_score_is_that_of_v1_times_five_ramps(env_id: str) -> None:
+def test_the_score_is_that_of_v1_times_four_ramps(env_id: str) -> None:
     judge = Counts()
     env, plain = llm_dec_pomdp.make(env_id, judge=judge), llm_dec_pomdp.make(env_id.replace("v2", "v1"))
     item = env.items[0]
     after = f"Text:\n\n{env.source_text(item)}\n\nIn other words:\n"
-    found = judge.log_likelihoods([after] * 2 + ["In other words:\n"] * 2, [*item.reference] * 2)
-    first, second, first_alone, second_alone = (text.nats for text in found)
-    weakest = [sum(x * x for x in nats) / sum(nats) for nats in (first + second, first_alone + second_alone)]
-    gains = [(sum(a) - sum(b)) / len(a) for a, b in ((first, first_alone), (second, second_alone))]
-    measures = [sum(first + second) / len(first + second), *weakest, *gains]
+    texts = [*item.reference, *(" ".join(text.split()[::-1]) for text in item.reference)]
+    first, second, *alone = judge.log_likelihoods([after] * 2 + ["In other words:\n"] * 4, [*item.reference, *texts])
+    a, b, c, d, e, f = (sum(text.nats) for text in (first, second, *alone))
+    m, n = (len(text.split()) for text in item.reference)
+    measures = [(a + b) / (m + n), (c + d - e - f) / (m + n), (a - c) / m, (b - d) / n]
     env.lowest = Measures(*(value + judged.WIDTH / 4 for value in measures))  # where all is paid
     score, before = env.score(item, references(env, item)), plain.score(item, references(env, item))  # type: ignore[attr-defined]
     assert [score.diagnostics[name] for name in Measures._fields] == pytest.approx(measures, abs=1e-3)
-    assert [score.diagnostics[name] for name in judged.PROPERTIES] == pytest.approx([0.75**2, 0.75, 0.75**2], abs=5e-3)
-    assert score.total == pytest.approx(before.total * 0.75**5, rel=2e-2)
+    assert [score.diagnostics[name] for name in judged.PROPERTIES] == pytest.approx([0.75, 0.75, 0.75**2], abs=5e-3)
+    assert score.total == pytest.approx(before.total * 0.75**4, rel=2e-2)
     assert set(score.diagnostics) == set(env.facts.diagnostics)
     assert sum(score.components.values()) == pytest.approx(score.total)
 
 
 class Sure:
-    """Says the same of every text, by what stands before it; of each word, or of several in turn."""
+    """Says the same of every word, by what stands before its text; the second text of the same words is backwards."""
 
     name = "sure"
 
-    def __init__(self, after: float | tuple[float, ...], alone: float) -> None:
-        self.after = after if isinstance(after, tuple) else (after,) * 8
-        self.alone = (alone,) * 8
+    def __init__(self, after: float, alone: float, backwards: float) -> None:
+        self.after, self.alone, self.backwards = after, alone, backwards
 
     def log_likelihoods(self, prefixes: Any, texts: Any) -> list[Likelihood]:
-        starts = [tuple(found.start() for found in re.finditer(r"\S+", text))[:8] for text in texts]
-        nats = [self.after if prefix[:4] == "Text" else self.alone for prefix in prefixes]
-        return [Likelihood(values, starts=places) for values, places in zip(nats, starts, strict=True)]
+        met: list[list[str]] = []
+        found = []
+        for prefix, text in zip(prefixes, texts, strict=True):
+            words = sorted(text.split())
+            nats = self.after if prefix[:4] == "Text" else self.backwards if words in met else self.alone
+            if prefix[:4] != "Text":
+                met.append(words)
+            found.append(Likelihood((nats * len(words),), text=text))
+        return found
 
 
 @versions
 @pytest.mark.parametrize(
-    ("after", "alone", "share"),
+    ("after", "alone", "backwards", "share"),
     [
-        (-2.0, -4.0, 1.0),
-        (-1e-3, -2.0, 1.0),
-        (-8.5, -10.0, 0.0),
-        (-1e-3, -11.0, 0.0),
-        (-2.0, -1.9, 0.0),
-        ((-4.5,) * 8, -7.0, 1.0),
-        ((-6.0,) * 8, -7.0, 0.0),
-        ((-2.0,) * 6 + (-12.0,) * 2, -7.0, 0.0),  # as likely on average, but for where it breaks
+        (-2.0, -4.0, -7.0, 1.0),
+        (-1e-3, -2.0, -9.0, 1.0),
+        (-6.0, -8.0, -11.0, 0.0),  # unlikely words
+        (-2.0, -4.0, -6.0, 0.0),  # in no order
+        (-2.0, -1.9, -7.0, 0.0),  # about something else
     ],
 )
-def test_ramps_saturate_and_each_can_stop_the_reward(env_id: str, after: Any, alone: float, share: float) -> None:
-    env: Any = llm_dec_pomdp.make(env_id, judge=Sure(after, alone))
+def test_ramps_saturate_and_each_can_stop_the_reward(
+    env_id: str, after: float, alone: float, backwards: float, share: float
+) -> None:
+    env: Any = llm_dec_pomdp.make(env_id, judge=Sure(after, alone, backwards))
     assert env.score(env.items[0], references(env, env.items[0])).total == pytest.approx(share * env.facts.max_return)
 
 
 @pytest.mark.parametrize(
-    ("text", "starts", "nats"),
-    [
-        ("it is so", (0, 2, 5), [-1.0, -2.0, -4.0]),
-        ("it issued", (0, 2, 5), [-1.0, -6.0]),
-        ("it - - is", (0, 2, 4), [-1.0, -6.0]),  # signs count to the word behind them
-        ("it... is", (0, 2, 5), [-3.0, -4.0]),  # that they stand at
-        ("it is --", (0, 2, 6), [-1.0, -6.0]),  # and at the end to the last one
-        ("- -- ...", (0, 2, 5), []),
-        ("it is so not judged", (0, 2, 5), [-1.0, -2.0, -4.0]),  # a text that was cut
-    ],
+    ("text", "words"), [("it is so", 3), ("it - - is", 2), ("it... is", 2), ("it is --", 2), ("well-known 7th", 2)]
 )
-def test_words_have_the_likelihood_of_their_tokens_and_of_signs_around_them(
-    text: str, starts: tuple[int, ...], nats: list[float]
-) -> None:
-    assert judged.by_word(text, Likelihood((-1.0, -2.0, -4.0), starts=starts)) == nats
+def test_signs_count_to_the_words(text: str, words: int) -> None:
+    class Tokens(Counts):
+        def _of(self, prefix: str, text: str) -> Likelihood:
+            return Likelihood((-6.0, -6.0), text=text)
 
-
-def test_a_judge_that_does_not_say_where_tokens_begin_is_refused() -> None:
-    with pytest.raises(JudgeError, match="where in a text its tokens begin"):
-        judged.by_word("it is", Likelihood((-1.0, -2.0)))
+    assert judged.judged(Tokens(), "a text", (text, text), judged.TLDR).measures.after == -12.0 / words
 
 
 @pytest.mark.parametrize("texts", [("- -", "a text"), ("a text", "- -"), ("- -", "- -")])
@@ -142,6 +133,14 @@ def test_a_text_that_was_cut_is_noted() -> None:
     assert found.cut
 
 
+def test_words_that_were_not_read_do_not_count() -> None:
+    class Short(Counts):
+        def _of(self, prefix: str, text: str) -> Likelihood:
+            return Likelihood((-4.0, -4.0), cut=True, text=" ".join(text.split()[:2]))
+
+    assert judged.judged(Short(), "a text", ("it is so", "all of it"), judged.TLDR).measures.after == -4.0
+
+
 @versions
 def test_the_manual_has_the_ends_of_the_ramps(env_id: str) -> None:
     env: Any = llm_dec_pomdp.make(env_id, judge=Counts())
@@ -164,7 +163,7 @@ def test_base_needs_a_team() -> None:
     env: Any = llm_dec_pomdp.make("tldr-v2", judge="base")
     with pytest.raises(JudgeError, match="sharing=lora"):
         env.score(env.items[0], references(env, env.items[0]))
-    env.facts.judge.bind(Sure(-2.0, -4.0))
+    env.facts.judge.bind(Sure(-2.0, -4.0, -7.0))
     assert env.score(env.items[0], references(env, env.items[0])).total == pytest.approx(env.facts.max_return)
 
 
@@ -216,7 +215,7 @@ def test_parallel_episodes_are_judged_together_and_paid_as_alone(protocol: str, 
         actions = [with_protocol_gold(copy) for copy in copies]
         step_many(copies, actions)
     assert len(judge.asked) == 1
-    assert len(judge.asked[0]) == 12
+    assert len(judge.asked[0]) == 18
     alone = lenient("tldr-v2", Counts())
     for copy in copies:
         assert copy.last_score == alone.score(copy.item, references(alone, copy.item)) or learned

@@ -15,9 +15,8 @@ Reward: that of arxiv-v1, times plausibility, fluency and information as in tldr
 
 | property | 0 at | 1 at |
 |---|---|---|
-| plausibility, on average | -5.3 | -4.8 |
-| plausibility, weighted | -7.7 | -7.2 |
-| fluency | -9.4 | -8.9 |
+| plausibility | -5.3 | -4.8 |
+| fluency | 2.4 | 2.9 |
 | information, first text | -0.2 | 0.3 |
 | information, second text | 0.1 | 0.6 |
 
