@@ -120,14 +120,17 @@ class Likelihood(NamedTuple):
     Attributes:
         nats: log p of each token of the text after what stands before it, in nats.
         end: log p that the text ends there; NaN where the model does not say.
-        cut: Whether prefix or text was longer than the model's context and only a part was read.
-        text: The text, as far as it was read.
+        read: What was read of the text, where it or the prefix is longer than the model's context; None for all of it.
     """
 
     nats: tuple[float, ...] = ()
     end: float = math.nan
-    cut: bool = False
-    text: str = ""
+    read: str | None = None
+
+    @property
+    def cut(self) -> bool:
+        """Whether only a part of prefix or text was read."""
+        return self.read is not None
 
     @property
     def mean(self) -> float:

@@ -123,7 +123,8 @@ class ModelJudge:
             for n, nats in zip(numbers, logprobs.double().tolist(), strict=True):
                 row, cut = rows[n]
                 tokens = len(row.token_ids) - 1
-                likelihoods[n] = Likelihood(tuple(nats[:tokens]), nats[tokens], cut, row.text)
+                read = self.policy.decode(row.token_ids[:tokens]) if cut else None
+                likelihoods[n] = Likelihood(tuple(nats[:tokens]), nats[tokens], read)
         return [likelihoods[n] for n in range(len(rows))]
 
     def _row(self, prefix: str | tuple[Message, ...], text: str) -> tuple[Completion, bool]:
@@ -133,9 +134,8 @@ class ModelJudge:
         ids = prompts.text_ids(text)
         kept = ids[: self._limit - 1]
         room = self._context - len(kept) - 1
-        whole = len(kept) == len(ids)
-        read = text if whole else self.policy.decode(kept)
-        return Completion(read, tuple(before[-room:]), (*kept, self._end)), not whole or len(before) > room
+        cut = len(kept) < len(ids) or len(before) > room
+        return Completion(text, tuple(before[-room:]), (*kept, self._end)), cut
 
 
 def _batches(rows: Sequence[Completion]) -> list[list[int]]:

@@ -186,13 +186,12 @@ class RemoteJudge:
             "echo": True,
             "logprobs": 1,
         }
-        read = functools.partial(_likelihood_of, prefix=prefix, text=text)
+        read = functools.partial(_likelihood_of, start=len(prefix), end=len(prefix) + len(text))
         return self._remote.answered("/completions", body, read)
 
 
-def _likelihood_of(answer: bytes, prefix: str, text: str) -> Likelihood:
-    """The likelihood of the tokens of an echoed prompt that begin in the text."""
-    start, end = len(prefix), len(prefix) + len(text)
+def _likelihood_of(answer: bytes, start: int, end: int) -> Likelihood:
+    """The likelihood of the tokens that begin between two characters of an echoed prompt."""
     try:
         logprobs = json.loads(answer)["choices"][0]["logprobs"]
         pairs = zip(logprobs["text_offset"], logprobs["token_logprobs"], strict=True)
@@ -203,9 +202,9 @@ def _likelihood_of(answer: bytes, prefix: str, text: str) -> Likelihood:
             "which vLLM has",
             again=False,
         ) from None
-    if text and not nats:
+    if end > start and not nats:
         raise WireError("an answer that does not echo the prompt; a judge needs `echo` with `logprobs`", again=False)
-    return Likelihood(nats, text=text)
+    return Likelihood(nats)
 
 
 class Expert:

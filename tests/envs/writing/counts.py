@@ -32,4 +32,4 @@ class Counts:
             math.log((pairs[a, b] + 3 * single[b] + 1) / (single[a] + 3 * single.total() + self.size))
             for a, b in pairwise(["", *words])
         )
-        return Likelihood(nats, cut=len(words) > 200, text=text)
+        return Likelihood(nats, read=text if len(words) > 200 else None)

@@ -71,7 +71,7 @@ class Sure:
             nats = self.after if prefix[:4] == "Text" else self.backwards if words in met else self.alone
             if prefix[:4] != "Text":
                 met.append(words)
-            found.append(Likelihood((nats * len(words),), text=text))
+            found.append(Likelihood((nats * len(words),)))
         return found
 
 
@@ -99,7 +99,7 @@ def test_ramps_saturate_and_each_can_stop_the_reward(
 def test_signs_count_to_the_words(text: str, words: int) -> None:
     class Tokens(Counts):
         def _of(self, prefix: str, text: str) -> Likelihood:
-            return Likelihood((-6.0, -6.0), text=text)
+            return Likelihood((-6.0, -6.0))
 
     assert judged.judged(Tokens(), "a text", (text, text), judged.TLDR).measures.after == -12.0 / words
 
@@ -136,7 +136,7 @@ def test_a_text_that_was_cut_is_noted() -> None:
 def test_words_that_were_not_read_do_not_count() -> None:
     class Short(Counts):
         def _of(self, prefix: str, text: str) -> Likelihood:
-            return Likelihood((-4.0, -4.0), cut=True, text=" ".join(text.split()[:2]))
+            return Likelihood((-4.0, -4.0), read=" ".join(text.split()[:2]))
 
     assert judged.judged(Short(), "a text", ("it is so", "all of it"), judged.TLDR).measures.after == -4.0
 

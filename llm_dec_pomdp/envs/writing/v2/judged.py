@@ -2,8 +2,8 @@
 
 | property | measured per word, in nats | stops |
 |---|---|---|
-| plausibility | log p(text after source) | likely words in any order; lists of the source's words |
-| fluency | log p(text) - log p(its words backwards) | damage; counting and copying out, which go either way |
+| plausibility | log p(text after source) | words that do not go on from the source; signs in place of words |
+| fluency | log p(text) - log p(its words backwards) | damage; likely words in any order, lists, counting |
 | information | log p(text after source) - log p(text), of either text | fluent text about something else |
 
 Each has a linear ramp, and the ramps are multiplied. A ramp is 1 from a value on that nearly all references reach, and
@@ -69,8 +69,9 @@ def judged(judge: TextJudge, source: str, texts: tuple[str, str], lowest: Measur
     """Ask a judge about two texts, once."""
     after = _AFTER.format(source)
     backwards = [" ".join(reversed(text.split())) for text in texts]
-    found = judge.log_likelihoods([after, after, *[_ALONE] * 4], [*texts, *texts, *backwards])
-    first, second, first_alone, second_alone, *reverse = found
+    asked = [*texts, *texts, *backwards]
+    found = judge.log_likelihoods([after, after, *[_ALONE] * 4], asked)
+    first, second, first_alone, second_alone, *reverse = map(_counted, asked, found)
     measures = Measures(
         after=_per_word(first, second),
         order=_per_word(first_alone, second_alone) - _per_word(*reverse),
@@ -87,9 +88,15 @@ def properties(measures: Measures, lowest: Measures) -> dict[str, float]:
     return dict(zip(PROPERTIES, (found.after, found.order, found.gain_first * found.gain_second), strict=True))
 
 
-def _per_word(*found: Likelihood) -> float:
-    words = sum(bool(re.search(r"\w", piece)) for answer in found for piece in answer.text.split())
-    return math.fsum(nats for answer in found for nats in answer.nats) / words if words else -math.inf
+def _counted(text: str, likelihood: Likelihood) -> tuple[float, int]:
+    """log p of what was read of a text, in nats, and its words."""
+    read = text if likelihood.read is None else likelihood.read
+    return math.fsum(likelihood.nats), sum(1 for piece in read.split() if re.search(r"\w", piece))
+
+
+def _per_word(*counted: tuple[float, int]) -> float:
+    nats, words = map(sum, zip(*counted, strict=True))
+    return nats / words if words else -math.inf
 
 
 def _nats(value: float) -> float:
