@@ -30,7 +30,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "envs" / 
 import writing_strategies as written
 
 REACHED = 0.95  # of the references of training rows, which a ramp pays in full
-KINDS = {"reference": written.reference, **written.DAMAGE, **written.OPPOSITE, **written.STRATEGIES}
+KINDS = {
+    "reference": written.reference,
+    **written.DAMAGE,
+    **written.OPPOSITE,
+    **written.COPIED,
+    **written.STRATEGIES,
+}
 
 
 def measure(given: argparse.Namespace) -> None:
