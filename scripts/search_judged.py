@@ -2,11 +2,11 @@
 
     python scripts/search_judged.py tldr --judge MODEL --sees reward [--judgements 1000] [--row 0] [--seed 0]
 
-It begins at the best of all degenerate pairs of a test row. Each round tries several mutations (two words change
-places, a word goes, comes from the source, or is replaced by one) and keeps the best of them, if it is better. A search
-that sees the reward, as a learner does, knows nothing where that is 0; one that sees the numbers behind it (the share
-of v1, and then by how far the judge's numbers together are below those of references) climbs there too. Prints the
-reward in % of the maximum as it goes.
+It begins at the best of all degenerate pairs of a test row, at all of them where several are equally good. Each round
+mutates some of the best (two words change places, a word goes, comes from the source, or is replaced by one) and keeps
+what is better, or as good. A search that sees the reward, as a learner does, drifts where that is 0; one that sees the
+numbers behind it (the share of v1, and then by how far the judge's numbers together are below those of references)
+climbs there too. Prints the reward in % of the maximum as it goes.
 """
 
 from __future__ import annotations
@@ -61,22 +61,28 @@ class Search:
     def values(self, pairs: list[Pair]) -> list[tuple[float, float, float]]:
         """(share of v1, what is lacking to references in nats, reward in %) of each pair; what it does not see is 0."""
         source, lowest = self.plain.source_text(self.item), self.env.lowest
+        numbers = self.sees == "numbers"
         with self.env.facts.judge.put_off():
             for pair in pairs:
-                judged.judged(self.env.facts.judge, source, pair, lowest)
+                if numbers:
+                    judged.judged(self.env.facts.judge, source, pair, lowest)
+                else:
+                    self._earned(self.env, pair)
         found: list[tuple[float, float, float]] = []
         for pair in pairs:
-            texts = dict(zip(self.plain.possible_agents, pair, strict=True))
-            share = self.plain.score(self.item, texts).total / self.plain.facts.max_return
-            earned = 100 * self.env.score(self.item, texts).total / self.env.facts.max_return
-            if self.sees == "reward":
-                found.append((0.0, 0.0, earned))
-            else:
+            share = lacking = 0.0
+            if numbers:
                 measures = judged.judged(self.env.facts.judge, source, pair, lowest).measures
-                lacking = np.minimum(np.subtract(measures, lowest), 0.0).sum()
-                found.append((min(share, 0.9), float(lacking), earned))
+                share = min(self._earned(self.plain, pair), 0.9)
+                lacking = float(np.minimum(np.subtract(measures, lowest), 0.0).sum())
+            found.append((share, lacking, 100 * self._earned(self.env, pair)))
         self.judgements += len(pairs)
         return found
+
+    def _earned(self, env: Any, pair: Pair) -> float:
+        """What an environment pays a pair, as a share of its maximum."""
+        texts = dict(zip(env.possible_agents, pair, strict=True))
+        return env.score(self.item, texts).total / env.facts.max_return
 
 
 def main() -> None:
@@ -93,17 +99,21 @@ def main() -> None:
     search = Search(given.task, load_judge(given.judge), given.row, sees=given.sees)
     source = re.findall(r"[\w'-]+[.,]?", search.item.prompt)
     starts = [strategy(given.task, given.row) for strategy in written.STRATEGIES.values()]
-    best, pair = max(zip(search.values(starts), starts, strict=True))
+    values = search.values(starts)
+    best = max(values)
+    kept = [pair for value, pair in zip(values, starts, strict=True) if value == best]
     highest = best[2]
     while search.judgements < given.judgements:
-        pairs = [mutated(pair, source, draw) for _ in range(AT_ONCE)]
-        for value, other in zip(search.values(pairs), pairs, strict=True):
+        pairs = [mutated(kept[(search.judgements + n) % len(kept)], source, draw) for n in range(AT_ONCE)]
+        for value, pair in zip(search.values(pairs), pairs, strict=True):
             highest = max(highest, value[2])
             if value > best:
-                best, pair = value, other
+                best, kept = value, []
+            if value == best:
+                kept.append(pair)
         if search.judgements // AT_ONCE % 10 == 0:
             print(f"{search.judgements}: lacking {-best[1]:.2f}, highest {highest:.1f} %", flush=True)
-    print(*pair, sep="\n")
+    print(*kept[-1], sep="\n")
 
 
 if __name__ == "__main__":

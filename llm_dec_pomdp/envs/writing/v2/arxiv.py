@@ -15,10 +15,9 @@ Reward: that of arxiv-v1, times plausibility, fluency and information as in tldr
 
 | property | 0 at | 1 at |
 |---|---|---|
-| plausibility | -5.3 | -4.8 |
-| fluency | 2.4 | 2.9 |
-| information, first text | -0.2 | 0.3 |
-| information, second text | 0.1 | 0.6 |
+| plausibility | -5.9 | -5.4 |
+| fluency | 2.2 | 2.7 |
+| information | -0.2 | 0.3 |
 
 Source: as in tldr-v2.
 

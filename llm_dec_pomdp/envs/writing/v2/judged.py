@@ -4,11 +4,12 @@
 |---|---|---|
 | plausibility | log p(text after source) | words that do not go on from the source; signs in place of words |
 | fluency | log p(text) - log p(its words backwards) | damage; likely words in any order, lists, counting |
-| information | log p(text after source) - log p(text), of either text | fluent text about something else |
+| information | log p(text after source) - log p(text) | fluent text about something else |
 
-Each has a linear ramp, and the ramps are multiplied. A ramp is 1 from a value on that nearly all references reach, and
-0 from `WIDTH` nats below. So a text that pleases the model further earns no more, and what a model writes itself is
-likelier than any of them. Copies and repetitions, which it also finds likely, are v1's business.
+The lower of the two texts counts, as in v1, so that neither makes up for the other. Each property is a linear ramp, and
+the ramps are multiplied. A ramp is 1 from a value on that nearly all references reach, and 0 from `WIDTH` nats below.
+So a text that pleases the model further earns no more, and what a model writes itself is likelier than any of them.
+Copies and repetitions, which it also finds likely, are v1's business.
 
 How likely a text is depends on its words, and names and terms are unlikely anywhere. So fluency compares a text with
 one of the same words: what is left is their order, in which references differ little and damage shows.
@@ -36,16 +37,15 @@ _DIGITS = 3  # of nats per word that count: the ones behind depend on what share
 
 
 class Measures(NamedTuple):
-    """Values of two texts, in nats per word; the first two are of both together."""
+    """Values of a text, or the lower ones of two, in nats per word."""
 
     after: float
     order: float
-    gain_first: float
-    gain_second: float
+    gain: float
 
 
-TLDR = Measures(after=-5.2, order=2.8, gain_first=0.7, gain_second=0.9)
-ARXIV = Measures(after=-4.8, order=2.9, gain_first=0.3, gain_second=0.6)
+TLDR = Measures(after=-5.6, order=2.5, gain=0.7)
+ARXIV = Measures(after=-5.4, order=2.7, gain=0.3)
 
 
 class Judgement(NamedTuple):
@@ -62,7 +62,7 @@ class Judgement(NamedTuple):
     cut: bool = False
 
 
-NOT_JUDGED = Judgement(dict.fromkeys(PROPERTIES, 0.0), Measures(0.0, 0.0, 0.0, 0.0))
+NOT_JUDGED = Judgement(dict.fromkeys(PROPERTIES, 0.0), Measures(0.0, 0.0, 0.0))
 
 
 def judged(judge: TextJudge, source: str, texts: tuple[str, str], lowest: Measures) -> Judgement:
@@ -71,32 +71,26 @@ def judged(judge: TextJudge, source: str, texts: tuple[str, str], lowest: Measur
     backwards = [" ".join(reversed(text.split())) for text in texts]
     asked = [*texts, *texts, *backwards]
     found = judge.log_likelihoods([after, after, *[_ALONE] * 4], asked)
-    first, second, first_alone, second_alone, *reverse = map(_counted, asked, found)
-    measures = Measures(
-        after=_per_word(first, second),
-        order=_per_word(first_alone, second_alone) - _per_word(*reverse),
-        gain_first=_per_word(first) - _per_word(first_alone),
-        gain_second=_per_word(second) - _per_word(second_alone),
-    )
-    measures = Measures(*map(_nats, measures))
+    values = [_per_word(text, likelihood) for text, likelihood in zip(asked, found, strict=True)]
+    each = [
+        Measures(after=_nats(value), order=_nats(alone - reverse), gain=_nats(value - alone))
+        for value, alone, reverse in zip(values[:2], values[2:4], values[4:], strict=True)
+    ]
+    measures = Measures(*map(min, *each))
     return Judgement(properties(measures, lowest), measures, any(answer.cut for answer in found))
 
 
 def properties(measures: Measures, lowest: Measures) -> dict[str, float]:
     """The three properties, each in [0, 1]."""
-    found = Measures(*(ramp(value, end - WIDTH, end) for value, end in zip(measures, lowest, strict=True)))
-    return dict(zip(PROPERTIES, (found.after, found.order, found.gain_first * found.gain_second), strict=True))
+    found = [ramp(value, end - WIDTH, end) for value, end in zip(measures, lowest, strict=True)]
+    return dict(zip(PROPERTIES, found, strict=True))
 
 
-def _counted(text: str, likelihood: Likelihood) -> tuple[float, int]:
-    """log p of what was read of a text, in nats, and its words."""
+def _per_word(text: str, likelihood: Likelihood) -> float:
+    """log p of what was read of a text, in nats per word."""
     read = text if likelihood.read is None else likelihood.read
-    return math.fsum(likelihood.nats), sum(1 for piece in read.split() if re.search(r"\w", piece))
-
-
-def _per_word(*counted: tuple[float, int]) -> float:
-    nats, words = map(sum, zip(*counted, strict=True))
-    return nats / words if words else -math.inf
+    words = sum(1 for piece in read.split() if re.search(r"\w", piece))
+    return math.fsum(likelihood.nats) / words if words else -math.inf
 
 
 def _nats(value: float) -> float:

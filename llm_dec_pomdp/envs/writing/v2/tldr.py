@@ -11,14 +11,14 @@
 
 Observation, action: as in tldr-v0.
 
-Reward: that of tldr-v1, every component times three numbers in [0, 1] that the judge gives. In nats per word:
+Reward: that of tldr-v1, every component times three numbers in [0, 1] that the judge gives. The lower of the two texts
+counts. In nats per word:
 
 | property | measured | 0 at | 1 at |
 |---|---|---|---|
-| plausibility | log p(texts after the post), of both together | -5.7 | -5.2 |
-| fluency | log p(texts) - log p(their words backwards), of both together | 2.3 | 2.8 |
-| information | log p(text after the post) - log p(text), of the first text | 0.2 | 0.7 |
-| | the same, of the second text | 0.4 | 0.9 |
+| plausibility | log p(text after the post) | -6.1 | -5.6 |
+| fluency | log p(text) - log p(its words backwards) | 2.0 | 2.5 |
+| information | log p(text after the post) - log p(text) | 0.2 | 0.7 |
 
 Ramps are 1 from values on that nearly all references reach, so nothing is won by pleasing the judge further. Texts that
 earn nothing in tldr-v1 are not judged. The ramps are those of SmolLM2-135M-Instruct; the result of a run names its
