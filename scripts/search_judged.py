@@ -104,7 +104,7 @@ def main() -> None:
     kept = [pair for value, pair in zip(values, starts, strict=True) if value == best]
     highest = best[2]
     while search.judgements < given.judgements:
-        pairs = [mutated(kept[(search.judgements + n) % len(kept)], source, draw) for n in range(AT_ONCE)]
+        pairs = [mutated(draw.choice(kept), source, draw) for _ in range(AT_ONCE)]
         for value, pair in zip(search.values(pairs), pairs, strict=True):
             highest = max(highest, value[2])
             if value > best:
