@@ -28,7 +28,7 @@ versions = pytest.mark.parametrize("env_id", ["tldr-v2", "arxiv-v2"])
 def lenient(env_id: str, judge: Any, **options: Any) -> Any:
     """An environment that pays whatever a judge of counts makes of texts."""
     env: Any = llm_dec_pomdp.make(env_id, judge=judge, **options)
-    env.lowest = Measures(-20.0, -20.0, -20.0)
+    env.lowest = Measures(-20.0, -20.0, -20.0, -20.0)
     return env
 
 
@@ -36,7 +36,7 @@ def lenient(env_id: str, judge: Any, **options: Any) -> Any:
 
 
 @versions
-def test_the_score_is_that_of_v1_times_three_ramps_of_the_lower_text(env_id: str) -> None:
+def test_the_score_is_that_of_v1_times_ramps_of_the_lower_text_and_of_both(env_id: str) -> None:
     judge = Counts()
     env, plain = llm_dec_pomdp.make(env_id, judge=judge), llm_dec_pomdp.make(env_id.replace("v2", "v1"))
     item = env.items[0]
@@ -45,12 +45,13 @@ def test_the_score_is_that_of_v1_times_three_ramps_of_the_lower_text(env_id: str
     first, second, *alone = judge.log_likelihoods([after] * 2 + ["In other words:\n"] * 4, [*item.reference, *texts])
     a, b, c, d, e, f = (sum(text.nats) for text in (first, second, *alone))
     m, n = (len(text.split()) for text in item.reference)
-    measures = [min(a / m, b / n), min((c - e) / m, (d - f) / n), min((a - c) / m, (b - d) / n)]
+    order = min((c - e) / m, (d - f) / n), (c + d - e - f) / (m + n)
+    measures = [min(a / m, b / n), *order, min((a - c) / m, (b - d) / n)]
     env.lowest = Measures(*(value + judged.WIDTH / 4 for value in measures))  # where all is paid
     score, before = env.score(item, references(env, item)), plain.score(item, references(env, item))  # type: ignore[attr-defined]
     assert [score.diagnostics[name] for name in Measures._fields] == pytest.approx(measures, abs=1e-3)
-    assert [score.diagnostics[name] for name in judged.PROPERTIES] == pytest.approx([0.75] * 3, abs=5e-3)
-    assert score.total == pytest.approx(before.total * 0.75**3, rel=2e-2)
+    assert [score.diagnostics[name] for name in judged.PROPERTIES] == pytest.approx([0.75, 0.75**2, 0.75], abs=5e-3)
+    assert score.total == pytest.approx(before.total * 0.75**4, rel=2e-2)
     assert set(score.diagnostics) == set(env.facts.diagnostics)
     assert sum(score.components.values()) == pytest.approx(score.total)
 
@@ -107,7 +108,7 @@ def test_signs_count_to_the_words(text: str, words: int) -> None:
 @pytest.mark.parametrize("texts", [("- -", "a text"), ("a text", "- -"), ("- -", "- -")])
 def test_texts_without_words_are_as_bad_as_can_be(texts: tuple[str, str]) -> None:
     found = judged.judged(Counts(), "a text", texts, judged.TLDR)
-    assert set(found.measures) == {-math.inf}
+    assert [found.measures.after, found.measures.order, found.measures.gain] == [-math.inf] * 3
     assert set(found.properties.values()) == {0.0}
 
 

@@ -6,8 +6,8 @@
 | fluency | log p(text) - log p(its words backwards) | damage; likely words in any order, lists, counting |
 | information | log p(text after source) - log p(text) | fluent text about something else |
 
-The lower of the two texts counts, as in v1, so that neither makes up for the other. Each property is a linear ramp, and
-the ramps are multiplied. A ramp is 1 from a value on that nearly all references reach, and 0 from `WIDTH` nats below.
+The lower of the two texts counts, as in v1, so that neither makes up for the other. Fluency is asked of both together
+too, of which more is known than of a short text. Each value has a linear ramp, and the ramps are multiplied. A ramp is 1 from a value on that nearly all references reach, and 0 from `WIDTH` nats below.
 So a text that pleases the model further earns no more, and what a model writes itself is likelier than any of them.
 Copies and repetitions, which it also finds likely, are v1's business.
 
@@ -37,15 +37,16 @@ _DIGITS = 3  # of nats per word that count: the ones behind depend on what share
 
 
 class Measures(NamedTuple):
-    """Values of a text, or the lower ones of two, in nats per word."""
+    """Values of two texts, in nats per word: the lower of each, but `order_both` of both together."""
 
     after: float
     order: float
+    order_both: float
     gain: float
 
 
-TLDR = Measures(after=-5.6, order=2.5, gain=0.7)
-ARXIV = Measures(after=-5.4, order=2.7, gain=0.3)
+TLDR = Measures(after=-5.6, order=2.5, order_both=2.8, gain=0.7)
+ARXIV = Measures(after=-5.4, order=2.7, order_both=2.9, gain=0.3)
 
 
 class Judgement(NamedTuple):
@@ -62,7 +63,7 @@ class Judgement(NamedTuple):
     cut: bool = False
 
 
-NOT_JUDGED = Judgement(dict.fromkeys(PROPERTIES, 0.0), Measures(0.0, 0.0, 0.0))
+NOT_JUDGED = Judgement(dict.fromkeys(PROPERTIES, 0.0), Measures(0.0, 0.0, 0.0, 0.0))
 
 
 def judged(judge: TextJudge, source: str, texts: tuple[str, str], lowest: Measures) -> Judgement:
@@ -71,26 +72,36 @@ def judged(judge: TextJudge, source: str, texts: tuple[str, str], lowest: Measur
     backwards = [" ".join(reversed(text.split())) for text in texts]
     asked = [*texts, *texts, *backwards]
     found = judge.log_likelihoods([after, after, *[_ALONE] * 4], asked)
-    values = [_per_word(text, likelihood) for text, likelihood in zip(asked, found, strict=True)]
-    each = [
-        Measures(after=_nats(value), order=_nats(alone - reverse), gain=_nats(value - alone))
-        for value, alone, reverse in zip(values[:2], values[2:4], values[4:], strict=True)
-    ]
-    measures = Measures(*map(min, *each))
+    counted = [_counted(text, likelihood) for text, likelihood in zip(asked, found, strict=True)]
+    given, alone, reverse = counted[:2], counted[2:4], counted[4:]
+    measures = Measures(
+        after=_nats(min(map(_per_word, given))),
+        order=min(map(_gap, alone, reverse)),
+        order_both=_nats(_per_word(*alone) - _per_word(*reverse)),
+        gain=min(map(_gap, given, alone)),
+    )
     return Judgement(properties(measures, lowest), measures, any(answer.cut for answer in found))
 
 
 def properties(measures: Measures, lowest: Measures) -> dict[str, float]:
     """The three properties, each in [0, 1]."""
-    found = [ramp(value, end - WIDTH, end) for value, end in zip(measures, lowest, strict=True)]
-    return dict(zip(PROPERTIES, found, strict=True))
+    found = Measures(*(ramp(value, end - WIDTH, end) for value, end in zip(measures, lowest, strict=True)))
+    return dict(zip(PROPERTIES, (found.after, found.order * found.order_both, found.gain), strict=True))
 
 
-def _per_word(text: str, likelihood: Likelihood) -> float:
-    """log p of what was read of a text, in nats per word."""
+def _counted(text: str, likelihood: Likelihood) -> tuple[float, int]:
+    """log p of what was read of a text, in nats, and its words."""
     read = text if likelihood.read is None else likelihood.read
-    words = sum(1 for piece in read.split() if re.search(r"\w", piece))
-    return math.fsum(likelihood.nats) / words if words else -math.inf
+    return math.fsum(likelihood.nats), sum(1 for piece in read.split() if re.search(r"\w", piece))
+
+
+def _per_word(*counted: tuple[float, int]) -> float:
+    nats, words = map(sum, zip(*counted, strict=True))
+    return nats / words if words else -math.inf
+
+
+def _gap(text: tuple[float, int], other: tuple[float, int]) -> float:
+    return _nats(_per_word(text) - _per_word(other))
 
 
 def _nats(value: float) -> float:

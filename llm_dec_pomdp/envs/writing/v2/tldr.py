@@ -18,6 +18,7 @@ counts. In nats per word:
 |---|---|---|---|
 | plausibility | log p(text after the post) | -6.1 | -5.6 |
 | fluency | log p(text) - log p(its words backwards) | 2.0 | 2.5 |
+| | the same, of both texts together | 2.3 | 2.8 |
 | information | log p(text after the post) - log p(text) | 0.2 | 0.7 |
 
 Ramps are 1 from values on that nearly all references reach, so nothing is won by pleasing the judge further. Texts that
