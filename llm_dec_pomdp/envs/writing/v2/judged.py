@@ -7,9 +7,10 @@
 | information | log p(text after source) - log p(text) | fluent text about something else |
 
 The lower of the two texts counts, as in v1, so that neither makes up for the other. Fluency is asked of both together
-too, of which more is known than of a short text. Each value has a linear ramp, and the ramps are multiplied. A ramp is 1 from a value on that nearly all references reach, and 0 from `WIDTH` nats below.
-So a text that pleases the model further earns no more, and what a model writes itself is likelier than any of them.
-Copies and repetitions, which it also finds likely, are v1's business.
+too, of which more is known than of a short text. Each value has a linear ramp, and the ramps are multiplied. A ramp is
+1 from a value on that nearly all references reach, and 0 from `WIDTH` nats below. So a text that pleases the model
+further earns no more, and what a model writes itself is likelier than any of them. Copies and repetitions, which it
+also finds likely, are v1's business.
 
 How likely a text is depends on its words, and names and terms are unlikely anywhere. So fluency compares a text with
 one of the same words: what is left is their order, in which references differ little and damage shows.
