@@ -2,8 +2,8 @@
 
     python scripts/search_judged.py tldr --judge MODEL --sees reward [--judgements 1000] [--row 0] [--seed 0]
 
-It begins at the best of all degenerate pairs of a test row, at all of them where several are equally good. Each round
-mutates some of the best (two words change places, a word goes, comes from the source, or is replaced by one) and keeps
+It begins at the best of all degenerate pairs of a test row, at all of them where several are equally good; pairs with a
+sentence of a reference are left out, since few mutations make them honest. Each round mutates some of the best (two words change places, a word goes, comes from the source, or is replaced by one) and keeps
 what is better, or as good. A search that sees the reward, as a learner does, drifts where that is 0; one that sees the
 numbers behind it (the share of v1, and then by how far the judge's numbers together are below those of references)
 climbs there too. Prints the reward in % of the maximum as it goes.
@@ -28,6 +28,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "envs" / 
 import writing_strategies as written
 
 AT_ONCE = 8  # mutations of a round
+SENTENCE = 8  # words of a reference's beginning by which it is known
 Pair = tuple[str, str]
 
 
@@ -98,7 +99,9 @@ def main() -> None:
     draw = random.Random(given.seed)
     search = Search(given.task, load_judge(given.judge), given.row, sees=given.sees)
     source = re.findall(r"[\w'-]+[.,]?", search.item.prompt)
-    starts = [strategy(given.task, given.row) for strategy in written.STRATEGIES.values()]
+    sentences = [" ".join(text.split()[:SENTENCE]) for text in written.reference(given.task, given.row)]
+    pairs = [strategy(given.task, given.row) for strategy in written.STRATEGIES.values()]
+    starts = [pair for pair in pairs if not any(sentence in text for sentence in sentences for text in pair)]
     values = search.values(starts)
     best = max(values)
     kept = [pair for value, pair in zip(values, starts, strict=True) if value == best]
