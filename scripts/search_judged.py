@@ -2,11 +2,12 @@
 
     python scripts/search_judged.py tldr --judge MODEL --sees reward [--judgements 1000] [--row 0] [--seed 0]
 
-It begins at the best of all degenerate pairs of a test row, at all of them where several are equally good; pairs with a
-sentence of a reference are left out, since few mutations make them honest. Each round mutates some of the best (two words change places, a word goes, comes from the source, or is replaced by one) and keeps
-what is better, or as good. A search that sees the reward, as a learner does, drifts where that is 0; one that sees the
-numbers behind it (the share of v1, and then by how far the judge's numbers together are below those of references)
-climbs there too. Prints the reward in % of the maximum as it goes.
+It begins at the best of the degenerate pairs of a test row, at all of them where several are equally good. Pairs with a
+sentence of a reference are left out: few mutations make them honest. Each round mutates some of the best (two words
+change places, a word goes, comes from the source, or is replaced by one) and keeps what is better, or as good. A search
+that sees the reward, as a learner does, drifts where that is 0; one that sees the numbers behind it (the share of v1,
+and then by how far the judge's numbers together are below those of references) climbs there too. Prints the reward in %
+of the maximum as it goes.
 """
 
 from __future__ import annotations
