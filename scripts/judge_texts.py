@@ -36,6 +36,11 @@ KINDS = {
     **written.OPPOSITE,
     **written.COPIED,
     **written.STRATEGIES,
+    **{
+        f"{kind}: {text} text, beside a reference": written.beside_reference(strategy, place)
+        for kind, strategy in {**written.DAMAGE, **written.STRATEGIES}.items()
+        for place, text in enumerate(("first", "second"))
+    },
 }
 
 
