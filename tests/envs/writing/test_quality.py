@@ -66,23 +66,23 @@ def test_punctuation_and_case_do_not_hide_a_repetition() -> None:
     assert of("variety", "So it is. SO IT IS! so it is? So, it; is") == of("variety", "so it is " * 4)
 
 
-@pytest.mark.parametrize("new_words", [0, 1, 4, 8, 16, 24, 56])
-def test_originality_and_independence_fall_with_the_share_of_copied_5_grams(new_words: int) -> None:
-    value = pytest.approx(between(20 / (20 + new_words), 0.90, 0.40))  # 20 copied 5-grams of 20 + own
-    assert of("originality", f"{words('source', 24)} {words('own', new_words)}", FULL, SOURCE) == value
-    shared = words("shared", 24)
-    assert of("independence", f"{shared} {words('own', new_words)}", f"{words('more', 40)} {shared}") == value
+@pytest.mark.parametrize("new_words", [0, 1, 20, 25, 30, 34, 40, 60])
+def test_originality_and_independence_fall_with_the_share_of_copied_trigrams(new_words: int) -> None:
+    value = pytest.approx(between(20 / (20 + new_words), 0.40, 0.30))  # 20 copied trigrams of 20 + own
+    assert of("originality", f"{words('source', 22)} {words('own', new_words)}", FULL, SOURCE) == value
+    shared = words("shared", 22)
+    assert of("independence", f"{shared} {words('own', new_words)}", f"{words('more', 70)} {shared}") == value
 
 
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(1, 12), st.integers(0, 8)), min_size=1, max_size=8))
-def test_independence_is_the_share_of_5_grams_for_any_patchwork(patches: list[tuple[int, int, int]]) -> None:
+def test_independence_is_the_share_of_trigrams_for_any_patchwork(patches: list[tuple[int, int, int]]) -> None:
     """Copied runs of any length at any place, each followed by own words."""
     copied, fresh = SOURCE.split(), iter(words("own", 100).split())
     text = [word for start, size, new in patches for word in [*copied[start : start + size], *islice(fresh, new)]]
-    runs = [text[i : i + 5] for i in range(len(text) - 4)]
-    known = [copied[i : i + 5] for i in range(len(copied) - 4)]
+    runs = [text[i : i + 3] for i in range(len(text) - 2)]
+    known = [copied[i : i + 3] for i in range(len(copied) - 2)]
     share = sum(run in known for run in runs) / max(len(runs), 1)
-    assert of("independence", " ".join(text), SOURCE) == pytest.approx(between(share, 0.90, 0.40))
+    assert of("independence", " ".join(text), SOURCE) == pytest.approx(between(share, 0.40, 0.30))
 
 
 COPIED = words("shared", 12)
@@ -96,8 +96,8 @@ EXTREMES: dict[str, tuple[str, str, str, str, float]] = {
     **{f"no bigram in {text!r}": ("variety", text, text, "", 1.0) for text in ("", "word", ".", "Word.")},
     "the first text repeats itself": ("variety", "a b c " * 9, FULL, "", 0.0),
     "the second text repeats itself": ("variety", FULL, "a b c " * 9, "", 0.0),
-    "four words in a row": ("originality", words("source", 4), FULL, SOURCE, 1.0),
-    "five words in a row": ("originality", words("source", 5), FULL, SOURCE, 0.0),
+    "two words in a row": ("originality", words("source", 2), FULL, SOURCE, 1.0),
+    "three words in a row": ("originality", words("source", 3), FULL, SOURCE, 0.0),
     "a copy in other case and punctuation": ("originality", SOURCE.replace(" ", ", ").upper(), FULL, SOURCE, 0.0),
     "another order": ("originality", " ".join(reversed(SOURCE.split())), FULL, SOURCE, 1.0),
     "the second text is a copy": ("originality", FULL, SOURCE, SOURCE, 0.0),

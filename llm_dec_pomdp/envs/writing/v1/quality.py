@@ -6,8 +6,8 @@ Four properties, each a linear ramp between two values; natural texts of a few s
 |---|---|---|---|
 | relevance | share of a text's content words that the source has | 0.15 | 0.27 |
 | variety | different bigrams / bigrams of a text | 0.50 | 0.80 |
-| originality | share of a text's 5-grams that stand in the source | 0.90 | 0.40 |
-| independence | share of the first text's 5-grams that stand in the second | 0.90 | 0.40 |
+| originality | share of a text's trigrams that stand in the source | 0.40 | 0.30 |
+| independence | share of the first text's trigrams that stand in the second | 0.40 | 0.30 |
 
 The lower of the two texts counts; the reward is the levels times the product. Relevance compares words by their first
 five letters, a plain stemmer. None of the four sees whether the words make sense: docs/rewards.md.
@@ -81,8 +81,8 @@ def _variety(text: Text) -> float:
 
 
 def _own_words(text: Text, other: Text) -> float:
-    grams, common = text.grams(5), set(other.grams(5))
-    return ramp(sum(gram in common for gram in grams) / max(len(grams), 1), 0.90, 0.40)
+    grams, common = text.grams(3), set(other.grams(3))
+    return ramp(sum(gram in common for gram in grams) / max(len(grams), 1), 0.40, 0.30)
 
 
 def ramp(x: float, zero: float, full: float) -> float:

@@ -17,7 +17,7 @@ whole words. Every component is then multiplied by four properties in [0, 1], al
 |---|---|
 | relevance | fluent text about something else: content words are shared with the post |
 | variety | one sentence repeated: bigrams do not repeat |
-| originality | copying: 5-grams of the post do not make up the text |
+| originality | copying: trigrams of the post do not make up the text |
 | independence | one text as a copy of the other |
 
 Ramps: `envs.writing.v1.quality`. Each is in the infos as `diagnostic/<name>`. Whether the words make sense
