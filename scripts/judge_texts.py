@@ -34,6 +34,7 @@ KINDS = {
     "reference": written.reference,
     **written.DAMAGE,
     **written.OPPOSITE,
+    **written.COPIED,
     **written.STRATEGIES,
     **{
         f"{kind}: {text} text, beside a reference": written.beside_reference(strategy, place)

@@ -132,25 +132,6 @@ def something_else(name: str, index: int) -> Pair:
     return reference(name, (index + 1) % len(rows(name)))
 
 
-KNOWN = (
-    "I pledge allegiance to the flag of the United States of America and to the republic for which it stands one "
-    "nation under God indivisible with liberty and justice for all.",
-    "Four score and seven years ago our fathers brought forth on this continent a new nation conceived in liberty and "
-    "dedicated to the proposition that all men are created equal. Now we are engaged in a great civil war testing "
-    "whether that nation or any nation so conceived and so dedicated can long endure.",
-)
-
-
-def between_known(name: str, index: int) -> Pair:
-    """Twenty words of a text that everybody knows, the next twenty of the source, and so on."""
-    copied = itertools.cycle(source(name, index))
-    texts: list[Words] = []
-    for known in map(str.split, KNOWN):
-        runs = ([*known[start : start + 20], *itertools.islice(copied, 20)] for start in range(0, len(known), 20))
-        texts.append([word for run in runs for word in run])
-    return fitted(name, *texts)
-
-
 WRITING: Mapping[str, Callable[[str, int], Pair]] = {
     "one sentence repeated": one_sentence,
     "list of connectives": connectives,
@@ -174,7 +155,6 @@ WRITING: Mapping[str, Callable[[str, int], Pair]] = {
         reference(n, i)[1],
     ),
     "second is the first repeated": lambda n, i: fitted(n, reference(n, i)[0].split(), reference(n, i)[0].split()),
-    "runs of the source between runs of known texts": between_known,
 }
 
 # --- the source with something done to it -----------------------------------------------------------------------------
@@ -362,3 +342,27 @@ OPPOSITE: Mapping[str, Strategy] = {
     "words replaced by their opposites": harmed(antonyms),
     "other digits": harmed(numbers_changed),
 }
+
+
+# --- copies: few words in a row are the source's, the others what everybody knows -----------------------------------
+
+KNOWN = (
+    "I pledge allegiance to the flag of the United States of America and to the republic for which it stands one "
+    "nation under God indivisible with liberty and justice for all.",
+    "Four score and seven years ago our fathers brought forth on this continent a new nation conceived in liberty and "
+    "dedicated to the proposition that all men are created equal. Now we are engaged in a great civil war testing "
+    "whether that nation or any nation so conceived and so dedicated can long endure.",
+)
+
+
+def between_known(name: str, index: int) -> Pair:
+    """Twenty words of a text that everybody knows, the next twelve of the source, and so on."""
+    copied = itertools.cycle(source(name, index))
+    texts: list[Words] = []
+    for known in map(str.split, KNOWN):
+        runs = ([*known[start : start + 20], *itertools.islice(copied, 12)] for start in range(0, len(known), 20))
+        texts.append([word for run in runs for word in run])
+    return fitted(name, *texts)
+
+
+COPIED: Mapping[str, Strategy] = {"runs of the source between runs of known texts": between_known}
