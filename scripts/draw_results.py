@@ -220,10 +220,10 @@ def writing_judged() -> Figure:
 
     def name(cell: Mapping[str, Any]) -> str:
         control = "control on " if cell["method"]["name"].endswith("shuffled") else ""
-        return control + cell["environment"]["id"]
+        return f"{control}{cell['environment']['id']}, {cell['training']['steps']} updates"
 
     before, after = (seeds("writing_judged.json", update=update, name=name) for update in (0, None))
-    return strips({"before": before, "after 16 updates": after}, "% of the maximum of the reward")
+    return strips({"before": before, "after": after}, "% of the maximum of the reward")
 
 
 def peer() -> Figure:
