@@ -1,6 +1,6 @@
 """What v1 asks of two texts beside the published levels: are they about the source, and is each written anew?
 
-Four properties, each a linear ramp between two values; natural texts of a few sentences lie on the full side.
+Four properties, each a linear ramp between two values; all references lie on the full side.
 
 | property | measured | 0 at | 1 at |
 |---|---|---|---|

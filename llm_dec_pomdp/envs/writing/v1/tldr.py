@@ -11,7 +11,7 @@
 Observation, action: as in tldr-v0.
 
 Reward: the levels and components of tldr-v0 on words: signs count neither as words nor as length, and connectives are
-whole words. Every component is then multiplied by four properties in [0, 1], all of which natural texts have in full:
+whole words. Every component is then multiplied by four properties in [0, 1], all of which references have in full:
 
 | property | what it stops |
 |---|---|
