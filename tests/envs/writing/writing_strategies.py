@@ -344,7 +344,7 @@ OPPOSITE: Mapping[str, Strategy] = {
 }
 
 
-# --- copies: few words in a row are the source's, the others what everybody knows -----------------------------------
+# --- copies: few words in a row are the source's, the others what everybody knows -------------------------------------
 
 KNOWN = (
     "I pledge allegiance to the flag of the United States of America and to the republic for which it stands one "
