@@ -8,6 +8,6 @@ from pathlib import Path
 from .cli import main
 
 if __name__ == "__main__":
-    if not getattr(sys.flags, "safe_path", False) and sys.path[0] == str(Path.cwd()):
+    if not sys.flags.safe_path and sys.path[0] == str(Path.cwd()):
         del sys.path[0]  # which Python puts there for `-m`; see `cli.trust`
     main()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-import sys
+import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, TypeVar, cast, get_args
@@ -11,11 +11,6 @@ from typing import Annotated, Any, ClassVar, TypeVar, cast, get_args
 import pydantic
 
 from .registries import nearest
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 ConfigT = TypeVar("ConfigT", bound="Config")
 Count = Annotated[int, pydantic.Field(ge=0)]

@@ -161,7 +161,7 @@ def _answer(method: str, url: str, body: bytes | None, headers: dict[str, str], 
 
     try:
         return _waited_for(lambda: asyncio.wait_for(ask(), timeout))
-    except (TimeoutError, asyncio.TimeoutError):  # not yet the same in Python 3.10
+    except TimeoutError:
         raise WireError(f"timed out after {len(received)} bytes of {timeout:g} s") from None
     except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError) as error:
         raise WireError(_reason(error)) from None

@@ -53,9 +53,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean
-from typing import Any, NamedTuple
-
-from typing_extensions import Unpack
+from typing import Any, NamedTuple, Unpack
 
 from ..seeding import derive, generator
 from ..types import Event, Group, Message, Score, TaskItem

@@ -15,9 +15,7 @@ import sys
 import textwrap
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
-from typing import Any, get_args
-
-from typing_extensions import get_type_hints
+from typing import Any, get_args, get_type_hints
 
 from ..registries import Registry, Spec, nearest
 from .base import TextDecPOMDP

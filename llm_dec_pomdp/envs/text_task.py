@@ -6,9 +6,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
-
-from typing_extensions import Unpack
+from typing import Any, NamedTuple, Unpack
 
 from ..registries import UnknownNameError
 from ..types import Message, Score, TaskItem

@@ -5,10 +5,16 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Any, NoReturn, TypeVar
+from typing import (
+    Annotated,
+    Any,
+    NoReturn,
+    NotRequired,  # pydantic reads that of typing from Python 3.12 on
+    TypeVar,
+)
 
 import pydantic
-from typing_extensions import NotRequired, TypedDict  # pydantic reads that of typing from Python 3.12 on
+from typing_extensions import TypedDict
 
 from ..envs.tasks import item_of
 from ..storage.reading import conform

@@ -31,10 +31,9 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal, NamedTuple, Protocol, get_args
+from typing import Any, Literal, NamedTuple, Protocol, Unpack, get_args
 
 import numpy as np
-from typing_extensions import Unpack
 
 from ..envs import Task, TaskSource, Transition
 from ..envs.base import Say

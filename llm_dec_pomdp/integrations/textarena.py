@@ -16,9 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
-
-from typing_extensions import Unpack
+from typing import Any, Unpack
 
 from ..envs.task import TaskOptions
 from ..envs.tasks import Tasks

@@ -6,8 +6,9 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NotRequired  # pydantic reads that of typing from Python 3.12 on
 
-from typing_extensions import NotRequired, TypedDict  # pydantic reads that of typing from Python 3.12 on
+from typing_extensions import TypedDict
 
 from ..storage.reading import FileError, find_json, is_there, read_json
 from ..storage.runfolder import STATUS, read_lines, read_status

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import NotRequired  # pydantic reads that of typing from Python 3.12 on
+
 import pydantic
-from typing_extensions import NotRequired, TypedDict  # pydantic reads that of typing from Python 3.12 on
+from typing_extensions import TypedDict
 
 _Logged = pydantic.FiniteFloat | None  # null where it was not finite
 

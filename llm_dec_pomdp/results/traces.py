@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import (
+    Any,
+    NotRequired,  # pydantic reads that of typing from Python 3.12 on
+)
 
-from typing_extensions import NotRequired, TypedDict  # pydantic reads that of typing from Python 3.12 on
+from typing_extensions import TypedDict
 
 from ..episodes import Trace, TraceError, TraceWriter, read
 from ..episodes.files import Texts, last_evaluation

@@ -120,7 +120,7 @@ class App:
             return Reply(200, answer)
         except RefusedError as error:
             return Reply(error.status, visible(str(error)).encode())
-        except asyncio.TimeoutError:
+        except TimeoutError:
             return Reply(408, f"the request did not come within {BODY_SECONDS:.0f} s".encode())
 
     async def _speak(self, scope: Scope, receive: Receive, share: _Share) -> Reply:
@@ -138,7 +138,7 @@ class App:
             return reply
         except RefusedError as error:
             return mcp.refused(error)
-        except asyncio.TimeoutError:
+        except TimeoutError:
             return mcp.refused(RefusedError(408, f"the request did not come within {BODY_SECONDS:.0f} s"))
 
     def _health(self) -> Data:
@@ -193,7 +193,7 @@ class App:
                 if answer:
                     await send({"type": "websocket.send", "text": answer.decode()})
             await send({"type": "websocket.close", "code": 1000})
-        except asyncio.TimeoutError:
+        except TimeoutError:
             await send({"type": "websocket.close", "code": 1001, "reason": "idle"})
         finally:
             conversation.end()

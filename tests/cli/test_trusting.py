@@ -76,7 +76,6 @@ def test_files_of_the_working_folder_are_not_libraries(hostile: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(sys.version_info < (3, 11), reason="Python 3.10 has no way to tell child processes")
 def test_nor_are_they_in_processes_that_a_command_starts(hostile: Path) -> None:
     assert command(hostile, "check", "tldr-v0").returncode == 0
     (hostile / "suite.toml").write_text(SUITE)

@@ -49,9 +49,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal, NamedTuple, cast, get_args
-
-from typing_extensions import Unpack
+from typing import Any, Literal, NamedTuple, Unpack, cast, get_args
 
 from ...registries import UnknownNameError, nearest
 from ...seeding import derive

@@ -16,9 +16,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean
-from typing import Any, Literal, NamedTuple, cast, get_args
-
-from typing_extensions import Unpack
+from typing import Any, Literal, NamedTuple, Unpack, cast, get_args
 
 from ...registries import nearest
 from ...seeding import derive, generator

@@ -53,9 +53,7 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Mapping
-from typing import Any, Literal, get_args
-
-from typing_extensions import Unpack
+from typing import Any, Literal, Unpack, get_args
 
 from ...registries import nearest
 from ...types import Score, TaskItem

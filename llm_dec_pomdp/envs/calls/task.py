@@ -67,9 +67,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
-
-from typing_extensions import Unpack
+from typing import Any, Unpack
 
 from ...registries import UnknownNameError
 from ...seeding import derive

@@ -9,9 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib import resources
-from typing import Any, ClassVar, Literal, NamedTuple, get_args
-
-from typing_extensions import Unpack
+from typing import Any, ClassVar, Literal, NamedTuple, Unpack, get_args
 
 from ...registries import nearest
 from ...seeding import derive, uniforms

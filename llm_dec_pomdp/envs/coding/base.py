@@ -7,8 +7,7 @@ import json
 import keyword
 from collections.abc import Mapping, Sequence
 from importlib import resources
-
-from typing_extensions import Unpack
+from typing import Unpack
 
 from ... import sandbox
 from ...registries import nearest

@@ -20,9 +20,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, cast, get_args
-
-from typing_extensions import Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Unpack, cast, get_args
 
 from ...registries import nearest
 from ...seeding import derive
@@ -33,7 +31,7 @@ from ..task import Task, TaskOptions, Transition
 from ..tasks import Tasks, TaskSource
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from typing import Self
 
 Words = Literal["fixed", "paraphrased"]
 LIMIT = 40  # words of a message

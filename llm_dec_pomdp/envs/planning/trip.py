@@ -61,9 +61,7 @@ import itertools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
-
-from typing_extensions import Unpack
+from typing import Any, NamedTuple, Unpack
 
 from ...seeding import generator
 from ...types import Message, TaskItem

@@ -38,8 +38,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-
-from typing_extensions import Unpack
+from typing import Unpack
 
 from ...types import Message, Scale, Score, TaskItem
 from ..base import Say

@@ -42,9 +42,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
-
-from typing_extensions import Unpack
+from typing import NamedTuple, Unpack
 
 from ...types import Group, Message, Scale, Score, TaskItem
 from ..base import Say

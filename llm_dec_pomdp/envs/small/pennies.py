@@ -37,9 +37,7 @@ Example:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
-
-from typing_extensions import Unpack
+from typing import NamedTuple, Unpack
 
 from ...types import Group, Message, Scale, Score, TaskItem
 from ..base import Say

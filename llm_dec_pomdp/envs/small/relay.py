@@ -40,8 +40,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-
-from typing_extensions import Unpack
+from typing import Unpack
 
 from ...types import Message, Score, TaskItem
 from ..facts import Facts

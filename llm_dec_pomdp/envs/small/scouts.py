@@ -48,9 +48,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean
-from typing import Any, NamedTuple
-
-from typing_extensions import Unpack
+from typing import Any, NamedTuple, Unpack
 
 from ...seeding import derive
 from ...types import Event, Group, Message, Scale, Score, TaskItem

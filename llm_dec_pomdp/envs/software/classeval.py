@@ -77,9 +77,7 @@ import textwrap
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean
-from typing import Literal, NamedTuple, get_args
-
-from typing_extensions import Unpack
+from typing import Literal, NamedTuple, Unpack, get_args
 
 from ... import sandbox
 from ...registries import nearest

@@ -56,9 +56,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean
-from typing import Any, Literal, NamedTuple, get_args
-
-from typing_extensions import Unpack
+from typing import Any, Literal, NamedTuple, Unpack, get_args
 
 from ... import sandbox
 from ...registries import UnknownNameError, nearest

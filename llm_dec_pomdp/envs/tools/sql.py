@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
-import sys
 from collections.abc import Generator
 from typing import NamedTuple
 
@@ -116,8 +115,7 @@ def _bounded(database: sqlite3.Connection, *, writable: bool) -> Generator[None]
         fine = second in _FUNCTIONS if action == sqlite3.SQLITE_FUNCTION else action in allowed
         return sqlite3.SQLITE_OK if fine else sqlite3.SQLITE_DENY
 
-    if sys.version_info >= (3, 11):
-        database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_VALUE)
+    database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_VALUE)
     database.set_authorizer(authorized)
     database.set_progress_handler(step, _EVERY)
     try:

@@ -14,7 +14,7 @@ from ..streams import TaskStream
 from ..task import Task
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from typing import Self
 
 
 class Wrapper(TextDecPOMDP):

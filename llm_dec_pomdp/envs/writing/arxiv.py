@@ -39,8 +39,7 @@ Example:
 from __future__ import annotations
 
 from dataclasses import replace
-
-from typing_extensions import Unpack
+from typing import Unpack
 
 from ...registries import nearest
 from ..tasks import Tasks, TaskSource

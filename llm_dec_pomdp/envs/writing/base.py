@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
-
-from typing_extensions import Unpack
+from typing import ClassVar, Unpack
 
 from ...registries import nearest
 from ...types import Score, TaskItem

@@ -44,8 +44,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
-
-from typing_extensions import Unpack
+from typing import Unpack
 
 from ...types import Score, TaskItem
 from ..facts import Facts

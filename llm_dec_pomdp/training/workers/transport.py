@@ -21,7 +21,7 @@ from ...types import grouped
 from .base import Needs, Worker, WorkerLostError, until_done
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from typing import Self
 
     from .placed import Placed
 

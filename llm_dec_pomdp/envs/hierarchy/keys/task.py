@@ -50,9 +50,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
-
-from typing_extensions import Unpack
+from typing import Any, NamedTuple, Unpack
 
 from ....seeding import generator
 from ....types import Event, Message, Score, TaskItem

@@ -90,9 +90,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, get_args
-
-from typing_extensions import Unpack
+from typing import Any, Literal, NamedTuple, Unpack, get_args
 
 from ....registries import nearest
 from ....seeding import derive

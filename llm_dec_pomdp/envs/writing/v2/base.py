@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-
-from typing_extensions import Unpack
+from typing import Unpack
 
 from ....types import Score, TaskItem, TextJudge
 from ...facts import Facts
