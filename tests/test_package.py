@@ -48,6 +48,14 @@ def test_the_wheel_made_from_the_sdist_holds_what_git_has(tmp_path: Path) -> Non
     assert packed == known | hostile
 
 
+def test_two_lines_of_the_readme_do_everything_on_a_fresh_machine_and_ci_runs_the_second() -> None:
+    lines = re.findall(r"^python3 -m venv .*$", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
+    environment = "python3 -m venv .venv && . .venv/bin/activate && pip install -c constraints.txt -e"
+    assert lines == [f"{environment} . && llm-dec-pomdp bench quick", f'{environment} ".[dev]" && pytest']
+    (pattern,) = re.findall(r"eval .*grep -m1 '(.*)' README\.md", (ROOT / ".ci" / "run").read_text(encoding="utf-8"))
+    assert [line for line in lines if re.search(pattern, line)] == lines[1:]
+
+
 def test_all_files_have_the_same_version() -> None:
     version = llm_dec_pomdp.__version__
     assert f"version: {version}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
