@@ -188,7 +188,7 @@ def run_check(job: dict[str, Any], solution: Solution, record: Record) -> None:
         "__broke__": record.broke,
         "__caught__": (Exception, SystemExit, CaseTimeoutError),
     }
-    exec(compile(job["prelude"], "<problem>", "exec"), tests)
+    exec(compile(job["prelude"], "<problem>", "exec", dont_inherit=True), tests)
     tests[job["entry_point"]] = candidate  # some tests call the function by its own name
     exec(counted_code(job["check"]), tests)
     sys.modules["random"].seed(0)  # tests that draw inputs draw the same ones every time

@@ -53,7 +53,7 @@ class Files(MetaPathFinder, InspectLoader):
     def get_code(self, fullname: str) -> Any:
         """See `InspectLoader`."""
         path, source = self.sources.get(fullname, (fullname, ""))
-        return compile(source, path, "exec")
+        return compile(source, path, "exec", dont_inherit=True)
 
 
 def module_of(path: str) -> str:

@@ -267,5 +267,5 @@ def test_module(world: World, prelude: str) -> ModuleType:
     """An empty module for tests, with what a problem gives in scope."""
     module = ModuleType("tests")
     vars(module).update(__builtins__=world.builtins(), __method__=method)
-    exec(compile(prelude, "<problem>", "exec"), vars(module))
+    exec(compile(prelude, "<problem>", "exec", dont_inherit=True), vars(module))
     return module

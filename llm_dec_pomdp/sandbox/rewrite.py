@@ -133,7 +133,7 @@ def _handler(caught: str, passed: str, number: int) -> ast.ExceptHandler:
 @functools.lru_cache(maxsize=KEPT)
 def counted_code(source: str) -> CodeType:
     """The code of the test module with counted asserts."""
-    return compile(rewrite_check(source).tree, "<tests>", "exec")
+    return compile(rewrite_check(source).tree, "<tests>", "exec", dont_inherit=True)
 
 
 @functools.lru_cache(maxsize=KEPT)
@@ -152,7 +152,7 @@ def joined_code(source: str) -> CodeType:
                     ast.copy_location(new, asked)
             case _:
                 pass
-    return compile(tree, "<tests>", "exec")
+    return compile(tree, "<tests>", "exec", dont_inherit=True)
 
 
 def _quiet(node: ast.Call) -> bool:

@@ -5,6 +5,7 @@ judge only takes the bytes it reads as a value, and compares it with what only t
 """
 
 from __future__ import annotations
+import __future__
 
 import builtins
 import os
@@ -20,6 +21,7 @@ from . import codec
 SOCKET = 3  # the only descriptor besides the three standard ones, which lead nowhere
 NOTE_LENGTH = 200
 _CHUNK = 1 << 14  # bytes that are read at once at least
+_FEATURES = sum({getattr(__future__, name).compiler_flag for name in __future__.all_feature_names})
 _REHEARSAL = """
 class C:
     def __init__(self, values):
@@ -76,11 +78,16 @@ def rehearse() -> None:
 
 
 def load(prelude: str, solution: str, entry_point: str) -> Callable[..., Any]:
-    """Execute prelude and solution as one module, registered because dataclasses look their module up."""
+    """Execute prelude and solution as one module, registered because dataclasses look their module up.
+
+    Neither inherits the `__future__` features of this file; the solution has its own and those of the prelude.
+    """
     module = types.ModuleType("solution")
     sys.modules["solution"] = module
-    exec(compile(prelude, "<problem>", "exec"), module.__dict__)
-    exec(compile(solution, "<solution>", "exec"), module.__dict__)
+    given = compile(prelude, "<problem>", "exec", dont_inherit=True)
+    exec(given, module.__dict__)
+    features = given.co_flags & _FEATURES
+    exec(compile(solution, "<solution>", "exec", features, dont_inherit=True), module.__dict__)
     return getattr(module, entry_point)
 
 

@@ -171,7 +171,7 @@ def drawn(number: int) -> MergeTask:
 
 def _tests(whole: str, features: Sequence[Feature], items: Sequence[Mapping[str, object]]) -> str:
     scope: dict[str, object] = {}
-    exec(compile(whole, MODULE, "exec"), scope)
+    exec(compile(whole, MODULE, "exec", dont_inherit=True), scope)
     calls = {
         class_of("first"): [features[0].call],
         class_of("second"): [features[1].call],

@@ -418,7 +418,7 @@ def _loaded(package: str, sources: Mapping[str, str]) -> dict[str, Any]:
         module = ModuleType(name)
         vars(module).update(scope)
         body = "\n".join(line for line in source.splitlines() if not line.startswith(f"from {package} import"))
-        exec(compile(body, name, "exec"), vars(module))
+        exec(compile(body, name, "exec", dont_inherit=True), vars(module))
         scope[name] = module
     return scope
 

@@ -176,7 +176,7 @@ def syntax_problem(spec: Spec, bodies: Mapping[str, str]) -> str:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            compile(assembled(spec, bodies), "<class>", "exec")
+            compile(assembled(spec, bodies), "<class>", "exec", dont_inherit=True)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         return f"{type(error).__name__}: {error}"
     return ""

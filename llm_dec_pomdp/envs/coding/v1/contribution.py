@@ -35,7 +35,7 @@ LONGER = 60  # a program may take so many times as long beside the observer as a
 
 OBSERVED = """
 {name} = (lambda scope: (
-    exec(compile({text!r}, {file!r}, "exec"), scope),
+    exec(compile({text!r}, {file!r}, "exec", dont_inherit=True), scope),
     scope["observed"]({sources!r}, {name!r}, globals(), {secret!r}),
 ))({{"__builtins__": dict(vars(__import__("builtins"))), "__name__": {file!r}}})[1]
 """
@@ -74,7 +74,7 @@ def _observer() -> str:
     """The source of the observer and of what it imports, as one text."""
     sources = [inspect.getsource(module) for module in (sites, surroundings, knowledge, replay, observer)]
     ours = re.compile(r"^from (__future__|\.\w+) import .*\n", re.MULTILINE)
-    return "\n".join(ours.sub("", source) for source in sources)
+    return "\n".join(["from __future__ import annotations", *(ours.sub("", source) for source in sources)])
 
 
 def _observed(item: TaskItem, program: Program, whole: Verdict) -> Job:

@@ -40,7 +40,7 @@ def hooked(source: str, see: Callable[..., Any], put_off: Callable[..., Any], la
     tree = _Hooking(frozenset(later)).visit(ast.parse(source))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        code = compile(ast.fix_missing_locations(tree), "<solution>", "exec")
+        code = compile(ast.fix_missing_locations(tree), "<solution>", "exec", dont_inherit=True)
     return _with_constants(code, {_SEE: see, _PUT_OFF: put_off})
 
 
