@@ -1,7 +1,7 @@
 """Analysis of generated code by its syntax tree, without running it.
 
-Generated text holds prose, fences and other functions. `find_function` takes the one function that was asked for, even
-one that does not parse, because a definition with a syntax error still counts as a definition.
+Generated text holds prose, fences and other functions. `find_function` takes the one function that was asked for. Where
+none parses it takes one that does not, because a definition with a syntax error still counts as a definition.
 """
 
 from __future__ import annotations
@@ -11,15 +11,18 @@ import re
 import textwrap
 import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from .. import fences
+
 MAX_SOURCE = 50_000  # characters; beyond it nothing is a sensible function, and parsers get slow
-_FENCE = re.compile(r"```[^\n`]*\n(.*?)(?:```|\Z)", re.DOTALL)
 # Warning filters and the depth counter of Python's parser belong to the whole process: threads that parse at the same
 # time can fail with "AST constructor recursion depth mismatch".
 _PARSING = threading.Lock()
-_MAX_TRIES = 40  # ends of a function to try: a line at column 0 may stand within a string
+_LEAST_TRIES, _MOST_TRIES = 4, 40  # ends of a function to try: a line at column 0 may stand within a string
+_TRIED = 300_000  # characters; of longer texts fewer ends are tried
+_MOST_DRAFTS = 5  # definitions of a name in a piece of a text that are tried
 
 
 def parse(source: str) -> ast.Module | None:
@@ -59,27 +62,47 @@ def _parsed(source: str) -> ast.Module | str:
 
 
 def find_function(text: str, name: str) -> str:
-    """The source of the first function called `name` in `text`, dedented; "" when there is none.
+    """Return the source of a function called `name` in `text`, dedented; "" when there is none.
 
-    Fenced blocks are searched before the text as a whole.
+    Where a text has several, the first of these is taken:
+
+    1. one in the text as a whole, where all of it parses;
+    2. one in a fenced block that parses (`envs.fences`);
+    3. one that parses by itself, in a fenced block or else among prose;
+    4. one that does not parse, in a fenced block or else among prose.
     """
     text = text[: 4 * MAX_SOURCE]
-    for candidate in (*_FENCE.findall(text), text):
-        function = _function_in(candidate, name)
-        if function:
-            return function
-    return ""
+    pieces = [*fences.blocks(text, lambda block: parse(block) is not None), text]
+    trees = {piece: tree for piece in (text, *pieces) if (tree := parse(piece)) is not None}
+    tries = max(_LEAST_TRIES, min(_MOST_TRIES, _TRIED // (len(text) + 1)))
+    broken = ""
+    for piece in dict.fromkeys([*trees, *pieces]):
+        for function in _functions_in(piece, name, trees.get(piece), tries):
+            if parse(function) is not None:
+                return function
+            broken = broken or function
+    return broken
 
 
-def _function_in(text: str, name: str) -> str:
+def _functions_in(text: str, name: str, tree: ast.Module | None, tries: int) -> Iterator[str]:
+    """Yield the definitions of a name in order; where the text has a syntax tree, strings of it hold none."""
     lines = re.split(r"\r\n|\r|\n", text)
     opening = re.compile(rf"^(\s*)(async\s+)?def\s+{re.escape(name)}\s*\(")
-    start = next((i for i, line in enumerate(lines) if opening.match(line)), None)
-    if start is None:
-        return ""
+    starts = [number for number, line in enumerate(lines) if opening.match(line)]
+    if tree is not None:
+        defined = {
+            node.lineno - 1 for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+        }
+        starts = [number for number in starts if number in defined]
+    for start in starts[:_MOST_DRAFTS]:
+        yield _function_at(lines, start, tries)
+
+
+def _function_at(lines: Sequence[str], start: int, tries: int) -> str:
+    """Return the function that begins in a line, up to the first end that makes it parse."""
     indent = _indent(lines[start])
     tops = [i for i in range(start + 1, len(lines)) if _ends_block(lines[i], indent)] + [len(lines)]
-    for end in tops[:_MAX_TRIES]:
+    for end in tops[:tries]:
         block = textwrap.dedent("\n".join(lines[start:end])).strip() + "\n"
         if parse(block) is not None:
             return block

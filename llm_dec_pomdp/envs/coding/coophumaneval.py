@@ -11,7 +11,11 @@
 Observation. Both agents see the problem. aux is asked for a helper function `aux`, main for the entry point; main
 knows that `aux(...)` exists, does not see its code, and must not redefine it.
 
-Action. Any text; prose and fences around the function are ignored.
+Action. Any text. One function counts, from its `def` to the end of its body: `aux` of the helper's text, the entry
+point of main's. Everything else is dropped, as published: prose, decorators, imports, constants, classes and other
+functions. So imports and functions that a function needs stand within it. Of several definitions the first that parses
+counts, and a later one does not replace it: first those of the whole text where all of it is Python, then those of
+fenced blocks, then those among prose. Where none parses, the first one counts. Fences are lines, as in CommonMark.
 
 With `candidates=True` both agents choose among functions by a letter, on 8 embedded problems; see
 `envs.coding.candidates`. A number as `expert` is then the probability that a scripted reviewer names the right ones.

@@ -11,10 +11,10 @@ Observation. Each author is told what the package is about, the interface of its
 interfaces of the modules that it imports, and who imports it; it never sees others' code. Later it is told what its
 calls gave, who wrote to it, and how many tests of its module pass.
 
-Action. Python source is the whole module; a call of a tool works on it: `write_file`, `read_file`, `replace_in_file`
-and so on in a tree of the author's own, of which its module counts, and `run_tests`, which says what tests of a module
-say with all modules as they are now. With `messages=True` a line `to NAME: words` is a message of at most 30 words, one
-a turn.
+Action. Python source is the whole module: all of the text where it parses, else the first fenced block that does. A
+call of a tool works on it: `write_file`, `read_file`, `replace_in_file` and so on in a tree of the author's own, of
+which its module counts, and `run_tests`, which says what tests of a module say with all modules as they are now. With
+`messages=True` a line `to NAME: words` is a message of at most 30 words, one a turn.
 
 Reward. The score of a turn is the share of tests that pass, those across modules (`TestTogether`) at half the weight; a
 turn pays what the score has risen since the last one, less `call_cost` for a call and `message_cost` for a message. An
@@ -62,6 +62,7 @@ from ... import sandbox
 from ...registries import UnknownNameError, nearest
 from ...sandbox import Job, Limits, Verdict
 from ...types import Event, Group, Message, Score, TaskItem, Tool
+from .. import fences
 from ..base import Say, TextDecPOMDP
 from ..coding import analysis
 from ..coding.candidates import judged
@@ -81,7 +82,6 @@ WORDS = 30  # of a message
 LONGEST_MESSAGE = 400  # characters
 AT_ONCE = 8  # calls of a text
 CHARACTERS = 20_000  # of an author's files
-_FENCE = re.compile(r"```[^\n`]*\n(.*?)(?:```|\Z)", re.DOTALL)
 _MESSAGE = re.compile(r"^[ \t]*to[ \t]+(\w+)[ \t]*:[ \t]*(\S.*)$", re.IGNORECASE | re.MULTILINE)
 _CONFLICT = "What both wrote is in conflict: the same place was changed in different ways."
 
@@ -562,9 +562,17 @@ def _imports(source: str, module: str) -> bool:
 
 
 def source_in(text: str) -> str:
-    """The Python source of a text, without fences and messages; "" where it has no definition that parses."""
-    for candidate in (*_FENCE.findall(text[: 4 * analysis.MAX_SOURCE]), text[: 4 * analysis.MAX_SOURCE]):
-        source = _MESSAGE.sub("", candidate).strip() + "\n"
+    """Return the Python source of a text, without messages; "" where it has no definition that parses.
+
+    It is all of the text where that parses, else the first fenced block that does (`envs.fences`).
+    """
+    text = text[: 4 * analysis.MAX_SOURCE]
+
+    def source_of(piece: str) -> str:
+        return _MESSAGE.sub("", piece).strip() + "\n"
+
+    for piece in (text, *fences.blocks(text, lambda block: analysis.parse(source_of(block)) is not None)):
+        source = source_of(piece)
         if re.search(r"^(?:def|class) ", source, re.MULTILINE) and analysis.parse(source):
             return source
     return ""

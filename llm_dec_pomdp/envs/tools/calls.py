@@ -21,9 +21,10 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NoReturn, cast
 
+from .. import fences
+
 LONGEST = 50_000  # characters of a call; parsers take memory, and some the stack, in proportion
 _TAGGED = re.compile(r"<tool_call>(.*?)(?:</tool_call>|\Z)", re.DOTALL)
-_FENCED = re.compile(r"```[a-zA-Z_]*[ \t]*\n(.*?)(?:```|\Z)", re.DOTALL)
 _LINE = re.compile(r"^[ \t]*([A-Za-z_][\w.]*)\(.*\)[ \t]*$", re.MULTILINE)
 _UNREADABLE = (ValueError, TypeError, SyntaxError, RecursionError, MemoryError)
 
@@ -54,8 +55,7 @@ def read_calls(text: str, known: Collection[str] = ()) -> tuple[Call, ...]:
     """
     if "<tool_call>" in text:
         return tuple(call for match in _TAGGED.finditer(text) for call in _within(match[1], _json))
-    blocks = [match[1] for match in _FENCED.finditer(text)] if "```" in text else [text]
-    for block in blocks:
+    for block in (text, *fences.blocks(text, lambda block: any(_bare(block.strip())))):
         calls = tuple(_bare(block.strip()))
         if calls:
             return calls

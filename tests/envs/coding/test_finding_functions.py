@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -61,6 +62,31 @@ def test_no_such_function(text: str) -> None:
 )
 def test_which_definition_is_taken(text: str, found: str) -> None:
     assert find_function(text, "f") == found
+
+
+DOCUMENTED = 'def f(x):\n    """Add one.\n\n    ```\n    f(1)\n    ```\n    """\n    return x + 1\n'
+WHOLE = {
+    "alone": DOCUMENTED,
+    "among prose": f"So:\n\n{DOCUMENTED}\nDone.",
+    "fenced": f"So:\n```python\n{DOCUMENTED}```\nDone.",
+    "fenced by tildes": f"~~~\n{DOCUMENTED}~~~",
+    "fenced and cut": f"```python\n{DOCUMENTED}",
+    "a fence at the margin": DOCUMENTED.replace("    ```", "```"),
+    "fenced, a fence at the margin": "```python\n" + DOCUMENTED.replace("    ```", "```") + "```",
+    "a fence in a string": 'def f(x):\n    text = """\n```\ndef f(x):\n    return 0\n```\n"""\n    return x + 1\n',
+    "a definition in a string": '"""def f(x):\n\ndef f(x): ...\n"""\ndef f(x):\n    return x + 1\n',
+    "a draft": "def f(x):\n    return (\n\nThat is wrong.\n\ndef f(x):\n    return x + 1\n",
+    "a fenced draft": "```\ndef f(x):\n    return (\n```\nBetter:\n```\ndef f(x):\n    return x + 1\n```",
+    "a draft, then a fenced one": "def f(x):\n    return (\n\n```\ndef f(x):\n    return x + 1\n```",
+    "a fenced draft, then one in prose": "```\ndef f(x):\n    return (\n```\nNo:\n\ndef f(x):\n    return x + 1\n",
+}
+
+
+@pytest.mark.parametrize("text", WHOLE.values(), ids=WHOLE)
+def test_a_definition_is_neither_cut_nor_a_draft_where_there_is_a_whole_one(text: str) -> None:
+    names: dict[str, Any] = {}
+    exec(find_function(text, "f"), names)
+    assert names["f"](1) == 2
 
 
 @pytest.mark.parametrize(
@@ -137,8 +163,11 @@ def test_finding_never_raises(text: str) -> None:
         "def f(x):\n    return x\n" + "y = 1\n" * 50_000,
         "def f(x):\n    return (\n" + "z\n" * 10_000,
         "```\n" * 20_000,
+        "```\n(\n" * 20_000,
+        "```\ndef f(\n" * 10_000,
+        "def f(x):\n    return (\n" + "y\n" * 20_000 + "def f(x):\n    return (\n" * 2_000,
     ],
-    ids=["minuses", "parentheses", "sum", "attributes", "long module", "open parenthesis", "fences"],
+    ids="minuses parentheses sum attributes module parenthesis fences broken_blocks drafts long_drafts".split(),
 )
 def test_monsters_are_looked_at_in_bounded_time(text: str) -> None:
     found = find_function(text, "f")

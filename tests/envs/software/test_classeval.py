@@ -70,6 +70,15 @@ def test_teams_without_skill_earn_little(index: int) -> None:
         assert played(env, index, texts) < MOST_WITHOUT_SKILL
 
 
+def test_a_fence_in_a_docstring_does_not_cut_a_method() -> None:
+    env = ClassEval()
+    texts = [
+        re.sub(r"^(def .*:)$", r'\1\n    """Do it.\n\n```\nexample\n```\n    """', text, flags=re.MULTILINE)
+        for text in env.items[0].reference
+    ]
+    assert played(env, 0, texts) == played(env, 0, [f"So:\n```python\n{text}```" for text in texts]) == 4.0
+
+
 def test_what_counts_for_integration_is_another_authors_method() -> None:
     env = ClassEval(split="all", candidates=True)
     item = env.items[0]

@@ -130,6 +130,17 @@ def test_files_tests_and_messages() -> None:
     assert env.last_score.components == {"tests": 1.0, "costs": pytest.approx(-0.12)}
 
 
+@pytest.mark.parametrize(
+    "form", ["{}", "So:\n```python\n{}```\nDone.", "```python\n{}", "~~~\n{}~~~", "```\nx = (\n```\n```\n{}```"]
+)
+def test_a_module_is_all_of_the_text_or_a_fenced_block_that_parses(form: str) -> None:
+    env = Modules(split="test")
+    env.reset(options={"index": 0})
+    texts = [f'"""About.\n\n```\ndef example(): ...\n```\n"""\n{source}' for source in env.item.reference]
+    _, rewards, *_ = env.step(dict(zip(env.possible_agents, [form.format(text) for text in texts], strict=True)))
+    assert set(rewards.values()) == {1.0}
+
+
 def test_who_breaks_whose_tests_is_an_event() -> None:
     env = Modules(split="all", modules=3, deep=3, max_turns=3)
     env.reset(options={"index": 0})

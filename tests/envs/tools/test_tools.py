@@ -56,12 +56,21 @@ BOX = Toolbox([Kit("train", (function(book),)), kit("pile", push, initial=())])
         'f(a=1, b="x")',
         "[f(a=1, b='x')]",
         "```tool_code\nf(a=1, b='x')\n```",
+        "~~~\nf(a=1, b='x')\n~~~",
+        "```python\nprint(\n```\nNo:\n```python\nf(a=1, b='x')",
         "Let me see.\n  f(a=1, b='x')\nThen I know.",
     ],
 )
 def test_every_form_of_a_call_is_read(text: str) -> None:
     [call] = read_calls(text, known=["f"])
     assert (call.name, call.arguments, call.problem) == ("f", {"a": 1, "b": "x"}, "")
+
+
+@pytest.mark.parametrize("text", ["{}", "So:\n```python\n{}\n```\nthat is it"])
+def test_a_fence_in_an_argument_does_not_cut_a_call(text: str) -> None:
+    content = "Use it:\n\n```\nimport f\n```\n"
+    [call] = read_calls(text.replace("{}", f'write(path="a.md", content="""{content}""")'))
+    assert call.arguments == {"path": "a.md", "content": content}
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,65 @@
+"""Fenced blocks of code in a text, as CommonMark defines them.
+
+A fence is a line of at least three backticks or tildes, indented by at most three spaces. A closing fence has the same
+character, is at least as long as the opening one, and nothing follows it. A block without a closing fence, as the
+token limit leaves it, ends with the text.
+
+The content may itself hold fences, in a docstring say. CommonMark knows no Python, so `blocks` asks for each closing
+fence whether the content up to it is whole.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+
+_OPENING = re.compile(r"( {0,3})(`{3,}(?=[^`]*$)|~{3,})")
+_MOST_TRIED = 1_000_000  # characters of a text that are handed to `whole`, all tries together
+_TRY = 100  # characters that a try counts for at least
+
+
+def blocks(text: str, whole: Callable[[str], bool]) -> list[str]:
+    """Return the contents of the fenced blocks of a text, in order.
+
+    Args:
+        text: Of a language model.
+        whole: Returns True for content that is complete, such as a program that parses. A block ends at the first
+            closing fence that makes it whole; else at one that stands behind code, at the end of a line, if that does;
+            else at the first closing fence.
+    """
+    lines = re.split(r"\r\n|\r|\n", text)
+    found: list[str] = []
+    left, at = _MOST_TRIED, 0
+    while at < len(lines):
+        opening = _OPENING.match(lines[at])
+        at += 1
+        if opening is None:
+            continue
+        margin = re.compile(f" {{0,{len(opening[1])}}}")
+        first: tuple[str, int] | None = None
+        for end, before in _ends(lines, at, opening[2]):
+            content = "".join(f"{margin.sub('', line, count=1)}\n" for line in [*lines[at:end], *before])
+            first = first or (content, end)
+            if left <= 0:
+                break
+            left -= max(_TRY, len(content))
+            if whole(content):
+                first = content, end
+                break
+        assert first is not None  # the text ends
+        found.append(first[0])
+        at = first[1] + 1
+    return found
+
+
+def _ends(lines: Sequence[str], start: int, fence: str) -> Iterator[tuple[int, Sequence[str]]]:
+    """Yield the lines that may close a block, and the code before the fence of each: closing fences first."""
+    closing = re.compile(rf" {{0,3}}{fence[0]}{{{len(fence)},}}[ \t]*")
+    for number in range(start, len(lines)):
+        if closing.fullmatch(lines[number]):
+            yield number, ()
+    yield len(lines), ()
+    for number in range(start, len(lines)):
+        line = lines[number].rstrip(" \t")
+        if line.endswith(fence) and (code := line.rstrip(fence[0])).strip():
+            yield number, (code,)
