@@ -66,7 +66,8 @@ class Verdict:
     Attributes:
         outcome: `infra_error` is the fault of the sandbox; everything else is the program's.
         passed: Sum over the asserts of the source of the share of its executions that held.
-        total: Asserts of the source that were executed or should have been, and other statements that raised.
+        total: Asserts of the source that were executed or should have been, and other statements that raised. Where all
+            asserts are like `assert False`, those that were rightly not executed.
         notes: Load error, then the first failure of each assert with its reason, in order.
         cpu_seconds: CPU time of the program.
         wall_seconds: Wall time of the job.

@@ -235,9 +235,10 @@ def judge(job: dict[str, Any], zygote: Zygote, slowness: float, gone: Callable[[
 
 
 def verdict(record: Record) -> dict[str, Any]:
-    """The verdict of a record: an assert is worth the share of its executions that held.
+    """Return the verdict of a record: an assert is worth the share of its executions that held.
 
-    Where the tests ended early, unfinished asserts have failed; else asserts that were never executed do not count. An
+    Where the tests ended early, unfinished asserts have failed; else asserts that were never executed do not count,
+    except where all asserts only mark errors: then each has held if none was executed and no statement raised. An
     assert in a loop that an error ended has failed: nobody knows how many rounds were left. A statement that raised and
     holds no assert is a failure of its own.
     """
@@ -248,6 +249,8 @@ def verdict(record: Record) -> dict[str, Any]:
     shares = [0.0] * len(record.ran)
     for number in finished:
         shares[number] = record.held[number] / record.ran[number]
+    if done and not due and not record.broken and record.tests.only_mark_errors:
+        due, shares = list(range(len(shares))), [1.0] * len(shares)
     held = sum(shares)
     total = len(due) + sum(not record.tests.statements[number][1] for number in record.broken)
     if not done and held == total:  # no assert was left: what ended the tests is a failure of its own

@@ -34,6 +34,11 @@ class CountedTests:
     loops: list[frozenset[int]] = field(default_factory=list[frozenset[int]])
     inner: set[int] = field(default_factory=set[int])
 
+    @property
+    def only_mark_errors(self) -> bool:
+        """Whether all asserts are of constants, as `assert False` is where only a wrong program gets to."""
+        return not any(isinstance(node, ast.Name) for claim in self.asserts for node in ast.walk(claim))
+
     def claim(self, number: int) -> str:
         """The source of an assert, for a note."""
         return ast.unparse(self.asserts[number])[:NOTE_LENGTH]

@@ -223,6 +223,10 @@ def test_items_with_the_same_id_and_no_items_are_refused() -> None:
         ({"test": "assert f(1) == 1"}, r"field 'test': has no function `check\(candidate\)`"),
         ({"test": "async def check(c):\n    assert c(1)"}, r"field 'test': has no function `check"),
         ({"test": "def check(c):\n    c(1)"}, r"field 'test': has no assert"),
+        (
+            {"test": "def check(c):\n    if c(1) == 1:\n        assert True"},
+            r"field 'test': has no assert that can fail",
+        ),
     ],
 )
 def test_a_problem_that_nothing_can_solve_is_refused(write: Write, more: dict[str, str], message: str) -> None:

@@ -21,6 +21,8 @@ CALL_OR_RAISE = [
     "else:",
     "    assert False",
 ]
+ELSE_FALSE = ["if c(1) == 1:", "    assert True", "else:", "    assert not 'right'"]
+MUST_RAISE = ["try:", "    c(-1)", "    assert False, 'must raise'", "except ValueError:", "    pass"]
 CAREFUL = "def f(x):\n    if x < 0:\n        raise ValueError\n    return x\n"
 
 COUNTED: dict[str, tuple[str, list[str], tuple[str, int, int]]] = {
@@ -35,6 +37,22 @@ COUNTED: dict[str, tuple[str, list[str], tuple[str, int, int]]] = {
     ),
     "a false constant counts": (IDENTITY, ["assert False", "assert c(1) == 1"], ("failed", 1, 2)),
     "nothing to count is not passed": (IDENTITY, ["assert True"], ("failed", 0, 0)),
+    "a place for wrong programs that is not reached": (IDENTITY, [*ELSE_FALSE], ("passed", 1, 1)),
+    "a place for wrong programs that is reached": (DIVIDES, ["c = lambda x: 0", *ELSE_FALSE], ("failed", 0, 1)),
+    "one of two places for wrong programs": (
+        IDENTITY,
+        ["if c(1) == 2:", "    assert False", *ELSE_FALSE],
+        ("passed", 2, 2),
+    ),
+    "an exception that should come and does": (CAREFUL, MUST_RAISE, ("passed", 1, 1)),
+    "an exception that should come and does not": (IDENTITY, MUST_RAISE, ("failed", 0, 1)),
+    "a statement that raises before a place for wrong programs": (
+        CAREFUL,
+        ["y = c(-1)", *ELSE_FALSE],
+        ("failed", 0, 1),
+    ),
+    "a death before a place for wrong programs": (LEAVES, ELSE_FALSE, ("died", 0, 1)),
+    "asserts of a loop without rounds do not hold": (IDENTITY, ["for y in c([]):", "    assert y"], ("failed", 0, 0)),
     "later asserts run after one that raises": (DIVIDES, ["assert c(0) == 0", "assert c(1) == 1"], ("failed", 1, 2)),
     "later rounds run after one that raises": (
         "def f(x):\n    return 6 // (x - 1) + 6\n",

@@ -184,8 +184,11 @@ def unusable_tests(test: str) -> str:
         return f"does not parse ({tree})"
     if not any(isinstance(node, ast.FunctionDef) and node.name == "check" for node in tree.body):
         return "has no function `check(candidate)`, which is called with the solution"
-    if not any(isinstance(node, ast.Assert) for node in ast.walk(tree)):
+    asserts = [node.test for node in ast.walk(tree) if isinstance(node, ast.Assert)]
+    if not asserts:
         return "has no assert, and asserts are what is counted"
+    if all(isinstance(claim, ast.Constant) and claim.value for claim in asserts):
+        return f"has no assert that can fail: all are of a constant, such as `assert {ast.unparse(asserts[0])}`"
     return ""
 
 

@@ -30,7 +30,8 @@ Reward (one float for the team; levels are checked in order, the first that fail
 | cooperation | 0..1.5 | a test passed, aux exists: main calls it +0.5, is no thin wrapper +1.0, drops its value -0.5 |
 
 Every assert of `check` counts once: in a loop it is worth the share of its executions that held. Asserts of a true
-constant are dropped. Helpers given in the problem are in scope of the program and of the tests.
+constant are dropped. Where all others are like `assert False`, they hold if none of them is reached. Helpers given in
+the problem are in scope of the program and of the tests.
 
 Measured (`env.measure`): the shares of the schemes by which the two functions cooperate, see `envs.coding.schemes`.
 

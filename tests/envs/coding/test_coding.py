@@ -104,6 +104,13 @@ def test_a_tab_in_a_string_reaches_the_tests() -> None:
     assert judged("", 'def main(x):\n    return x.split("\t")\n', item).components["tests"] == 1.0
 
 
+@pytest.mark.parametrize(("main", "earned"), [(GOOD, 1.0), ("def main(x):\n    return 0\n", 0.0)])
+def test_a_row_whose_asserts_only_mark_wrong_answers_pays_for_right_ones(main: str, earned: float) -> None:
+    test = "def check(c):\n    if c(2) == 5:\n        assert True\n    else:\n        assert False\n"
+    item = dataclasses.replace(ITEM, fields={**ITEM.fields, "test": test})
+    assert judged(AUX, main, item).components["tests"] == earned
+
+
 def test_counts_are_diagnostics_and_failed_asserts_are_notes() -> None:
     score = judged("def aux(x):\n    return x\n", GOOD)
     assert score.diagnostics == {"tests_passed": 1.0, "tests_total": 2.0}
