@@ -19,7 +19,8 @@ class Limits:
     Attributes:
         cpu_seconds: CPU time in total, on a usual machine (`SandboxPool.slowness` scales it); the wall limit is four
             times this plus two seconds.
-        case_seconds: CPU time for loading and for each assert, scaled alike.
+        case_seconds: CPU time for loading and for each assert, scaled alike. A program that sleeps has two seconds more
+            for its answers; time that it waits for a core does not count.
         memory_mb: Address space beyond that of an empty interpreter.
     """
 
@@ -31,6 +32,11 @@ class Limits:
     def wall_seconds(self) -> float:
         """Wall-clock limit of a job."""
         return 4 * self.cpu_seconds + 2
+
+    @property
+    def case_wall_seconds(self) -> float:
+        """Wall-clock limit of a program's answers while it is loaded, or in one case."""
+        return self.case_seconds + 2
 
 
 @dataclass(frozen=True, slots=True)

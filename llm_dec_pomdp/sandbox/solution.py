@@ -143,6 +143,14 @@ class Zygote:
         ours, self._ordered = self._ordered, None
         return ours, pid
 
+    def waited(self) -> float:
+        """Return the seconds that the solution process has waited for a core."""
+        try:
+            self._control.sendall(zygote.ORDER.pack(b"w", 0, 0))
+            return self._answer()[0] / 1e6
+        except OSError as error:
+            raise ZygoteLostError from error
+
     def end(self) -> tuple[float, bool]:
         """End the solution process and all it started; CPU seconds it used, and whether it waited long for a core."""
         try:
@@ -214,13 +222,17 @@ class Solution:
         self._deadline = self._started + limits.wall_seconds
         self._tests_end = time.process_time() + limits.cpu_seconds  # CPU seconds of this process
         self._case_end = 0.0  # CPU seconds of the process at which the running case is over
+        self._asked = 0.0  # when the question was asked that it is to answer
+        self._answer_end = 0.0  # when its answer is too late
+        self._wall_left = 0.0  # seconds that it may take for answers in the running case
+        self._slept = 0.0  # seconds of cases that ended while it slept, which count as if it had computed
         self.cpu = 0.0  # of processes that have ended
         self._late = False
         self.starved = False
 
     def start(self) -> None:
         """Make a process and load the program into it."""
-        left = self._limits.cpu_seconds - self.cpu
+        left = self._limits.cpu_seconds - self.cpu - self._slept
         if left <= 0:
             raise OverError("timeout", "used up its CPU time")
         try:
@@ -229,7 +241,8 @@ class Solution:
         except ZygoteLostError as error:
             raise ZygoteLostError("no process could be started", ours=True) from error
         self._started = time.monotonic()
-        self._case_end = self._limits.case_seconds
+        self._case_end, self._wall_left = self._limits.case_seconds, self._limits.case_wall_seconds
+        self._answer_end = self._deadline
         self._busy, self._confined = True, False
         greeting = self._receive(0)
         if greeting != ("ready",):
@@ -239,11 +252,12 @@ class Solution:
         self._exchange(self._load)  # within the timer that the caller has set
 
     def begin_case(self) -> None:
-        """Give a new case its own CPU time. OverError: the tests have no time left for it."""
+        """Give a new case its own time. OverError: the tests have no time left for it."""
         if time.process_time() > self._tests_end or time.monotonic() > self._deadline:
             raise OverError("timeout", "the tests took too long with what the program returned")
         if self._socket is not None:
             self._case_end = self._used() + self._limits.case_seconds
+            self._wall_left = self._limits.case_wall_seconds
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         """Call the entry point; its exceptions are raised here as exceptions of their builtin types."""
@@ -280,8 +294,11 @@ class Solution:
             raise UnsupportedError(f"argument: {error}") from None
         number = _random.getrandbits(64)
         self._busy = True
+        self._asked = time.monotonic()
+        self._answer_end = self._asked + self._wall_left
         self._send(codec.frame(number, body))
         answer = self._receive(number)
+        self._wall_left -= time.monotonic() - self._asked
         self._busy = False
         return _result(answer)
 
@@ -291,7 +308,7 @@ class Solution:
             with contextlib.suppress(BlockingIOError):
                 data = data[self._socket.send(data, socket.MSG_DONTWAIT) :]
             if data:
-                self._socket.settimeout(max(0.01, self._deadline - time.monotonic()))
+                self._socket.settimeout(max(0.01, min(self._deadline, self._answer_end) - time.monotonic()))
                 self._socket.sendall(data)
                 self._socket.settimeout(None)
         except TimeoutError:
@@ -331,7 +348,7 @@ class Solution:
                 self._check_time()
 
     def _patience(self) -> float:
-        wall = self._deadline - time.monotonic()
+        wall = min(self._deadline, self._answer_end) - time.monotonic()
         case = self._case_end - self._used()
         return max(0.005, min(_SLICE, wall, case))
 
@@ -343,10 +360,16 @@ class Solution:
             raise OverError("timeout", "took too long")
         if self._used() >= self._case_end:
             self._too_long()
+        if time.monotonic() >= self._answer_end:
+            with _undisturbed():
+                self._answer_end = self._asked + self._wall_left + self._zygote.waited()
+            if time.monotonic() >= self._answer_end:
+                self._too_long()
 
     def _too_long(self) -> NoReturn:
+        self._slept += max(0.0, self._case_end - self._used())
         self.stop()
-        if self.cpu >= self._limits.cpu_seconds:
+        if self.cpu + self._slept >= self._limits.cpu_seconds:
             raise OverError("timeout", "took too long")
         raise CaseTimeoutError
 

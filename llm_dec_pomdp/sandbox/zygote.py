@@ -7,6 +7,7 @@ passes on. Orders and answers have a fixed size:
 |---|---|---|
 | "s", limits, one descriptor | start a child on this socket | its process id, 0 when it could not; 0 |
 | "g" | the child has got its program | none |
+| "w" | say how long the child has waited | microseconds that it waited for a core; 0 |
 | "k" | end the child and all it started, empty its folder | microseconds of CPU it used; 1 if it waited for a core |
 """
 
@@ -107,10 +108,12 @@ class Zygote:
                 self._answer(self.start(descriptor_of(ancillary), memory, cpu))
             elif order == b"g":
                 self.started = time.monotonic()
+            elif order == b"w":
+                self._answer(int(1e6 * waited(self.proc, self.child, time.monotonic() - self.started)))
             else:
                 lived = time.monotonic() - self.started
-                waited = lived > 1.0 and starved(self.proc, self.child, lived)
-                self._answer(self.end(), waited)
+                late = lived > 1.0 and starved(self.proc, self.child, lived)
+                self._answer(self.end(), late)
 
     def _answer(self, number: int, flag: int = 0) -> None:
         self.control.sendall(ANSWER.pack(number, flag))
@@ -243,8 +246,13 @@ def _overfull(folder: str) -> bool:
 
 def starved(proc: int, pid: int, lived: float) -> bool:
     """Whether the process spent more than half of its life waiting for a core."""
+    return waited(proc, pid, lived) > lived / 2
+
+
+def waited(proc: int, pid: int, lived: float) -> float:
+    """Return the seconds that a process has waited for a core; by the load where the kernel counts none."""
     try:
-        _, waited, _ = (int(word) for word in confine.read_process(proc, f"{pid}/schedstat").split())
+        _, nanoseconds, _ = (int(word) for word in confine.read_process(proc, f"{pid}/schedstat").split())
     except (OSError, ValueError):
-        return os.getloadavg()[0] > 4 * (os.cpu_count() or 1)  # wall limits are four times those of CPU
-    return waited / 1e9 > lived / 2
+        return lived if os.getloadavg()[0] > 4 * (os.cpu_count() or 1) else 0.0
+    return nanoseconds / 1e9

@@ -172,10 +172,38 @@ def test_a_job(zygote: Zygote, solution: str, lines: list[str], outcome: str, ca
 
 
 @pytest.mark.slow
-def test_a_sleeping_program_meets_the_wall(zygote: Zygote) -> None:
-    found = judge(job("import time\ndef f(x):\n    time.sleep(60)\n", "assert c(1)", cpu=0.1), zygote, 1.0, stay)
-    assert (found["outcome"], found["starved"]) == ("timeout", False)
-    assert found["wall_seconds"] >= 2.4
+@pytest.mark.parametrize(
+    "sleeps",
+    [
+        "time.sleep(x)",
+        "while x:\n        time.sleep(0.01)",
+        "threading.Event().wait(x)",
+    ],
+)
+def test_a_case_in_which_a_program_sleeps_ends_as_one_in_which_it_computes(zygote: Zygote, sleeps: str) -> None:
+    lines = ["assert c(3600) is None", "assert c(0) is None"]
+    found = judge(job(f"import threading, time\ndef f(x):\n    {sleeps}\n", *lines), zygote, 1.0, stay)
+    assert (found["outcome"], found["cases"], found["starved"]) == ("failed", [False, True], False)
+
+
+@pytest.mark.slow
+def test_a_program_that_sleeps_in_every_case_uses_up_its_time(zygote: Zygote) -> None:
+    solution = "import time\ndef f(x):\n    time.sleep(3600)\n"
+    found = judge(job(solution, *["assert c(1)"] * 50), zygote, 1.0, stay)
+    assert (found["outcome"], found["cases"]) == ("timeout", [False] * 50)
+
+
+@pytest.mark.slow
+def test_a_program_that_sleeps_while_it_is_loaded_is_a_timeout(zygote: Zygote) -> None:
+    found = judge(job("import time\ntime.sleep(3600)\n", "assert c(1)", cpu=60.0), zygote, 1.0, stay)
+    assert found["outcome"] == "timeout"
+
+
+@pytest.mark.slow
+def test_time_that_a_program_waits_for_a_core_does_not_count(zygote: Zygote, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Zygote, "waited", lambda self: 60.0)
+    solution = "import time\ndef f(x):\n    time.sleep(3)\n    return x\n"
+    assert judge(job(solution, "assert c(1)", cpu=10.0), zygote, 1.0, stay)["outcome"] == "passed"
 
 
 def test_nothing_matters_once_the_caller_has_gone(zygote: Zygote) -> None:
