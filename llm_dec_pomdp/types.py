@@ -174,7 +174,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """What a policy said, with what a learner needs to train on exactly that.
+    """A sampled action, with the tokens and log-probabilities that a learner trains on.
 
     Attributes:
         text: The action.
@@ -183,6 +183,8 @@ class Completion:
         logprobs: log pi(token | before) at the sampling temperature, untruncated, in nats; as long as `token_ids`.
         truncated: True when the token limit ended the text.
         seconds: Wall time from the start of the call to the last token of this completion.
+        thought: Private text of a reasoning model before the action, without its tags. Its tokens are among
+            `token_ids` and are trained on; only the agent's own completion holds it.
     """
 
     text: str
@@ -191,6 +193,7 @@ class Completion:
     logprobs: tuple[float, ...] = ()
     truncated: bool = False
     seconds: float = 0.0
+    thought: str = ""
 
     def __repr__(self) -> str:
         return f"Completion({self.text!r:.80}, {len(self.token_ids)} tokens)"

@@ -72,8 +72,8 @@ class Request:
         history: The agent's own history (o_0, a_0, ..., o_t) as messages.
         seeds: One per wanted sample, which is drawn with that seed alone. The rest of the batch changes rounding, and
             thereby now and then a token: few in 32 bits, many in 16.
-        ids: Token ids of (o_0, a_0, ..., a_{t-1}), as they were shown and sampled; empty where nothing was said yet, by
-            a policy without tokens, or where only the texts are known.
+        ids: Token ids of (o_0, a_0, ..., a_{t-1}), as they were shown and sampled. Empty at the first turn, for a
+            policy without tokens, after a text with a thought, and where only the texts are known.
         tools: Tools that the agent may call.
     """
 

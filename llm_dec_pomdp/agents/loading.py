@@ -317,9 +317,9 @@ def load_policy(
     running = (options or RunOptions()).arguments()
     if server := server_model(name):
         for option, value in running.items():
-            if value != RunOptions.model_fields[option].default:
+            if option != "thinking" and value != RunOptions.model_fields[option].default:
                 raise ModelError(f"{option} is {value!r}, but {name!r} runs on a server; leave {option} out")
-        return Remote(*server, api_key=os.environ.get("OPENAI_API_KEY"))
+        return Remote(*server, api_key=os.environ.get("OPENAI_API_KEY"), thinking=running["thinking"])
     building: dict[str, Any] = {"vocabulary": vocabulary, "seed": seed, "attention": attention, "quantize": quantize}
     network, tokenizer = load_model(name, device=device, dtype=dtype, trained=trained, **building)
     return _policy(network, tokenizer, dtype, trained, **running)

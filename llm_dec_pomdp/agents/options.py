@@ -8,6 +8,7 @@ import pydantic
 
 from ..config import Config, ConfigError, Positive
 from .engines import make_engine
+from .thoughts import Thinking
 
 Sharing = Literal["separate", "shared", "lora"]
 
@@ -17,6 +18,10 @@ class RunOptions(Config):
 
     chat_template_kwargs: dict[str, Any] = {}
     """Variables of the chat template: Qwen3 thinks unless it is { enable_thinking = false }."""
+    thinking: Thinking = "auto"
+    """How thoughts of a reasoning model are recognised: auto (known tags in the chat template or in a server's reply),
+    { open = "<think>", close = "</think>" }, or off: they are part of the action. Thoughts are trained on, and neither
+    scored nor shown to other agents."""
     batch_rows: Positive = 64
     """Texts sampled at once. Halved when the device has too little memory."""
     truncate_prompts: bool = False
@@ -32,7 +37,7 @@ class RunOptions(Config):
 
     def arguments(self) -> dict[str, Any]:
         """The arguments of `LanguageModel`."""
-        return self.model_dump(include=set(RunOptions.model_fields))
+        return {name: getattr(self, name) for name in RunOptions.model_fields}
 
 
 class ModelOptions(RunOptions):

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from ..http import LONGEST_TEXT, MOST_BYTES, WireError, bearer, checked_address, post, retried, without_key
 from ..types import Completion, Likelihood, Message, conversation
 from .base import Policy, Request, Sampling, definitions
+from .thoughts import Thinking, split_reply
 from .tool_calls import messages_of, text_with_calls
 
 T = TypeVar("T")
@@ -36,6 +37,7 @@ class Remote(Policy):
         timeout: Seconds until an answer must be complete.
         tries: How often a sample is asked for before `RemoteError` is raised, see `http.retried`.
         concurrency: Samples asked for at the same time.
+        thinking: See `RunOptions`.
 
     Raises:
         ValueError: The address or the key cannot be used; the message shows no key, user name, password or query.
@@ -50,6 +52,7 @@ class Remote(Policy):
         timeout: float = 60.0,
         tries: int = 3,
         concurrency: int = 8,
+        thinking: Thinking = "auto",
     ) -> None:
         if api_key and not (api_key.isascii() and api_key.isprintable() and " " not in api_key):
             raise ValueError(
@@ -64,6 +67,7 @@ class Remote(Policy):
         self._timeout = timeout
         self._tries = tries
         self.concurrency = concurrency
+        self._thinking: Thinking = thinking
 
     def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:
         """One answer per seed; the seed is handed to the server, which may ignore it.
@@ -108,8 +112,10 @@ class Remote(Policy):
         if request.tools:
             body["tools"] = definitions(request.tools)
         started = time.perf_counter()
-        text, truncated = self.answered("/chat/completions", body, _text_of, given_up, most=LONGEST_TEXT)
-        return Completion(text, truncated=truncated, seconds=time.perf_counter() - started)
+        read = functools.partial(_text_of, thinking=self._thinking)
+        thought, text, truncated = self.answered("/chat/completions", body, read, given_up, most=LONGEST_TEXT)
+        seconds = time.perf_counter() - started
+        return Completion(text, truncated=truncated, seconds=seconds, thought=thought)
 
     def answered(
         self,
@@ -136,8 +142,12 @@ class Remote(Policy):
         raise RemoteError(f"{self.url} gave {reason}; is the server running?")
 
 
-def _text_of(answer: bytes) -> tuple[str, bool]:
-    """The text of an answer, and whether its length was the limit; raises WireError where it has another form."""
+def _text_of(answer: bytes, thinking: Thinking) -> tuple[str, str, bool]:
+    """Return thought and text of an answer, and whether its length was the limit.
+
+    Raises:
+        WireError: The answer has another form.
+    """
     try:
         choice = json.loads(answer)["choices"][0]
         text, truncated = text_with_calls(choice["message"]), choice.get("finish_reason") == "length"
@@ -147,7 +157,7 @@ def _text_of(answer: bytes) -> tuple[str, bool]:
         raise WireError(f"its answer is no JSON: {error}") from None
     if not isinstance(text, str):
         raise WireError(f"the content of its answer is a {type(text).__name__}, not text")
-    return text, truncated
+    return *split_reply(choice["message"], text, thinking), truncated
 
 
 class RemoteJudge:

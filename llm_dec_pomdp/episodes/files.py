@@ -27,6 +27,7 @@ Texts = Literal["inline", "hashed", "none"]
 _AT_ONCE = 200  # texts that go into a store together
 _BUFFER = 1 << 20  # bytes that go into a file together
 _TOKENS = ("prompt_ids", "token_ids", "logprobs")
+_REFERENCES = {"content": "content_ref", "thought": "thought_ref"}  # fields that hold texts, and what refers to them
 
 
 class ContentStore:
@@ -180,12 +181,15 @@ class TraceWriter:
     def _kept(self, event: dict[str, Any]) -> dict[str, Any]:
         if not self._token_ids and "token_ids" in event:
             event = {key: value for key, value in event.items() if key not in _TOKENS}
-        if self._texts == "inline" or "content" not in event:
+        if self._texts == "inline":
             return event
-        if self._store is None:
-            return {key: value for key, value in event.items() if key != "content"}
-        refer = ("content_ref", self._store.put(plain_text(event["content"])))
-        return dict(refer if key == "content" else (key, value) for key, value in event.items())
+        kept: dict[str, Any] = {}
+        for key, value in event.items():
+            if key not in _REFERENCES:
+                kept[key] = value
+            elif self._store is not None:
+                kept[_REFERENCES[key]] = self._store.put(plain_text(value))
+        return kept
 
 
 def write(traces: Iterable[Trace], path: Path, texts: Texts = "inline", *, token_ids: bool = False) -> int:
@@ -256,15 +260,16 @@ def resolve(trace: Trace, store: ContentStore) -> Trace:
     """
 
     def whole(event: dict[str, Any]) -> dict[str, Any]:
-        if (reference := event.get("content_ref")) is None:
-            return event
-        text = store.get(reference)
-        if text is None:
-            raise TraceError(
-                f"event {event['id']!r}, field content_ref: {reference!r:.80} is not in {str(store.path)!r}"
-            )
-        kept = {key: value for key, value in event.items() if key != "content_ref"}
-        return {**kept, "content": text if event["type"] == "message" else parse(text, f"event {event['id']!r}")}
+        for field, refers in _REFERENCES.items():
+            if (reference := event.get(refers)) is None:
+                continue
+            if (text := store.get(reference)) is None:
+                raise TraceError(
+                    f"event {event['id']!r}, field {refers}: {reference!r:.80} is not in {str(store.path)!r}"
+                )
+            event = {key: value for key, value in event.items() if key != refers}
+            event[field] = text if event["type"] == "message" else parse(text, f"event {event['id']!r}")
+        return event
 
     return {**trace, "events": [whole(event) for event in trace["events"]]}
 

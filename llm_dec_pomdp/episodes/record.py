@@ -192,6 +192,8 @@ def _sampled(completion: Completion, *, token_ids: bool) -> dict[str, Any]:
         known["seconds"] = _plain(completion.seconds)
     if completion.truncated:
         known["truncated"] = True
+    if completion.thought:
+        known["thought"] = completion.thought
     if token_ids:
         ids = {"prompt_ids": list(completion.prompt_ids), "token_ids": list(completion.token_ids)}
         known |= ids | {"logprobs": [_plain(logprob) for logprob in completion.logprobs]}

@@ -68,6 +68,7 @@ class _Event(TypedDict):
     logprobs: NotRequired[list[_Number]]
     seconds: NotRequired[float]
     truncated: NotRequired[bool]
+    thought: NotRequired[str]
     reward: NotRequired[_Number]
     rewards: NotRequired[dict[str, _Number]]
     score: NotRequired[_Score]
@@ -183,6 +184,7 @@ def _completion(event: _Event, *, token_ids: bool) -> Completion:
         tuple(map(_number, event.get("logprobs", ()))),
         event.get("truncated", False),
         event.get("seconds", 0.0),
+        event.get("thought", ""),
     )
 
 

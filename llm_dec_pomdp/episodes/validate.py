@@ -228,10 +228,11 @@ def _references(trace: Trace, store: ContentStore | None) -> Iterator[str]:
     events: Sequence[Mapping[str, Any]] = trace["events"]
     ids = {event["id"] for event in events}
     for event in events:
-        reference = event.get("content_ref")
-        if reference is not None and (store is None or store.get(reference) is None):
-            where = f"not in {str(store.path)!r}" if store else "in no store, for none was given"
-            yield f"event {event['id']!r:.60}, field content_ref: {reference!r:.80} is {where}"
+        for field in ("content_ref", "thought_ref"):
+            reference = event.get(field)
+            if reference is not None and (store is None or store.get(reference) is None):
+                where = f"not in {str(store.path)!r}" if store else "in no store, for none was given"
+                yield f"event {event['id']!r:.60}, field {field}: {reference!r:.80} is {where}"
     for event in events[1:]:
         for other in event.get("reads", ()):
             if other not in ids:

@@ -181,11 +181,15 @@ def agents_asked(env: TextDecPOMDP) -> list[str]:
 
 
 def ids_so_far(agent: str, history: Sequence[Message], turns: Sequence[Turn]) -> tuple[int, ...]:
-    """Token ids of an agent's history up to its last text; none where it has said nothing since the history began."""
+    """Return the token ids of an agent's history up to its last text, as they were shown and sampled.
+
+    Empty where the history has no text of the agent, and where the last one has a thought: the history holds the
+    answer alone, so its prompt is rendered from the texts, as the model's template does.
+    """
     if not any(message.role == "said" for message in history):
         return ()
     last = next((turn.actions[agent] for turn in reversed(turns) if agent in turn.actions), SILENT)
-    return last.prompt_ids + last.token_ids
+    return () if last.thought else last.prompt_ids + last.token_ids
 
 
 def question(env: TextDecPOMDP, group: int, agent: str, turns: Sequence[Turn], seed: int) -> Question:

@@ -26,6 +26,7 @@ from ..base import LEARNING_RATE, Policy, Request, Sampling, WeightFile
 from ..engines import Engine, Prompt, Sampled
 from ..engines.own import OwnLoop
 from ..memory import BatchSize
+from ..thoughts import Thinking, Thoughts
 from ..weights import refuse_misfits
 from .attention import avoid_plans
 from .critic import HeadCritic
@@ -59,8 +60,8 @@ class LanguageModel(Policy):
         model: A causal language model, or a peft model with one adapter per agent.
         tokenizer: Its tokenizer; the chat template is used where there is one.
         adapters: Adapter name by agent; None when all agents use the same weights.
-        batch_rows, chat_template_kwargs, truncate_prompts, gradient_checkpointing, packed: See `RunOptions`. With
-            gradient checkpointing samples do not share their prompt, which takes more time too.
+        batch_rows, chat_template_kwargs, thinking, truncate_prompts, gradient_checkpointing, packed: See `RunOptions`.
+            With gradient checkpointing samples do not share their prompt, which takes more time too.
         compute_dtype: Mixed precision: the type in which products are computed; None: that of the weights.
         engine: What draws its texts; the model itself when left out.
 
@@ -78,6 +79,7 @@ class LanguageModel(Policy):
         adapters: Mapping[str, str] | None = None,
         batch_rows: int = 64,
         chat_template_kwargs: Mapping[str, Any] | None = None,
+        thinking: Thinking = "auto",
         compute_dtype: torch.dtype | None = None,
         truncate_prompts: bool = False,
         gradient_checkpointing: bool = False,
@@ -103,6 +105,7 @@ class LanguageModel(Policy):
         refuse_foreign_tokenizer(model, tokenizer)
         self.stop_ids = stop_ids(model, tokenizer)
         self.prompts = Prompts(tokenizer, self.stop_ids, chat_template_kwargs or {})
+        self._thoughts = Thoughts(tokenizer, thinking)
         self.pad_id = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else min(self.stop_ids)
         self.engine: Engine = engine or OwnLoop(self)
         self._loaded = SimpleNamespace(weights=None)  # whose weights the engine has, and which version of them
@@ -170,9 +173,10 @@ class LanguageModel(Policy):
             rest()
 
     def _completion(self, prompt: tuple[int, ...], s: Sampled, stop: Sequence[str]) -> Completion:
-        text = self.raw_text(s.ids)
+        text = self._thoughts.text(s.ids)
         end = min((place for string in stop if (place := text.find(string)) >= 0), default=len(text))
-        return Completion(text[:end].strip(), prompt, tuple(s.ids), tuple(s.logprobs), s.truncated, s.seconds)
+        thought, answer = self._thoughts.split(text[:end], prompt)
+        return Completion(answer.strip(), prompt, tuple(s.ids), tuple(s.logprobs), s.truncated, s.seconds, thought)
 
     def encode(
         self,

@@ -132,6 +132,19 @@ def test_agents_go_by_their_roles_where_the_trace_has_players(shown: Shown) -> N
     assert page.get_by_label("Chosen event").locator("h3").inner_text() == "search (searcher) · tool call"
 
 
+def test_a_thought_is_folded(shown: Shown) -> None:
+    thinking = team()
+    thinking["events"][2]["thought"] = "Ada never says so."
+    page = shown([thinking])
+    assert not any("never" in text for text in rows(page))
+    row(page, 2).click()
+    detail = page.get_by_label("Chosen event")
+    thought = detail.get_by_text("Ada never says so.")
+    assert not thought.is_visible()
+    detail.get_by_text("Thought (private)").click()
+    assert thought.is_visible()
+
+
 def test_a_click_shows_the_text_and_all_that_is_recorded(shown: Shown) -> None:
     page = shown([team()])
     row(page, 7).click()

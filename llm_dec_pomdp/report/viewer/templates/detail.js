@@ -47,8 +47,9 @@ class Detail {
     head.append(`${side.model.called(event.agent)} · ${spoken(event.type)}${event.to ? " → " + side.model.called(event.to) : ""}`);
     const twins = new Map(others);
     for (const [name, text] of texts) {
-      if (name) element("h4", spoken(name), column);
-      const block = element("pre", null, column);
+      const fold = name === "thought" ? element("details", null, column, "facts") : column; // private to its agent
+      if (name) element(fold === column ? "h4" : "summary", fold === column ? spoken(name) : "Thought (private)", fold);
+      const block = element("pre", null, fold);
       const twin = twins.get(name);
       if (twin === undefined || twin === text) block.textContent = text;
       else for (const run of difference(place ? twin : text, place ? text : twin)[place]) element(run.same ? "span" : "mark", run.text, block);

@@ -2,7 +2,7 @@
 
 const TYPES = ["orchestrator_decision", "spawn", "despawn", "message", "tool_call", "tool_result", "return", "aggregate",
   "human_intervention", "safety_event"];
-const NAMED = new Set(["id", "t", "type", "agent", "role", "from", "to", "tool", "content_ref", "trusted"]);
+const NAMED = new Set(["id", "t", "type", "agent", "role", "from", "to", "tool", "content_ref", "thought_ref", "trusted"]);
 
 // Long texts stand once in the page; "\u0001" and a number stand for them. No text of a trace holds that character.
 function withTexts(value, texts) {
@@ -43,7 +43,7 @@ function leaves(value, name, into) {
 
 function isText(name, value) {
   if (typeof value !== "string" || NAMED.has(name)) return false;
-  return name === "content" || (/\s/.test(value) && (name.startsWith("content.") || value.length > 60 || value.includes("\n")));
+  return name === "content" || name === "thought" || (/\s/.test(value) && (name.startsWith("content.") || value.length > 60 || value.includes("\n")));
 }
 
 // The texts of an event by name, and its facts; what was said is its `content`.

@@ -1,0 +1,127 @@
+"""Thoughts of reasoning models: private text that a model writes between two tags before its answer.
+
+A thought is sampled and trained on like the answer, and it is no part of the action: it is neither scored, nor parsed
+for tool calls, nor observed by a teammate, nor kept in the agent's own history. Templates of DeepSeek-R1 and
+Qwen3-Thinking open the thought in the prompt, so a sampled text may hold only the closing tag.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal, cast
+
+import pydantic
+
+from ..config import Config, build
+
+
+class ThoughtTags(Config):
+    """The tags around a thought."""
+
+    open: Annotated[str, pydantic.Field(min_length=1)]
+    """The tag that opens a thought."""
+    close: Annotated[str, pydantic.Field(min_length=1)]
+    """The tag that closes a thought; the answer follows the last one."""
+
+    @pydantic.model_validator(mode="after")
+    def _differ(self) -> ThoughtTags:
+        if self.open == self.close:
+            raise ValueError(f"thinking.open and thinking.close are both {self.open!r}; give two different tags")
+        return self
+
+
+def _checked(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return build(ThoughtTags, dict(cast("Mapping[str, Any]", value)), source="tags of a thought")
+    if isinstance(value, ThoughtTags) or value in ("off", "auto"):
+        return value
+    raise ValueError("give 'off', 'auto', or tags such as { open = '<think>', close = '</think>' }")
+
+
+Thinking = Annotated[Literal["off", "auto"] | ThoughtTags, pydantic.BeforeValidator(_checked)]
+KNOWN = (
+    ThoughtTags(open="<think>", close="</think>"),  # DeepSeek-R1, Qwen3, GLM, SmolLM3, ...
+    ThoughtTags(open="[THINK]", close="[/THINK]"),  # Magistral
+    ThoughtTags(open="<seed:think>", close="</seed:think>"),  # Seed-OSS
+)
+"""Tags that `thinking = "auto"` recognises."""
+
+
+def split_thought(text: str, tags: ThoughtTags, *, opened: bool = False) -> tuple[str, str]:
+    """Split a sampled text into its thought, without the tags around it, and its answer.
+
+    The answer is what follows the last closing tag. It is empty where a thought is opened and never closed.
+
+    Args:
+        text: As sampled.
+        tags: Around a thought.
+        opened: Whether the prompt ends with the opening tag.
+    """
+    thought, closed, answer = text.rpartition(tags.close)
+    if tags.open in answer or (opened and not closed):
+        thought, answer = text, ""
+    begun = thought.lstrip()
+    return begun.removeprefix(tags.open) if begun.startswith(tags.open) else thought, answer
+
+
+def split_reply(message: Mapping[str, Any], text: str, thinking: Thinking) -> tuple[str, str]:
+    """Split a server's reply into thought and answer.
+
+    A server that recognises thoughts itself has them in `reasoning_content` or `reasoning`. Others leave them in the
+    content, where "auto" recognises known tags: a closing tag, or an opening tag at the beginning.
+
+    Args:
+        message: The server's message.
+        text: Its content, with tool calls as text.
+        thinking: See `RunOptions`.
+    """
+    if thinking == "off":
+        return "", text
+    for field in ("reasoning_content", "reasoning"):
+        if isinstance(reasoning := message.get(field), str) and reasoning:
+            return reasoning, text
+    if not isinstance(thinking, str):
+        return split_thought(text, thinking)
+    begun = text.lstrip()
+    tags = next((tags for tags in KNOWN if tags.close in text or begun.startswith(tags.open)), None)
+    return ("", text) if tags is None else split_thought(text, tags)
+
+
+class Thoughts:
+    """The thoughts in the texts that a model samples.
+
+    Args:
+        tokenizer: Of the model.
+        thinking: See `RunOptions`; "auto" takes the known tags that the chat template has.
+
+    Attributes:
+        tags: Around its thoughts; None where it has none.
+    """
+
+    def __init__(self, tokenizer: Any, thinking: Thinking) -> None:
+        self._tokenizer = tokenizer
+        self.tags = None if isinstance(thinking, str) else thinking
+        if thinking == "auto":
+            template: str | Mapping[str, str] = tokenizer.chat_template or ""
+            templates = "\n".join(template.values()) if isinstance(template, Mapping) else template
+            self.tags = next((tags for tags in KNOWN if tags.close in templates), None)
+        added = tokenizer.get_added_vocab()
+        tags = (self.tags.open, self.tags.close) if self.tags else ()
+        self._special = {added[tag]: tag for tag in tags if tag in added and not self._decoded([added[tag]])}
+
+    def text(self, ids: Sequence[int]) -> str:
+        """Return the text of sampled ids without special tokens, except for tags."""
+        runs = itertools.groupby(ids, self._special.get)
+        return "".join(tag * len(list(run)) if tag else self._decoded(list(run)) for tag, run in runs)
+
+    def split(self, text: str, prompt: Sequence[int]) -> tuple[str, str]:
+        """Split a sampled text into thought and answer; the template may have opened the thought in the prompt."""
+        if self.tags is None:
+            return "", text
+        last = prompt[-len(self.tags.open.encode()) - 8 :]  # a token has at least a byte; line breaks may follow
+        opened = bool(self._tokenizer.chat_template) and self._tokenizer.decode(last).rstrip().endswith(self.tags.open)
+        return split_thought(text, self.tags, opened=opened)
+
+    def _decoded(self, ids: Sequence[int]) -> str:
+        return self._tokenizer.decode(ids, skip_special_tokens=True)
