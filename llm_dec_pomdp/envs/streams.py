@@ -121,7 +121,7 @@ def _rows(source: TaskSource, tasks: Any, split: str | None) -> tuple[Callable[[
         return published, source.hub, source.hub, "all"
     if isinstance(tasks, (str, Path)):
         path = Path(tasks)
-        if path.suffix != ".jsonl":
+        if path.suffix.lower() != ".jsonl":
             raise TaskError(f"task file {str(path)!r} is no .jsonl, an object in each line, so it is no stream")
         return lambda number: _lines(path), str(path), path.stem, split
     if not hasattr(tasks, "__iter__") or isinstance(tasks, (Iterator, Mapping)):

@@ -11,12 +11,15 @@ import dataclasses
 import difflib
 import functools
 import hashlib
+import math
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
 from typing import Any, cast
+
+import numpy as np
 
 from ..registries import UnknownNameError, nearest
 from ..storage.reading import LARGEST, FileError, is_there, parse, read_text
@@ -29,6 +32,8 @@ SPLITS = ("train", "test", "all")
 _ID_FIELDS = ("id", "task_id")
 _CHOICES = ("task_id", "index")  # options of a reset
 _SUFFIXES = (".jsonl", ".json")  # of task files
+_PACKED = (".gz", ".bz2", ".xz", ".zst", ".zip")
+_ABSENT = ("NAType", "NaTType")  # pandas, which is not imported here, marks absent values with objects of these types
 
 
 class TaskError(ValueError):
@@ -95,7 +100,8 @@ def load_tasks(
     Args:
         source: What the environment declares.
         tasks: `"sample"` (embedded, works offline), `"hub"` (the published data set), a path to `.jsonl` or `.json`, or
-            rows at hand: dictionaries, a `datasets.Dataset`, a pandas `DataFrame`, or ready-made items.
+            rows at hand: dictionaries, a `datasets.Dataset`, a pandas `DataFrame`, or ready-made items. A value of a
+            row that is null or NaN is not there.
         split: "train", "test" or "all". Default: "train" for sample and hub; for a file "train" when its rows have a
             `split` field, else "all". A file without that field is split by a hash of the row's prompt, four fifths to
             one fifth, so that training and test rows never overlap however the file is ordered or extended.
@@ -216,13 +222,26 @@ def _converted(rows: Sequence[Any], source: TaskSource, place: str) -> list[Any]
 
 
 def _convert(row: Any, source: TaskSource, place: str) -> Any:
+    """Return a row in this suite's fields and in plain values; what is absent is None."""
     if source.convert is None or not isinstance(row, dict):
-        return row
+        return _plain(row)
+    plain = cast("dict[str, Any]", _plain(row))
     try:
-        return source.convert(cast("Row", row))
+        converted = source.convert({name: value for name, value in plain.items() if value is not None})
+        return {**dict.fromkeys(plain), **converted}
     except (TaskError, KeyError, TypeError, ValueError, SyntaxError) as error:
         what = str(error) if isinstance(error, TaskError) else f"{type(error).__name__}: {error}"
         raise TaskError(f"{place}, is no row of {source.hub or source.name}: {what}") from error
+
+
+def _plain(value: Any) -> Any:
+    """Return a value without types of numpy and pandas; NaN and their other marks of an absent value become None."""
+    plain = cast("Any", value).tolist() if isinstance(value, (np.ndarray, np.generic)) else value
+    if isinstance(plain, dict):
+        return {name: _plain(inner) for name, inner in cast("dict[Any, Any]", plain).items()}
+    if isinstance(plain, (list, tuple)):
+        return [_plain(inner) for inner in cast("Sequence[Any]", plain)]
+    return None if type(plain).__name__ in _ABSENT or (isinstance(plain, float) and math.isnan(plain)) else plain
 
 
 def item_of_row(row: Any, source: TaskSource, columns: Columns, place: str, default_id: str) -> TaskItem:
@@ -241,7 +260,9 @@ def _from_file(source: TaskSource, path: Path, columns: Columns) -> tuple[TaskIt
     if not is_there(path) or path.is_dir():
         kind = "is a folder" if path.is_dir() else "does not exist"
         raise TaskError(f"task file {str(path)!r} {kind}; give 'sample', 'hub', or the path of a .jsonl or .json file")
-    if path.suffix not in _SUFFIXES:
+    if path.suffix.lower() in _PACKED:
+        raise TaskError(f"task file {str(path)!r} is packed; unpack it and give the path of the .jsonl or .json file")
+    if path.suffix.lower() not in _SUFFIXES:
         raise TaskError(
             f"task file {str(path)!r} is no .jsonl (an object in each line) or .json (a list of them); convert a table "
             f"with pandas: read_csv(...).to_json({path.with_suffix('.jsonl').name!r}, orient='records', lines=True)"
@@ -260,7 +281,7 @@ def _from_rows(
 
 
 def _parse(text: str, path: Path) -> list[Any]:
-    if path.suffix == ".json":
+    if path.suffix.lower() == ".json":
         try:
             rows = parse(text, str(path))
         except FileError as error:
@@ -307,10 +328,11 @@ def _item(raw: Any, place: str, required: tuple[str, ...], columns: Columns, def
         raise TaskError(
             f"{place}: holds a {type(raw).__name__}; every row is an object with fields {', '.join(required)}"
         )
-    row = cast("Row", raw)
+    given = cast("Row", raw)
+    row = {name: value for name, value in given.items() if value is not None}
     values = {name: _text(row, name, place, columns, required) for name in required}
     for name, column in columns.asked.items():
-        if column not in row:  # a required one was found above
+        if column not in given:  # a required one was found above
             raise TaskError(f"{place}: field {column!r}, which is mapped to {name}, is missing")
     reference: Any = row.get(columns.find("reference", row), ())
     if not isinstance(reference, (list, tuple)) or not all(isinstance(text, str) for text in reference):  # pyright: ignore[reportUnknownVariableType]
@@ -346,6 +368,8 @@ def _identity(row: Row, place: str, columns: Columns, default: str) -> str:
         column = columns.find(name, row)
         if column in row:
             value = row[column]
+            if isinstance(value, float) and value.is_integer():  # integers of a column in which some are absent
+                value = int(value)
             if isinstance(value, bool) or not isinstance(value, (str, int)) or not str(value).strip():
                 raise TaskError(f"{place}, field {column!r}: is {value!r}; an id is a text or an integer")
             return str(value)

@@ -12,8 +12,8 @@ Observation, action: as in coophumaneval-v0, with candidates for the 3 embedded 
 
 Reward: as in coophumaneval-v0.
 
-The published rows hold a sentence, a list of asserts and a solution; entry point and signature are taken from the
-solution (the name that the asserts call), as in the files that are made for two agents.
+The published rows, sanitized or all, hold a sentence, a list of asserts and a solution. Entry point and signature are
+taken from the solution (the name that the asserts call), as in the files that are made for two agents.
 
 Measured (`env.measure`): the shares of the schemes by which the two functions cooperate, see `envs.coding.schemes`.
 
@@ -50,11 +50,17 @@ def from_published(row: Row) -> dict[str, Any]:
             f"MBPP row {row['task_id']!r}: its asserts call none of the functions in 'code' "
             f"({', '.join(node.name for node in functions) or 'there is none'}); leave the row out"
         )
-    imports = "".join(f"{line}\n" for line in row.get("test_imports", ()))
+    prompt = row.get("prompt") or row.get("text")
+    if prompt is None:
+        raise TaskError(
+            f"MBPP row {row['task_id']!r}: it has neither 'prompt' nor 'text'; give it the problem in words"
+        )
+    setup = [*row.get("test_imports", ()), row.get("test_setup_code", "")]
+    imports = "".join(f"{line}\n" for line in setup if line.strip())
     tests = "".join(f"    {line}\n" for line in asserts)
     return {
         "task_id": f"MBPP/{row['task_id']}",
-        "prompt": f'def {function.name}({ast.unparse(function.args)}):\n    """{row["prompt"]}"""\n',
+        "prompt": f'def {function.name}({ast.unparse(function.args)}):\n    """{prompt}"""\n',
         "test": f"{imports}def check({function.name}):\n{tests}",
         "entry_point": function.name,
         "split": row.get("split", ""),

@@ -159,6 +159,27 @@ def test_a_row_whose_asserts_call_none_of_its_functions_is_named(code: str, name
         from_published({**PLAIN, "code": code})
 
 
+def test_a_row_of_the_whole_data_set_is_read() -> None:
+    """Its sentence has another name, and its asserts may need a program before them."""
+    row = {
+        "task_id": 601,
+        "text": "Write a function to add up pairs.",
+        "code": "def total(pairs):\n    return sum(p.a + p.b for p in pairs)\n",
+        "test_setup_code": "class Pair:\n    def __init__(self, a, b):\n        self.a, self.b = a, b",
+        "test_list": ["assert total([Pair(1, 2), Pair(3, 4)]) == 10"],
+        "challenge_test_list": [],
+    }
+    [item] = llm_dec_pomdp.make("mbpp-v0", tasks=[row], split="all").items
+    assert row["text"] in item.prompt
+    verdict = judge(reward.job(item, row["code"]))
+    assert (verdict.passed, verdict.total) == (1, 1)
+
+
+def test_a_row_without_a_sentence_is_named() -> None:
+    with pytest.raises(TaskError, match="MBPP row 11: it has neither 'prompt' nor 'text'"):
+        from_published({name: value for name, value in PLAIN.items() if name != "prompt"})
+
+
 def test_a_row_that_has_our_fields_stays_as_it_is() -> None:
     row = from_published(PLAIN)
     assert from_published(row) == row
