@@ -55,6 +55,49 @@ def test_gold_earns_all_of_every_row(category: Any) -> None:
         assert (item.id, env.last_score.total, env.last_score.diagnostics["call"]) == (item.id, 1.0, 1.0)
 
 
+def lost_by_gold(env: BFCL) -> list[str]:
+    """The rows on which `script:gold` does not earn 1."""
+    script, lost = env.script("gold"), list[str]()
+    for item in env.items:
+        env.reset(options={"task_id": item.id})
+        while env.agents:
+            env.step({a: script(a, env.history(a)) if env.asked(a) else "" for a in env.agents})
+        assert env.last_score is not None
+        lost += [item.id] * (env.last_score.total != 1.0)
+    return lost
+
+
+OF_ALL_CATEGORIES = [category * 200 + row for category in range(4) for row in (0, 1, 8, 11, 20, 29, 49, 195)]
+
+
+@needs_bfcl
+@pytest.mark.parametrize("single_agent", [True, False])
+@pytest.mark.parametrize(
+    "rows", [pytest.param(OF_ALL_CATEGORIES, id="some"), pytest.param((), id="all", marks=pytest.mark.slow)]
+)
+def test_gold_tells_rows_of_all_categories_apart(rows: Any, single_agent: bool) -> None:
+    assert lost_by_gold(BFCL(rows=rows, single_agent=single_agent, grammar="choice")) == []
+    lost = [] if rows else ["multi_turn_miss_param_180"]
+    assert lost_by_gold(BFCL(rows=rows, single_agent=single_agent)) == lost
+
+
+@needs_bfcl
+def test_two_rows_cannot_both_be_played_right() -> None:
+    """Calls that are right in one are observed alike in the other, until both want another booking."""
+    observed: list[Any] = []
+    for name in ("base", "miss_param"):
+        env = BFCL(category=name, single_agent=True)
+        item = next(item for item in env.items if item.id == f"multi_turn_{name}_180")
+        env.reset(options={"task_id": item.id})
+        base = row_of(next(i for i in BFCL(category="base").items if i.id == "multi_turn_base_180").fields["row"])
+        for turn in base.gold[:2]:
+            env.step({"agent_0": f"[{', '.join(turn)}]"})
+            env.step({"agent_0": "Done."})
+        observed.append((env.history("agent_0"), row_of(item.fields["row"]).gold[2]))
+    assert observed[0][0] == observed[1][0]
+    assert observed[0][1] != observed[1][1]
+
+
 @needs_bfcl
 @pytest.mark.parametrize("single_agent", [True, False])
 def test_gold_chooses_its_calls_by_letter(single_agent: bool) -> None:
