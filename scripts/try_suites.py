@@ -29,7 +29,7 @@ PAGE = Path(__file__).parent.parent / "docs" / "notes" / "suites_tried.md"
 MOST_PLAYERS = 6
 TURNS = 8
 SECONDS = 60.0
-KEPT = "keeps all laws"
+KEPT = "passes all checks"
 NOT_TRIED = "not tried"
 CONTEXT = multiprocessing.get_context("fork")  # the libraries take seconds to import
 
@@ -65,7 +65,7 @@ def fewest_players(game: str) -> Any:
 
 
 def outcome(make: Callable[[], Any]) -> tuple[str, str]:
-    """How many players, and whether the laws are kept or what else happens, in a sentence."""
+    """How many players, and whether all checks pass or what else happens, in a sentence."""
     players = "-"
     try:
         env = make()
@@ -124,7 +124,7 @@ def section(suite: str, seconds: float) -> str:
 
 
 def shown(rows: Sequence[tuple[str, str, str]]) -> str:
-    """Of rows of name, players and outcome: what keeps all laws, what breaks one, and why others were not tried."""
+    """Of rows of name, players and outcome: what passes all checks, what breaks one, and why others were not tried."""
     kept = [
         f"`{name}`" + (f" ({players})" if players != "1" else "") for name, players, outcome in rows if outcome == KEPT
     ]
@@ -137,10 +137,10 @@ def shown(rows: Sequence[tuple[str, str, str]]) -> str:
             broken.append(f"| `{name}` | {players} | {outcome} |")
     alike = [f"| {reason} | {', '.join(names)} |" for reason, names in reasons.items()]
     tables = [
-        f"{len(rows)} tried: {len(kept)} keep all laws, {len(broken)} break one, "
+        f"{len(rows)} tried: {len(kept)} pass all checks, {len(broken)} fail one, "
         f"{sum(map(len, reasons.values()))} could not be played here.",
-        f"**Keep all laws** (players in brackets if more than one): {', '.join(kept)}.",
-        "| breaks a law | players | what `check_env` says |\n|---|---|---|\n" + "\n".join(broken),
+        f"**Pass all checks** (players in brackets if more than one): {', '.join(kept)}.",
+        "| fails a check | players | what `check_env` says |\n|---|---|---|\n" + "\n".join(broken),
         "| why not tried | environments |\n|---|---|\n" + "\n".join(alike),
     ]
     return "\n\n".join(tables) + "\n"

@@ -16,7 +16,7 @@ ROOT = Path(llm_dec_pomdp.__file__).parent
 NAME = "llm_dec_pomdp"
 PACKAGE = "__init__"  # the room of the package itself
 
-LEAVES = {"types", "spaces", "seeding", "config", "options", "registries", "visible", "__about__"}
+LEAVES = {"types", "spaces", "seeding", "config", "options", "registries", "visible", "user_code", "__about__"}
 # what measures a team, and all below it
 EVALUATED = {
     *LEAVES,
@@ -35,7 +35,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "agents": {*LEAVES, "storage", "http", "agents"},
     "rollout": {*LEAVES, "storage", "envs.base", "agents.base", "agents.scripted", "episodes", "rollout"},
     "algorithms": {*LEAVES, "agents.base", "agents.memory", "agents.judges", "rollout", "algorithms"},
-    "storage": {"storage"},
+    "storage": {"storage", "user_code"},
     "training": {*LEAVES, "storage", "envs", "agents", "rollout", "algorithms", "training"},
     "integrations": {*LEAVES, "envs", "agents", "rollout", "integrations"},
     "serving": {*LEAVES, "envs", "http", "serving"},

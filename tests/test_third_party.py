@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import llm_dec_pomdp
-from llm_dec_pomdp.envs.check import LAWS, check_env
+from llm_dec_pomdp.envs.check import CHECKS, check_env
 from llm_dec_pomdp.envs.wrappers import Centralized, Sequential
 from llm_dec_pomdp.types import TaskItem
 
@@ -81,7 +81,7 @@ def test_an_environment_costs_one_short_module() -> None:
 @pytest.mark.slow
 def test_an_installed_package_is_found_and_keeps_every_law(installed: Path) -> None:
     result = json.loads(run(COMMAND, installed, "check", "acme/meet-v0", "--json"))
-    assert result == {"id": "acme/meet-v0", "passed": list(LAWS), "failure": None}
+    assert result == {"id": "acme/meet-v0", "passed": list(CHECKS), "failure": None}
 
 
 @pytest.mark.slow
@@ -103,7 +103,7 @@ def test_the_two_names_of_max_turns_are_not_given_together() -> None:
 
 @pytest.mark.slow
 def test_register_makes_it_known_under_any_id() -> None:
-    assert run(REGISTER, PROJECT).splitlines() == list(LAWS)
+    assert run(REGISTER, PROJECT).splitlines() == list(CHECKS)
 
 
 @pytest.mark.slow
@@ -114,7 +114,7 @@ def test_the_example_of_the_manual(installed: Path) -> None:
 
 @pytest.mark.parametrize("protocol", [Centralized, pytest.param(Sequential, marks=pytest.mark.slow)])
 def test_it_can_be_played_under_a_protocol(acme: ModuleType, protocol: Any) -> None:
-    assert check_env(protocol(acme.Meet())) == list(LAWS)
+    assert check_env(protocol(acme.Meet())) == list(CHECKS)
 
 
 @pytest.mark.parametrize(

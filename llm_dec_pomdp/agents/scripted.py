@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from ..seeding import generator
 from ..spaces import FreeText
 from ..types import Completion, Message
+from ..user_code import shortened
 from .base import Policy, Request, Sampling
 
 Say = Callable[[str, Sequence[Message]], str]  # from agent and history to text
@@ -19,8 +20,17 @@ class Scripted(Policy):
         self._say = say
 
     def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:
-        """The same text for every sample of a request."""
-        return [[Completion(self._say(r.agent, r.history))] * len(r.seeds) for r in requests]
+        """Return the same text for every sample of a request; an exception gets a note with agent and observation."""
+        answers: list[list[Completion]] = []
+        for request in requests:
+            try:
+                text = self._say(request.agent, request.history)
+            except Exception as error:
+                observed = request.history[-1].text if request.history else ""
+                error.add_note(f"{request.agent} observed {shortened(observed)}")
+                raise
+            answers.append([Completion(text)] * len(request.seeds))
+        return answers
 
 
 class RandomText(Policy):

@@ -12,7 +12,6 @@ import logging
 import os
 import shutil
 import threading
-import traceback
 from collections.abc import Callable, Generator
 from contextlib import ExitStack
 from pathlib import Path
@@ -21,10 +20,11 @@ from typing import Any
 from ..progress import Advance, LogLines, Progress
 from ..storage.files import replace_json
 from ..storage.reading import is_there
-from ..storage.runfolder import RunFolderError
+from ..storage.runfolder import TRACEBACK, RunFolderError, write_traceback
 from ..storage.signals import Interrupted, stopping_at_once
 from ..training.workers import Transport, Worker, WorkerLostError, executors
 from ..training.workers.base import STOP, until_done
+from ..user_code import is_of_user, summary, user_traceback
 from .cell import run_cell
 from .suite import Cell, conflicts
 
@@ -123,7 +123,7 @@ def make_room(cell: Cell, folder: Path) -> None:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         replace_json(description, cell.to_dict())
-    for name in ("result.json", "failure.json"):
+    for name in ("result.json", "failure.json", TRACEBACK):
         (folder / name).unlink(missing_ok=True)
 
 
@@ -185,8 +185,10 @@ class CellWorker:
             with contextlib.suppress(Interrupted), stopping_at_once(progress.say, [STOP]):
                 run_cell(Cell.from_dict(values), Path(folder), progress, **options)
         except Exception as error:
-            reason = f"{type(error).__name__}: {error}"
-            replace_json(Path(folder) / "failure.json", {"reason": reason, "traceback": traceback.format_exc()})
+            write_traceback(Path(folder), error)
+            if is_of_user(error):
+                progress.say(f"{values['environment']['id']}: {user_traceback(error)}")
+            replace_json(Path(folder) / "failure.json", {"reason": summary(error)})
 
 
 class Telling:

@@ -2,7 +2,7 @@
 
 A cell is done when it has a `result.json` of the same configuration. Everything else in its folder is of an attempt
 that ended early, so that a kill loses at most the cells that were running. A cell that fails leaves `failure.json` with
-its reason, and the others go on.
+its reason and `traceback.txt`, and the others go on.
 """
 
 from __future__ import annotations

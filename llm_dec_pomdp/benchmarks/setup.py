@@ -24,6 +24,7 @@ from ..envs.wrappers import LearnedReward, with_protocol
 from ..evaluation.play import default_samples
 from ..evaluation.teams import default_model, known_of
 from ..seeding import derive
+from ..user_code import is_of_user
 from .suite import Cell
 
 _OPTIONS = {"max_turns": "turns", "fields": "field"}  # of the command line
@@ -117,6 +118,8 @@ def make_task(env_id: str, options: Mapping[str, Any], **arguments: Any) -> Any:
     try:
         return make(env_id, **{name: value for name, value in arguments.items() if value is not None}, **options)
     except TypeError as error:
+        if is_of_user(error):
+            raise
         listed = ", ".join(f"{name} = {value!r}" for name, value in options.items()) or "no options"
         raise ConfigError(
             f"{env_id} cannot be made with {listed}: {error}; its manual says what they take (llm-dec-pomdp list "

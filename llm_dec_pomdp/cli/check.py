@@ -1,9 +1,10 @@
-"""The command `check`: hold an environment to the laws of the suite."""
+"""The command `check`: run the conformance checks on an environment."""
 
 from __future__ import annotations
 
 import typer
 
+from ..user_code import is_of_user, user_traceback
 from ..visible import plain
 from .console import err, out, print_json, usage
 from .options import EnvId, EnvOption, Fields, Json, Tasks, Turns, given_task
@@ -18,7 +19,7 @@ def check(
     env_option: EnvOption = None,
     as_json: Json = False,
 ) -> None:
-    """Check an environment against every law of the suite; exit code 1 when one is broken.
+    """Run the conformance checks on an environment; exit code 1 if one fails.
 
     Example: [bold]llm-dec-pomdp check tldr-v0[/]
     """
@@ -29,16 +30,18 @@ def check(
         env = given_task(env_id, env_option, tasks, field, turns)
     try:
         with err.status(plain(f"checking {env_id}")):
-            passed, failure = check_env(env, rows=None), ""
-    except CheckFailure as broken:
-        passed, failure = [], str(broken)
+            passed, failure = check_env(env, rows=None), None
+    except CheckFailure as failed:
+        passed, failure = list[str](), failed
     if as_json:
-        print_json({"id": env_id, "passed": passed, "failure": failure or None})
-    elif failure:
-        err.print(plain("broken:", "red"), failure)
+        print_json({"id": env_id, "passed": passed, "failure": None if failure is None else str(failure)})
+    elif failure is not None:
+        if failure.__cause__ is not None and is_of_user(failure.__cause__):
+            err.print(user_traceback(failure.__cause__), soft_wrap=True)
+        err.print(plain("failed:", "red"), str(failure))
     else:
-        for law in passed:
-            out.print(plain("holds", "green"), "", law)
-        out.print(f"{env_id}: {len(passed)} laws hold on {len(env.items)} tasks")
-    if failure:
+        for name in passed:
+            out.print(plain("passed", "green"), "", name)
+        out.print(f"{env_id}: {len(passed)} checks passed on {len(env.items)} tasks")
+    if failure is not None:
         raise typer.Exit(1)

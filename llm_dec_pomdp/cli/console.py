@@ -12,14 +12,17 @@ import typer
 from rich.console import RenderableType
 from rich.table import Table
 
+from ..registries import UnknownNameError
 from ..storage.runfolder import finite
+from ..user_code import is_of_user, user_traceback, where
 from ..visible import Terminal, plain
 
 EXIT_CODES = """[bold]Exit codes[/]
 
  0  Done.
 
- 1  The work failed: a check did not pass, or a run could not go on. The last line says what; its checkpoints stay.
+ 1  The work failed: a check did not pass, a run could not go on, or your own code raised an exception. The last line
+says what; checkpoints stay.
 
  2  Wrong usage or input. Nothing was run; the last line names the option, file or value, and what to give instead.
 
@@ -39,13 +42,30 @@ def stop(message: str, code: int = 2) -> NoReturn:
 
 @contextlib.contextmanager
 def usage() -> Generator[None]:
-    """Wrong names, files and values end with a sentence and exit code 2; a server that does not answer with code 1."""
+    """Turn errors of the package into a sentence: exit code 2, or 1 for a server that does not answer.
+
+    Exceptions of user code pass, see `showing_user_code`.
+    """
     try:
         yield
-    except ConnectionError as error:
-        stop(str(error), code=1)
-    except (ValueError, KeyError, IndexError, ImportError) as error:
-        stop(str(error))
+    except (ConnectionError, ValueError, UnknownNameError, IndexError, ImportError) as error:
+        if is_of_user(error):
+            raise
+        stop(str(error), code=1 if isinstance(error, ConnectionError) else 2)
+
+
+@contextlib.contextmanager
+def showing_user_code() -> Generator[None]:
+    """End the command with the traceback of user code, if that raised, and exit code 1. Other exceptions pass."""
+    try:
+        yield
+    except (typer.Exit, typer.Abort, typer.BadParameter):
+        raise
+    except Exception as error:
+        if not is_of_user(error):
+            raise
+        err.print(user_traceback(error), soft_wrap=True)
+        stop(f"{where(error)}: {type(error).__name__}: {error}", code=1)
 
 
 @contextlib.contextmanager
@@ -69,10 +89,10 @@ def failure(folder: Path, *, goes_on: bool = True, command: str | None = None) -
         raise
     except DivergedError as error:
         stop(str(error), code=3)
-    except FileExistsError as error:
-        stop(str(error))
     except (TrainingError, EngineError, OutOfDeviceMemoryError, OSError) as error:
-        stop(str(error), code=1)
+        if is_of_user(error):
+            raise
+        stop(str(error), code=2 if isinstance(error, FileExistsError) else 1)
 
 
 def show_report(lines: Iterable[RenderableType], folder: Path) -> None:

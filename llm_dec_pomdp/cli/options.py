@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_origin, get
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from .console import stop
+from .console import showing_user_code, stop
 
 if TYPE_CHECKING:
     from ..config import Config, ConfigT
@@ -117,6 +117,11 @@ class _Help:
 
 class Command(_Help, TyperCommand):
     """A command of this program."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; an exception of user code ends it with the traceback of that code."""
+        with showing_user_code():
+            return super().invoke(ctx)
 
 
 class Group(_Help, TyperGroup):

@@ -1,4 +1,4 @@
-"""Unusual texts that a model may say, for the laws of environments."""
+"""Unusual texts that a model may say, for `check_env`."""
 
 from __future__ import annotations
 

@@ -34,6 +34,7 @@ from ..registries import Spec, UnknownNameError, nearest
 from ..seeding import derive
 from ..spaces import FreeText
 from ..types import Group, Message, Score, TaskItem, Tool
+from ..user_code import note_episode
 from .episode import Outcome, Progress, paid, transcript
 from .facts import Facts
 from .tasks import check_options, named_item
@@ -207,7 +208,11 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
             self._episodes = 0
         item = self._choose(options or {})
         chance = derive(self._seed, "chance", self._episodes)
-        outcome = self._begin(item, derive(chance, "begin"))
+        try:
+            outcome = self._begin(item, derive(chance, "begin"))
+        except Exception as error:
+            note_episode(error, item.id, {})
+            raise
         self._episodes += 1
         everybody = tuple(self.possible_agents)
         there = everybody if outcome.agents is None else ()
@@ -241,9 +246,11 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
             if now.turn + 1 >= self.max_turns:
                 outcome = replace(outcome, transition=(after := replace(after, terminated=True)))
             observations = now.take(outcome, self.possible_agents)
-        except BaseException:  # interrupted, or a bug: the turn was not played, and may be tried again
+        except BaseException as error:  # interrupted, or a bug: the turn was not played, and may be tried again
             for agent in asked:
                 now.histories[agent].pop()
+            if isinstance(error, Exception):
+                note_episode(error, item.id, {f"{agent} ({self.role(agent)})": actions[agent] for agent in asked})
             raise
         now.turn += 1
         staying = there if outcome.agents is None else outcome.agents

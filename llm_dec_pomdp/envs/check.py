@@ -1,4 +1,4 @@
-"""`check_env`: the laws of a text Dec-POMDP, for our environments and for yours.
+"""`check_env`: conformance checks of a text Dec-POMDP, for our environments and for yours.
 
 PettingZoo's `parallel_api_test` and `parallel_seed_test` run, with warnings as errors, and:
 
@@ -17,11 +17,12 @@ PettingZoo's `parallel_api_test` and `parallel_seed_test` run, with warnings as 
     tools               where agents have tools: see `check_tools`
     processes           another process with another PYTHONHASHSEED plays the same episode, within a time limit
 
-Each violation is a sentence that names the law and says what to do. What a script or a notebook defines cannot be found
+A failed check is a sentence that names the check and says what to do. If user code raised an exception, it names the
+file, line, task and actions. What a script or a notebook defines cannot be found
 by another process, so that "processes" is left out there, with a warning.
 
-A module may call `check_env` when it is imported. The process of the last law imports it too, and must not check again:
-there `check_env` returns at once.
+A module may call `check_env` when it is imported. The process of the last check imports it too, and must not check
+again: there `check_env` returns at once.
 """
 
 from __future__ import annotations
@@ -38,10 +39,11 @@ from dataclasses import replace
 from typing import Any
 
 from ..types import Score, TaskItem
+from ..user_code import shortened
 from .adversarial import adversarial_texts
 from .base import NotAskedToStepError, Say, TextDecPOMDP
-from .check_tools import tools_law
-from .elsewhere import CHILD, CheckFailure, phases, play, processes, require
+from .check_tools import tools_check
+from .elsewhere import CHILD, CheckFailure, phases, play, processes, raised, require
 from .task import mutable_part
 
 CANARY = "canary_{}_9c1f"
@@ -50,17 +52,17 @@ GOLD_ROWS = 8  # how many rows the quick check scores; `check_env(env, rows=None
 
 
 def check_env(env: TextDecPOMDP, *, rows: int | None = GOLD_ROWS) -> list[str]:
-    """Check an environment against every law.
+    """Run all checks on an environment.
 
     Args:
         env: Any environment or protocol wrapper. It is reset and stepped; what it held is gone.
         rows: How many rows to score with their reference; None for all.
 
     Returns:
-        The names of the laws that were checked; none in the process that a check has started.
+        The names of the checks that passed; none in the process that a check has started.
 
     Raises:
-        CheckFailure: The first violation, with what to do about it.
+        CheckFailure: The first check that failed, with what to do about it.
     """
     if not isinstance(env, TextDecPOMDP):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeError(f"env is a {type(env).__name__} ({env!r:.60}); give an environment, e.g. make('tldr-v0')")
@@ -68,16 +70,16 @@ def check_env(env: TextDecPOMDP, *, rows: int | None = GOLD_ROWS) -> list[str]:
         return []
     turns = env.max_turns
     checked: list[str] = []
-    for name, law in LAWS.items():
+    for name, check in CHECKS.items():
         try:
-            unchecked = law(env, rows)
+            unchecked = check(env, rows)
         except Exception as error:
-            what = str(error) if isinstance(error, CheckFailure) else f"it raised {type(error).__name__}: {error}"
-            raise CheckFailure(f"{env.metadata['name']} breaks the law '{name}': {what}") from error
+            what = str(error) if isinstance(error, CheckFailure) else f"it raised {raised(error)}"
+            raise CheckFailure(f"{env.metadata['name']} fails the check '{name}': {what}") from error
         finally:
             env.max_turns = turns  # PettingZoo's test changes it
         if unchecked:
-            warnings.warn(f"the law '{name}' of {env.metadata['name']} was not checked: {unchecked}", stacklevel=2)
+            warnings.warn(f"the check '{name}' of {env.metadata['name']} was not run: {unchecked}", stacklevel=2)
         else:
             checked.append(name)
     return checked
@@ -94,22 +96,23 @@ def _pettingzoo(env: TextDecPOMDP, rows: int | None) -> None:
             parallel_api_test(env, num_cycles=10)
             parallel_seed_test(lambda: pickle.loads(pickle.dumps(env)), num_cycles=3)
         except Exception as error:
-            raise CheckFailure(f"PettingZoo's own test failed: {type(error).__name__}: {error}") from error
+            raise CheckFailure(f"PettingZoo's own test failed: {raised(error)}") from error
 
 
 def _rewards(env: TextDecPOMDP, rows: int | None) -> None:
     env.reset(seed=1, options={"index": 0})
     gold, first = _gold(env.task, env.item), env.task.possible_agents[0]
     for right in ({first: gold.get(first, "")}, {}):  # one agent is right, then none
+        played = ", ".join(f"{a} acted {shortened(right.get(a, f'{a} speaks'))}" for a in env.possible_agents)
         for _, rewards, *_ in list(play(env, {"index": 0}, lambda a, _, right=right: right.get(a, f"{a} speaks")))[1:]:
             require(
                 all(type(r) is float for r in rewards.values()),
-                f"rewards are {rewards}; give every agent a Python float",
+                f"rewards are {rewards} after {played}; give every agent a Python float",
             )
             require(
                 not env.facts.joint_reward or len(set(map(repr, rewards.values()))) == 1,
-                f"rewards are {rewards}, but the reward is declared joint; give every agent the identical float, or "
-                "set joint_reward = False",
+                f"rewards are {rewards} after {played}, but the reward is declared joint; give every agent the "
+                "identical float, or set joint_reward = False",
             )
 
 
@@ -298,15 +301,17 @@ def _reward_parts(env: TextDecPOMDP, rows: int | None) -> None:
         score = _score_of(task, item, actions)
         if score is None:
             continue
-        require(isinstance(score, Score), f"a score is a {type(score).__name__} ({score!r:.60}); give a Score")
+        after = f"on task {item.id!r}, {', '.join(f'{a} acted {shortened(t)}' for a, t in actions.items())}"
+        require(isinstance(score, Score), f"a score is a {type(score).__name__} ({score!r:.60}) {after}; give a Score")
         require(
             set(score.components) == set(task.facts.components),
-            f"a score has the components {sorted(score.components)}, but {sorted(task.facts.components)} are declared",
+            f"a score has the components {sorted(score.components)}, but {sorted(task.facts.components)} are declared "
+            f"({after})",
         )
         total = sum(score.components.values())
         require(
             not score.scorable or math.isclose(score.total, total, abs_tol=1e-6),
-            f"the components sum to {total}, but the total is {score.total}; make the total their sum",
+            f"the components sum to {total}, but the total is {score.total} ({after}); make the total their sum",
         )
 
 
@@ -317,8 +322,8 @@ def _states(env: TextDecPOMDP, rows: int | None) -> None:
         require(not problem, f"the state of turn {env.turn} is {state!r:.60}: {problem}")
 
 
-# A law raises CheckFailure where it is broken, and returns why it cannot be checked where it cannot.
-LAWS: Mapping[str, Callable[[TextDecPOMDP, int | None], str | None]] = {
+# A check raises CheckFailure if it fails, and returns the reason if it cannot be run.
+CHECKS: Mapping[str, Callable[[TextDecPOMDP, int | None], str | None]] = {
     "reward parts": _reward_parts,
     "determinism": _determinism,
     "PettingZoo": _pettingzoo,
@@ -333,6 +338,6 @@ LAWS: Mapping[str, Callable[[TextDecPOMDP, int | None], str | None]] = {
     "states": _states,
     "pickling": _pickling,
     "infos": _infos,
-    "tools": tools_law,
+    "tools": tools_check,
     "processes": processes,
 }

@@ -1,4 +1,4 @@
-"""The laws of tools that `check_env` adds where agents have some.
+"""The check "tools" of `check_env`, for environments whose agents have tools.
 
 hostile calls       about a thousand wrong, broken and malicious calls raise nothing
 the machine         no answer holds what stands in a file that calls try to read, and that file stays as it is
@@ -24,8 +24,8 @@ TEXTS = 64  # with 16 calls each
 _CANARY = "canary_of_a_file_41d7"
 
 
-def tools_law(env: TextDecPOMDP, rows: int | None) -> None:
-    """Check the laws of the module; an environment whose agents have no tools keeps them."""
+def tools_check(env: TextDecPOMDP, rows: int | None) -> None:
+    """Check the points of the module; an environment whose agents have no tools passes."""
     if not any(env.tools(agent) for agent in env.possible_agents):
         return
     with tempfile.TemporaryDirectory() as folder:

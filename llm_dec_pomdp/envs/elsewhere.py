@@ -13,12 +13,12 @@ import signal
 import subprocess
 import sys
 import time
-import traceback
 from collections.abc import Callable, Iterator, Mapping
 from multiprocessing.connection import Connection, Pipe, wait
 from pathlib import Path
 from typing import Any
 
+from ..user_code import summary
 from .base import TextDecPOMDP
 from .hostile_calls import plain_calls
 
@@ -28,13 +28,19 @@ CHILD = "LLM_DEC_POMDP_CHECKED_BY"  # environment variable of that process
 
 
 class CheckFailure(AssertionError):  # noqa: N818  # a failed check is an assertion
-    """An environment breaks a law."""
+    """An environment fails a check."""
 
 
 def require(condition: bool, message: str) -> None:
     """Raise CheckFailure unless a condition holds."""
     if not condition:
         raise CheckFailure(message)
+
+
+def raised(error: BaseException) -> str:
+    """Return an exception with its place in user code and the actions that were played."""
+    actions = [note for note in getattr(error, "__notes__", ()) if " acted " in note]
+    return "; ".join([summary(error), *actions])
 
 
 def play(env: TextDecPOMDP, options: Mapping[str, Any], say: Callable[[str, int], str]) -> Iterator[Any]:
@@ -51,8 +57,8 @@ def processes(env: TextDecPOMDP, rows: int | None) -> str | None:
     copied = pickle.dumps(env)
     if here := _defined_in_main(copied):
         return (
-            f"{' and '.join(here)} of this script or notebook cannot be found by another process; for this law define "
-            "the environment in a module of its own"
+            f"{' and '.join(here)} of this script or notebook cannot be found by another process; for this check "
+            "define the environment in a module of its own"
         )
     started = time.perf_counter()
     expected = fingerprint(env)
@@ -186,7 +192,7 @@ def _played(copied: bytes) -> tuple[str, str]:
     try:
         return fingerprint(pickle.loads(copied)), ""
     except BaseException as error:
-        return "", traceback.format_exception_only(error)[-1].strip()
+        return "", raised(error)
 
 
 def fingerprint(env: TextDecPOMDP) -> str:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Unpack
 from ..registries import UnknownNameError
 from ..types import Message, Score, TaskItem
 from .base import Say
+from .episode import EpisodeError
 from .facts import Facts
 from .task import Task, TaskOptions, Transition
 from .tasks import Tasks
@@ -99,6 +100,9 @@ class TextTask(Task[TextState]):
     def transition(self, state: TextState, actions: Mapping[str, str], seed: int) -> Transition[TextState]:
         """Score what was said, pay it as `pays` says, and let agents revise it if there are turns left."""
         score, known = self.score(state.item, actions), self.facts
+        if not isinstance(score, Score):  # pyright: ignore[reportUnnecessaryIsInstance]
+            kind = type(score).__name__
+            raise EpisodeError(f"score() of {known.name} returned a {kind} ({score!r:.60}); return a Score")
         solved = score.total >= known.max_return - 1e-9
         left = max(0, self.max_turns - state.turn - 1)
         skipped = left if solved else 0

@@ -15,7 +15,7 @@ turn, and is paid by itself.
 A task is a start of the game: the seed that its `reset` is given. The state is the start and all moves since, and a
 position that is not at hand is played again from the start; so forks, snapshots and replays are exact as long as the
 game is. A game that draws from the global generators of Python and NumPy is given them seeded, and they are put back
-afterwards; one that draws from an unseeded generator of its own breaks the laws, and `check_env` says so.
+afterwards; one that draws from an unseeded generator of its own fails a check of `check_env`.
 
 The score is the sum of what the game has paid. Its lowest is what a team earns that never says anything; `check_env`
 says where saying nothing pays, as it does in games that reward progress when an invalid move ends them.

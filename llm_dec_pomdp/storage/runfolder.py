@@ -2,8 +2,9 @@
 
 Only one process writes to a folder at a time. The file `lock` holds its pid, start time, boot id and host; the kernel
 keeps the file locked until the process ends, after which another process may lock it. `status.json` says "running",
-"interrupted", "failed" (with the reason) or "done". Logs are JSONL files: each line is on disk before the run goes on,
-and a resumed run first cuts off the lines that come after its checkpoint.
+"interrupted", "failed" (with the reason) or "done". After a failure, `traceback.txt` has the full traceback.
+Logs are JSONL files: each line is on disk before the run goes on, and a resumed run first cuts off the lines that come
+after its checkpoint.
 """
 
 from __future__ import annotations
@@ -15,17 +16,19 @@ import math
 import os
 import platform
 import time
+import traceback
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar, cast
 
-from .files import clean, replace_json
+from ..user_code import is_of_user, summary
+from .files import clean, replace, replace_json
 from .reading import LARGEST, FileError, conform, find_json, is_there, iterate_lines, open_to_append, parse, read_json
 from .secrets import masked
 from .signals import Interrupted, before_the_end
 
-LOCK, STATUS = "lock", "status.json"
+LOCK, STATUS, TRACEBACK = "lock", "status.json", "traceback.txt"
 Status = Literal["running", "interrupted", "failed", "done"]
 T = TypeVar("T")
 
@@ -139,6 +142,7 @@ def open_run(folder: Path, *, resume: bool = False) -> Generator[None]:
             _refuse_content(folder)  # again: a run may have begun and ended before the lock
         for left in folder.rglob(".*.json-*"):  # of a process that was killed while it wrote
             left.unlink()
+        (folder / TRACEBACK).unlink(missing_ok=True)
         _note(folder, "running")
         try:
             with before_the_end(lambda: _note(folder, "interrupted", "a second signal ended it at once")):
@@ -148,9 +152,18 @@ def open_run(folder: Path, *, resume: bool = False) -> Generator[None]:
             raise
         except BaseException as error:
             with contextlib.suppress(OSError):  # on a full disk, the first error is the one to see
-                _note(folder, "failed", f"{type(error).__name__}: {error}")
+                _note(folder, "failed", summary(error))
+                if isinstance(error, Exception):
+                    write_traceback(folder, error)
             raise
         _note(folder, "done")
+
+
+def write_traceback(folder: Path, error: Exception) -> None:
+    """Write the full traceback of an exception to a folder, and add a note with its path to one of user code."""
+    replace(folder / TRACEBACK, masked("".join(traceback.format_exception(error)).encode("utf-8", "backslashreplace")))
+    if is_of_user(error):
+        error.add_note(f"full traceback: {folder / TRACEBACK}")
 
 
 def _refuse_content(folder: Path) -> None:

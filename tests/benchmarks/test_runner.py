@@ -252,7 +252,8 @@ def test_a_cell_that_fails_or_is_killed_is_reported_and_the_others_run(
     run_suite(suite, tmp_path / "run", Silent())
     killed, broken, concat = read_run(tmp_path / "run").entries
     assert "ended with signal SIGKILL (often: out of memory); this run has lost 2 workers" in killed.failure
-    assert broken.failure == "RuntimeError: no such luck"
+    assert broken.failure.startswith("RuntimeError: no such luck (")
+    assert "failing_methods.py:19, in __init__" in broken.failure
     assert concat.result is not None
     write_report(tmp_path / "run")
     for name in ("report.md", "report.html"):

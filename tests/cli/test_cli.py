@@ -79,7 +79,7 @@ def test_play_names_every_protocol() -> None:
     assert all(name in call("play", "--help").stdout for name in PROTOCOLS)
 
 
-def test_check_says_which_laws_hold() -> None:
+def test_check_says_which_checks_passed() -> None:
     result = call("check", "tldr-v0")
     assert result.exit_code == 0
     assert "no leaks" in result.stdout

@@ -1,4 +1,4 @@
-"""Every law of `check_env` catches the violation it is there for, and lets honest environments pass."""
+"""Every check of `check_env` catches the violation it is there for, and lets honest environments pass."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from llm_dec_pomdp.envs.adversarial import adversarial_texts
 from llm_dec_pomdp.envs.base import StepResult, TextDecPOMDP
-from llm_dec_pomdp.envs.check import LAWS, CheckFailure, check_env
+from llm_dec_pomdp.envs.check import CHECKS, CheckFailure, check_env
 from llm_dec_pomdp.envs.facts import Facts
 from llm_dec_pomdp.envs.task import Transition
 from llm_dec_pomdp.envs.tasks import TaskError, TaskSource
@@ -256,7 +256,7 @@ class AnswersAtLength(Honest):
 
 
 VIOLATIONS: list[tuple[type[Honest], str, str]] = [
-    (PaysPlainNumbers, "reward parts", "has no attribute 'total'"),
+    (PaysPlainNumbers, "reward parts", "returned a float (0.0); return a Score"),
     (PaysAnotherPart, "reward parts", "['style'], but ['first', 'second'] are declared"),
     (PaysMoreThanItsParts, "reward parts", "the components sum to 2.0, but the total is 4.0"),
     (FreshSpaces, "PettingZoo", "same space object"),
@@ -292,26 +292,26 @@ VIOLATIONS: list[tuple[type[Honest], str, str]] = [
 
 
 @pytest.mark.parametrize("turns", [1, 3])
-def test_an_honest_environment_passes_every_law_and_is_left_as_it_was(
+def test_an_honest_environment_passes_every_check_and_is_left_as_it_was(
     turns: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     env = Honest(ITEMS, max_turns=turns)
-    assert check_env(env) == list(LAWS)
+    assert check_env(env) == list(CHECKS)
     assert (env.max_turns, env.items) == (turns, ITEMS)
     assert capsys.readouterr().out == ""
 
 
-def test_every_law_has_a_violation_here() -> None:
-    assert {law for _, law, _ in VIOLATIONS} == set(LAWS)
+def test_every_check_has_a_violation_here() -> None:
+    assert {check for _, check, _ in VIOLATIONS} == set(CHECKS)
 
 
-@pytest.mark.parametrize(("env", "law", "reason"), VIOLATIONS, ids=lambda value: getattr(value, "__name__", None))
-def test_a_planted_violation_is_named(env: type[Honest], law: str, reason: str) -> None:
+@pytest.mark.parametrize(("env", "check", "reason"), VIOLATIONS, ids=lambda value: getattr(value, "__name__", None))
+def test_a_planted_violation_is_named(env: type[Honest], check: str, reason: str) -> None:
     planted = env(ITEMS, max_turns=2)
     with pytest.raises(CheckFailure) as caught:
         check_env(planted)
     assert planted.max_turns == 2
-    assert str(caught.value).startswith(f"planted-v0 breaks the law '{law}': ")
+    assert str(caught.value).startswith(f"planted-v0 fails the check '{check}': ")
     assert reason in str(caught.value)
 
 
@@ -328,7 +328,7 @@ def test_a_lowest_reward_below_zero_is_no_violation(turns: int) -> None:
         def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
             return super().score(item, actions) if any(actions.values()) else Score(-1.0, {"first": -1.0})
 
-    LAWS["bounds"](Strict(ITEMS, max_turns=turns), None)
+    CHECKS["bounds"](Strict(ITEMS, max_turns=turns), None)
 
 
 def test_a_bad_row_beyond_the_quick_check_is_found_by_the_full_one() -> None:
@@ -338,22 +338,22 @@ def test_a_bad_row_beyond_the_quick_check_is_found_by_the_full_one() -> None:
             return Score(score.total / 2, score.components) if item.id == "t3" else score
 
     env = LastIsBad(ITEMS)
-    env_law = LAWS["references"]
-    env_law(env, 3)
+    references_check = CHECKS["references"]
+    references_check(env, 3)
     with pytest.raises(CheckFailure, match="'t3'"):
-        env_law(env, None)
+        references_check(env, None)
 
 
 def test_an_environment_whose_agents_hear_each_other_says_so() -> None:
     class Talk(ShowsTheOther):
         declared = replace(ShowsTheOther.declared, hears_others=True)
 
-    LAWS["no leaks"](Talk(ITEMS, max_turns=2), None)
+    CHECKS["no leaks"](Talk(ITEMS, max_turns=2), None)
 
 
 def test_a_leak_in_a_later_turn_is_found_in_an_environment_of_one() -> None:
     with pytest.raises(CheckFailure, match="'agent_1'"):
-        LAWS["no leaks"](ShowsTheOther(ITEMS, max_turns=1), None)
+        CHECKS["no leaks"](ShowsTheOther(ITEMS, max_turns=1), None)
 
 
 def test_rows_without_reference_are_not_scored() -> None:
@@ -361,7 +361,7 @@ def test_rows_without_reference_are_not_scored() -> None:
         def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
             return Score(0.0, {})
 
-    LAWS["references"](NoGold((TaskItem("x", "prompt"),)), None)
+    CHECKS["references"](NoGold((TaskItem("x", "prompt"),)), None)
 
 
 def test_there_are_fifty_different_adversarial_texts() -> None:

@@ -11,7 +11,7 @@ import pytest
 from waiting import left_of, wait_until
 
 from llm_dec_pomdp.envs import elsewhere
-from llm_dec_pomdp.envs.check import CHILD, LAWS, CheckFailure, check_env
+from llm_dec_pomdp.envs.check import CHECKS, CHILD, CheckFailure, check_env
 
 PAGE = Path(__file__).parents[2] / "docs" / "tutorials" / "environment.md"
 FUSE = """import os, pathlib
@@ -41,18 +41,18 @@ def run(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, *arguments], cwd=folder, capture_output=True, text=True, check=False)
 
 
-def test_a_script_checks_its_own_class_without_the_law_that_needs_a_module(echo: Path) -> None:
+def test_a_script_checks_its_own_class_without_the_check_that_needs_a_module(echo: Path) -> None:
     done = run("echo.py", folder=echo.parent)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.strip() == str([law for law in LAWS if law != "processes"])
-    assert "the law 'processes' of acme/echo-v0 was not checked: Echo of this script" in done.stderr
+    assert done.stdout.strip() == str([name for name in CHECKS if name != "processes"])
+    assert "the check 'processes' of acme/echo-v0 was not run: Echo of this script" in done.stderr
 
 
 @pytest.mark.slow
 def test_a_module_that_checks_when_it_is_imported_is_checked_once_in_every_process(echo: Path) -> None:
     done = run("-c", COMMAND, "check", "echo:Echo", folder=echo.parent)
     assert done.returncode == 0, done.stderr
-    assert f"{len(LAWS)} laws hold" in done.stdout
+    assert f"{len(CHECKS)} checks passed" in done.stdout
     imports = (echo.parent / "imports.txt").read_text()
     assert imports == "xxx"  # here, and in the process of either check
 
@@ -82,7 +82,7 @@ def test_an_end_without_an_answer_is_told_and_harms_no_other_check(
     with pytest.raises(CheckFailure, match=r"'processes'.*it ended without an answer"):
         check_env(Echo())
     (tmp_path / "short_echo.py").write_text(lines)
-    assert check_env(Echo()) == list(LAWS)
+    assert check_env(Echo()) == list(CHECKS)
 
 
 WAITS = """

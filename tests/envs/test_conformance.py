@@ -9,7 +9,7 @@ import pytest
 from every import make_least
 
 import llm_dec_pomdp
-from llm_dec_pomdp.envs.check import LAWS
+from llm_dec_pomdp.envs.check import CHECKS
 from llm_dec_pomdp.envs.registration import least_arguments
 from llm_dec_pomdp.envs.wrappers import with_protocol
 
@@ -36,21 +36,21 @@ but_long_ones = pytest.mark.parametrize(
 
 @but_long_ones
 def test_every_law_is_kept_over_several_turns(env_id: str) -> None:
-    assert llm_dec_pomdp.check_env(make_least(env_id, max_turns=3), rows=1) == list(LAWS)
+    assert llm_dec_pomdp.check_env(make_least(env_id, max_turns=3), rows=1) == list(CHECKS)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("env_id", sorted(set(llm_dec_pomdp.registry) - {"modules-v0", *BY_A_MODEL}))
 def test_every_law_is_kept_over_as_many_turns_as_usual(env_id: str) -> None:
     """Those that take long were played over three turns."""
-    assert llm_dec_pomdp.check_env(make_least(env_id), rows=1) == list(LAWS)
+    assert llm_dec_pomdp.check_env(make_least(env_id), rows=1) == list(CHECKS)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("env_id", sorted(set(llm_dec_pomdp.registry) - {*BY_A_MODEL}))
 def test_the_reference_of_every_row_earns_its_share(env_id: str) -> None:
     """Those that a model judges have the rows of tldr-v1 and arxiv-v1, and no share."""
-    assert LAWS["references"](make_least(env_id, split="all"), None) is None
+    assert CHECKS["references"](make_least(env_id, split="all"), None) is None
 
 
 @pytest.mark.parametrize(

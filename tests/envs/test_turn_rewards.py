@@ -13,7 +13,7 @@ from tasks import ITEMS, Graded
 import llm_dec_pomdp
 from llm_dec_pomdp.agents import Policy, Sampling, Team
 from llm_dec_pomdp.envs.base import TextDecPOMDP
-from llm_dec_pomdp.envs.check import LAWS, check_env
+from llm_dec_pomdp.envs.check import CHECKS, check_env
 from llm_dec_pomdp.envs.turn_rewards import RULES
 from llm_dec_pomdp.envs.wrappers import ByteObservation, DiscreteMenu, FixedRoster, make_vec, with_protocol
 from llm_dec_pomdp.rollout import Counterfactual, Rollout, Tree
@@ -109,7 +109,7 @@ def test_the_range_of_rewards_is_that_of_the_rule(
 
 @pytest.mark.parametrize("pays", ["shifted", "each"])
 def test_the_laws_hold(pays: str) -> None:
-    assert check_env(llm_dec_pomdp.make("tldr-v0", max_turns=2, pays=pays), rows=1) == list(LAWS)
+    assert check_env(llm_dec_pomdp.make("tldr-v0", max_turns=2, pays=pays), rows=1) == list(CHECKS)
 
 
 @pytest.mark.parametrize("env_id", ["tldr-v0", "arxiv-v0", "telegrams-v0", "humaneval-v0"])

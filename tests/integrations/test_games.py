@@ -26,7 +26,7 @@ class HighCard:
 
     def __init__(self, silence: float = 0.0, unseeded: bool = False) -> None:
         self.silence, self.turn, self.moved = silence, 0, False
-        self.draw = random.Random() if unseeded else random  # an unseeded one, which is what breaks the laws
+        self.draw = random.Random() if unseeded else random  # an unseeded one, which is what fails the check
 
     def reset(self, seed: int) -> Shown:
         self.turn, self.moved = 0, False

@@ -15,7 +15,7 @@ import pytest
 pytest.importorskip("mcp.client.client", reason="mcp 2 is not installed: pip install 'llm-dec-pomdp[mcp]'")
 
 from llm_dec_pomdp.envs import make
-from llm_dec_pomdp.envs.check_tools import tools_law
+from llm_dec_pomdp.envs.check_tools import tools_check
 from llm_dec_pomdp.envs.tools import Limits as ToolLimits
 from llm_dec_pomdp.envs.wrappers import WithTools
 from llm_dec_pomdp.integrations.mcp import tools_of
@@ -91,7 +91,7 @@ def test_agents_call_the_tools_of_a_server(address: str) -> None:
 
 @pytest.mark.slow
 def test_the_law_of_tools_holds_of_a_stateless_server(address: str) -> None:
-    tools_law(
+    tools_check(
         WithTools(make("tldr-v0"), [tools_of(address, stateless=True, only=["price"])], limits={"price": PATIENT}),
         rows=1,
     )

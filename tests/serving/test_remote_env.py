@@ -13,7 +13,7 @@ from every import CHECKED, make_least
 
 from llm_dec_pomdp.agents import RandomText, Sampling, Team
 from llm_dec_pomdp.envs import TextDecPOMDP, check_env, make
-from llm_dec_pomdp.envs.check import LAWS
+from llm_dec_pomdp.envs.check import CHECKS
 from llm_dec_pomdp.envs.wrappers import ByteObservation, DiscreteMenu, with_protocol
 from llm_dec_pomdp.rollout import Trajectories
 from llm_dec_pomdp.serving import RemoteEnv, RemoteEnvError
@@ -28,7 +28,7 @@ QUICK = ("keys-v0",)
 )
 def test_every_law_is_kept_through_the_wire(env_id: str, serving: Serving) -> None:
     url = serving(make_least(env_id, max_turns=3))
-    assert check_env(RemoteEnv(url), rows=1) == list(LAWS)
+    assert check_env(RemoteEnv(url), rows=1) == list(CHECKS)
 
 
 def played(env: TextDecPOMDP, say: Any, **options: Any) -> list[Any]:

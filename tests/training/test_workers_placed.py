@@ -17,9 +17,9 @@ from llm_dec_pomdp.agents.loading import ModelError, load_team
 from llm_dec_pomdp.agents.table import Table
 from llm_dec_pomdp.algorithms.magrpo import MAGRPO
 from llm_dec_pomdp.storage.files import pack
-from llm_dec_pomdp.training.workers.host import WorkerTraceback
 from llm_dec_pomdp.training.workers.process import Processes
 from llm_dec_pomdp.types import Completion, conversation
+from llm_dec_pomdp.user_code import WorkerTraceback
 
 
 def placed(team: Team) -> tuple[Team, list[Here]]:

@@ -5,7 +5,8 @@ A `Toolbox` is a value without state; a `ToolState` is immutable and part of the
     state, answers = toolbox.answer(state, agent, text)
 
 Wrong names, missing or mistyped arguments, exceptions and time-outs are answers to the agent, and events; they never
-raise. What an agent is told of several calls is one message with a block for each, as chat templates write them:
+raise. The first exception at each place of a user's tool is logged as a warning, except for ValueError. What an agent
+is told of several calls is one message with a block for each, as chat templates write them:
 
     <tool_response>
     12
@@ -15,6 +16,7 @@ raise. What an agent is told of several calls is one message with a block for ea
 from __future__ import annotations
 
 import json
+import logging
 import math
 import queue
 import threading
@@ -24,6 +26,7 @@ from typing import Any, NamedTuple
 
 from ...registries import nearest
 from ...types import Event, Message, Tool
+from ...user_code import is_of_user, summary, where
 from ..task import mutable_part
 from .calls import Call, read_calls
 from .function import ArgumentsError, Function, Kit, refuse_twice
@@ -33,6 +36,8 @@ _NOTICE = (
     'You may call tools before you answer. A call is <tool_call>{"name": ..., "arguments": {...}}</tool_call>, or '
     "name(argument=value) alone in a line. There are:"
 )
+_log = logging.getLogger(__name__)
+_reported: set[str] = set()  # places in tools of which a warning was logged
 _OPEN, _CLOSE = "<tool_response>", "</tool_response>"
 
 
@@ -246,6 +251,9 @@ def _called(function: Function, state: Any, call: Call, seconds: float) -> tuple
     except ValueError as error:  # of what it was given
         return state, f"{name}: {error}", False
     except Exception as error:
+        if is_of_user(error) and (place := where(error)) not in _reported:
+            _reported.add(place)
+            _log.warning("tool %s raised %s; the agent receives this as the answer", name, summary(error))
         return state, f"{name} failed: {type(error).__name__}: {error}", False
     if problem := "" if after is state else mutable_part(after):
         return state, f"{name} failed: its new state can change ({problem})", False

@@ -16,39 +16,40 @@ from typing import Any, NamedTuple, NoReturn
 import torch
 
 from ...storage.signals import SIGNALS
+from ...user_code import Frame, WorkerTraceback, frames, is_of_user
 from ..loop import TrainingError
 
 BUILD = "build"  # the first call of a `Host`
 Tell = Callable[[Any], None]
 
 
-class WorkerTraceback(Exception):  # noqa: N818  # the cause of an error, shown above it
-    """Where in its worker an error came from."""
-
-    def __str__(self) -> str:
-        return f"\n{self.args[0]}"
-
-
 class Answer(NamedTuple):
-    """The result of a call: a value, or an error and its traceback."""
+    """The result of a call: a value, or an error with its traceback and the frames of that."""
 
     value: Any = None
     error: Exception | None = None
     trace: str = ""
+    frames: tuple[Frame, ...] = ()
 
     @classmethod
     def of(cls, error: Exception) -> Answer:
-        """For the error that is being handled; one that cannot be pickled becomes a `TrainingError`."""
+        """Return the answer for the error that is being handled.
+
+        An error that cannot be pickled becomes a `TrainingError`, or a `RuntimeError` if user code raised it.
+        """
+        sent = error
         try:
             pickle.loads(pickle.dumps(error))
         except Exception:
-            return cls(None, TrainingError(f"{type(error).__name__}: {error}"), traceback.format_exc())
-        return cls(None, error, traceback.format_exc())
+            sent = (RuntimeError if is_of_user(error) else TrainingError)(f"{type(error).__name__}: {error}")
+            for note in getattr(error, "__notes__", ()):
+                sent.add_note(note)
+        return cls(None, sent, traceback.format_exc(), frames(error))
 
     def get(self) -> Any:
         """The value; raises the error."""
         if self.error is not None:
-            raise self.error from WorkerTraceback(self.trace)
+            raise self.error from WorkerTraceback(self.trace, self.frames)
         return self.value
 
 

@@ -16,7 +16,7 @@ from llm_dec_pomdp.agents.scripted import Uniform
 from llm_dec_pomdp.envs.calls.bfcl import BFCL, _owners, row_of  # pyright: ignore[reportPrivateUsage]
 from llm_dec_pomdp.envs.calls.dispatch import offered_in
 from llm_dec_pomdp.envs.calls.published import COMMAND, installed
-from llm_dec_pomdp.envs.check import LAWS
+from llm_dec_pomdp.envs.check import CHECKS
 from llm_dec_pomdp.rollout import Trajectories
 from llm_dec_pomdp.types import TaskItem
 
@@ -164,7 +164,7 @@ def test_mutated_answers_earn_what_the_published_checker_says() -> None:
 @pytest.mark.parametrize("options", [{"single_agent": True}, {}, {"grammar": "choice"}])
 def test_every_law_is_kept(options: dict[str, Any]) -> None:
     env = llm_dec_pomdp.make("bfcl-v0", category="base", max_turns=24, **options)
-    assert llm_dec_pomdp.check_env(env, rows=1) == list(LAWS)
+    assert llm_dec_pomdp.check_env(env, rows=1) == list(CHECKS)
 
 
 @needs_bfcl

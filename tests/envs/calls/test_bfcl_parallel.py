@@ -12,7 +12,7 @@ import llm_dec_pomdp
 from llm_dec_pomdp.envs.calls.parallel import BFCLParallel
 from llm_dec_pomdp.envs.calls.parallel_reward import LONGEST, score
 from llm_dec_pomdp.envs.calls.published import COMMAND, installed
-from llm_dec_pomdp.envs.check import LAWS
+from llm_dec_pomdp.envs.check import CHECKS
 from llm_dec_pomdp.envs.tasks import TaskError
 
 PUBLISHED = Path(__file__).with_name("parallel_published.jsonl")
@@ -67,4 +67,4 @@ def test_rows_and_laws() -> None:
     assert len(env.items) == 440
     totals = [env.score(item, dict(zip(env.possible_agents, item.reference, strict=True))).total for item in env.items]
     assert sum(total == pytest.approx(1.1) for total in totals) == 354
-    assert llm_dec_pomdp.check_env(env) == list(LAWS)
+    assert llm_dec_pomdp.check_env(env) == list(CHECKS)

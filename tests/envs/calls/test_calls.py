@@ -11,7 +11,7 @@ import llm_dec_pomdp
 from llm_dec_pomdp.agents import Sampling, Scripted
 from llm_dec_pomdp.envs.calls.applications import APPLICATIONS, asked, understood
 from llm_dec_pomdp.envs.calls.generator import embedded, turns_of
-from llm_dec_pomdp.envs.check import LAWS
+from llm_dec_pomdp.envs.check import CHECKS
 from llm_dec_pomdp.envs.tasks import TaskError
 from llm_dec_pomdp.envs.wrappers import with_protocol
 from llm_dec_pomdp.rollout import Trajectories
@@ -301,4 +301,4 @@ def test_words_that_are_passed_on_are_no_orders() -> None:
     "options", [pytest.param({"single_agent": True}, marks=pytest.mark.slow), {"grammar": "choice", "reward": "call"}]
 )
 def test_every_law_is_kept_by_every_option(options: dict[str, Any]) -> None:
-    assert llm_dec_pomdp.check_env(llm_dec_pomdp.make("calls-v0", **options), rows=1) == list(LAWS)
+    assert llm_dec_pomdp.check_env(llm_dec_pomdp.make("calls-v0", **options), rows=1) == list(CHECKS)

@@ -256,3 +256,18 @@ def test_limits_and_prices() -> None:
     assert answers_to("book('Rome', 3)", box, state, "agent_1") == ["1 to Rome on 3, aisle"]
     many = answers_to("[" + ", ".join(["book('Rome', 1)"] * 20) + "]", Toolbox([kit("train", book)]))
     assert many[15] == "1 to Rome on 1, aisle" and many[16].startswith("not run")
+
+
+def price(item: str) -> str:
+    """Look up a price."""
+    return {"lamp": "5"}[item]
+
+
+def test_an_exception_of_a_tool_is_an_answer_to_the_agent_and_one_warning_with_its_line(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    box = Toolbox([kit("shop", price)])
+    for _ in range(2):
+        assert answers_to(asked("price", item="chair"), box) == ["price failed: KeyError: 'chair'"]
+    [warning] = [record.getMessage() for record in caplog.records]
+    assert f"test_tools.py:{price.__code__.co_firstlineno + 2}, in price" in warning

@@ -143,8 +143,8 @@ def remember(text: str) -> str:
 
 
 @pytest.mark.parametrize(("call", "why"), [(peek, "a file of this machine"), (remember, "fork")])
-def test_tools_that_reach_beyond_the_state_break_a_law(call: Any, why: str) -> None:
-    from llm_dec_pomdp.envs.check_tools import tools_law
+def test_tools_that_reach_beyond_the_state_fail_a_check(call: Any, why: str) -> None:
+    from llm_dec_pomdp.envs.check_tools import tools_check
 
     with pytest.raises(CheckFailure, match=why):
-        tools_law(WithTools(llm_dec_pomdp.make("tldr-v0"), [kit("bad", call)]), 1)
+        tools_check(WithTools(llm_dec_pomdp.make("tldr-v0"), [kit("bad", call)]), 1)

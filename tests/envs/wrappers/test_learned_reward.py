@@ -12,7 +12,7 @@ from tasks import duo, references
 import llm_dec_pomdp
 from llm_dec_pomdp.agents import Sampling, Scripted
 from llm_dec_pomdp.algorithms.magrpo import MAGRPO, MAGRPOConfig
-from llm_dec_pomdp.envs.check import LAWS, check_env
+from llm_dec_pomdp.envs.check import CHECKS, check_env
 from llm_dec_pomdp.envs.wrappers import LearnedReward, Sequential, Stopping, with_protocol
 from llm_dec_pomdp.rollout import Trajectories
 from llm_dec_pomdp.training import TrainerConfig, TrainingStep, train
@@ -69,7 +69,7 @@ def test_the_model_pays_and_the_score_stays_that_of_the_task() -> None:
 
 @pytest.mark.slow
 def test_it_keeps_the_laws() -> None:
-    assert check_env(LearnedReward(duo(max_turns=2), letters)) == list(LAWS)
+    assert check_env(LearnedReward(duo(max_turns=2), letters)) == list(CHECKS)
 
 
 def test_it_pays_once_per_turn_of_the_task_under_a_protocol_and_with_stops() -> None:

@@ -10,7 +10,7 @@ from tasks import Duo
 
 import llm_dec_pomdp
 from llm_dec_pomdp.envs.base import TextDecPOMDP
-from llm_dec_pomdp.envs.check import LAWS, check_env
+from llm_dec_pomdp.envs.check import CHECKS, check_env
 from llm_dec_pomdp.envs.wrappers import PROTOCOLS, Centralized, Discussion, Sequential, with_protocol
 from llm_dec_pomdp.types import Score, TaskItem
 
@@ -294,7 +294,7 @@ def test_a_hierarchy_refuses_protocols_in_which_agents_speak_about_one_task(prot
 @pytest.mark.parametrize("protocol", PHASES)
 @pytest.mark.parametrize("max_turns", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_the_laws_hold_under_every_protocol(protocol: str, max_turns: int) -> None:
-    assert check_env(trio(protocol, max_turns=max_turns)) == list(LAWS)
+    assert check_env(trio(protocol, max_turns=max_turns)) == list(CHECKS)
 
 
 DEFAULT_RUN = ("tldr-v0", "mbpp-v0")  # one task that is judged by formula, and one by running code
@@ -309,4 +309,4 @@ DEFAULT_RUN = ("tldr-v0", "mbpp-v0")  # one task that is judged by formula, and 
 def test_the_laws_hold_for_every_registered_task_under_every_protocol(env_id: str, protocol: str) -> None:
     if seen(env_id).facts.hierarchical and protocol != "centralized":
         pytest.skip("refused")
-    assert check_env(with_protocol(make_least(env_id), protocol), rows=1) == list(LAWS)
+    assert check_env(with_protocol(make_least(env_id), protocol), rows=1) == list(CHECKS)

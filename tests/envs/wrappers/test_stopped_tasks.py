@@ -19,7 +19,7 @@ from llm_dec_pomdp.agents import Sampling
 from llm_dec_pomdp.agents.scripted import Scripted
 from llm_dec_pomdp.cli import app
 from llm_dec_pomdp.envs.base import TextDecPOMDP
-from llm_dec_pomdp.envs.check import LAWS, check_env
+from llm_dec_pomdp.envs.check import CHECKS, check_env
 from llm_dec_pomdp.envs.wrappers import Discussion, Stopping, with_protocol
 from llm_dec_pomdp.rollout import Trajectories
 from llm_dec_pomdp.types import Event, Score, TaskItem
@@ -186,7 +186,7 @@ def test_reference_texts_are_known_by_what_is_told() -> None:
 
 @pytest.mark.parametrize(("protocol", "who"), [("parallel", "second"), ("discussion", "all")])
 def test_every_law_is_kept(protocol: str, who: str) -> None:
-    assert check_env(with_protocol(graded(who), protocol)) == list(LAWS)
+    assert check_env(with_protocol(graded(who), protocol)) == list(CHECKS)
 
 
 @pytest.mark.slow
@@ -194,7 +194,7 @@ def test_every_law_is_kept(protocol: str, who: str) -> None:
 def test_every_environment_keeps_the_laws_when_it_may_be_stopped(env_id: str) -> None:
     turns = {} if make_least(env_id).max_turns > 1 else {"max_turns": 3}
     env = make_least(env_id, stopping={"cost": 0.1}, **turns)
-    assert check_env(env, rows=1) == list(LAWS)
+    assert check_env(env, rows=1) == list(CHECKS)
 
 
 @pytest.mark.parametrize(
@@ -220,7 +220,7 @@ def test_what_cannot_be_stopped_is_refused(make: Any, problem: str) -> None:
 def test_the_command_line_takes_it_as_an_option() -> None:
     call = ["check", "dectiger-v0", "--env", "stopping.cost=0.5", "--env", "stopping.who=all", "--json"]
     result = CliRunner().invoke(app, call)
-    assert json.loads(result.stdout)["passed"] == list(LAWS)
+    assert json.loads(result.stdout)["passed"] == list(CHECKS)
     result = CliRunner().invoke(app, [*call, "--env", "stopping.price=1"])
     assert result.exit_code == 2
     assert "give a mapping such as" in " ".join(result.output.split())

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from teams import main_says, play, research
 
-from llm_dec_pomdp.envs.check import LAWS, check_env
+from llm_dec_pomdp.envs.check import CHECKS, check_env
 from llm_dec_pomdp.envs.wrappers import FixedRoster
 from llm_dec_pomdp.seeding import uniforms
 
@@ -23,11 +23,11 @@ SPECIALISTS = {"specialists": ["reader", "analyst+calculator"]}
 
 @pytest.mark.parametrize("options", [{"grammar": "choice", "context": 20}, SPECIALISTS])
 def test_every_option_keeps_every_law(options: dict[str, Any]) -> None:
-    assert check_env(research(**options), rows=1) == list(LAWS)
+    assert check_env(research(**options), rows=1) == list(CHECKS)
 
 
 def test_the_same_for_one_agent_keeps_every_law() -> None:
-    assert check_env(research(grammar="choice", context=20).alone(), rows=1) == list(LAWS)
+    assert check_env(research(grammar="choice", context=20).alone(), rows=1) == list(CHECKS)
 
 
 def test_several_are_asked_at_once_and_each_call_has_its_answer() -> None:

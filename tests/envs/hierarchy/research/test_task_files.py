@@ -12,7 +12,7 @@ import datasets
 import pytest
 from teams import main_says, play, research
 
-from llm_dec_pomdp.envs.check import LAWS, check_env
+from llm_dec_pomdp.envs.check import CHECKS, check_env
 from llm_dec_pomdp.envs.hierarchy.research import corpus as corpora
 from llm_dec_pomdp.envs.tasks import TaskError
 
@@ -83,7 +83,7 @@ def test_a_file_with_a_corpus_beside_it_is_played(write: Callable[..., str]) -> 
     env = research(tasks=write("mine.jsonl", {**QUESTION, "corpus": "texts.jsonl"}))
     rewards, _ = solve(env)
     assert rewards == pytest.approx({"agent_0": 1.0, "agent_1": 1.0, "agent_2": 1.0})
-    assert check_env(env) == list(LAWS)
+    assert check_env(env) == list(CHECKS)
 
 
 def test_a_folder_of_text_files_is_a_corpus(write: Callable[..., str], tmp_path: Path) -> None:
