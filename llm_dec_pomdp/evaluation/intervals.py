@@ -62,6 +62,8 @@ class Estimate(Interval):
         tasks = f"{self.tasks} task{'' if self.tasks == 1 else 's'}"
         if not self.seeds:
             return "no common seed, no interval"
+        if self.seeds == self.tasks == 1 and math.isfinite(self.low):
+            return "episodes of one task, one seed"
         if self.seeds == 1:
             return f"{tasks}, one seed" if math.isfinite(self.low) else f"{tasks}, one seed, no interval"
         return f"{self.seeds} seeds, {tasks}" + ("" if math.isfinite(self.low) else ", no interval")

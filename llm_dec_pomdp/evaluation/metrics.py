@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any
@@ -19,7 +19,7 @@ SOLVED_SHARE = 0.9  # of the maximum; where there are tests, solved means that a
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """An evaluation of one seed in numbers; its intervals are over its tasks.
+    """An evaluation of one seed in numbers; its intervals are over its tasks, or over the episodes of a single task.
 
     Attributes:
         return_percent: Score of what was delivered last, in % of the maximum (of the environment's `score_scale`).
@@ -67,7 +67,8 @@ class Summary:
         low, high = self.return_percent.low, self.return_percent.high
         percent = f"{self.return_percent.mean:.1f} %"
         in_units = "" if self.earned == percent else f"{self.earned}, "
-        return f"Summary(return {in_units}{percent} [{low:.1f}, {high:.1f}]{parts}, {self.episodes} episodes)"
+        interval = f" [{low:.1f}, {high:.1f}]" if math.isfinite(low) else ""
+        return f"Summary(return {in_units}{percent}{interval}{parts}, {self.episodes} episodes)"
 
     @classmethod
     def from_dict(cls, values: Any, source: str = "summary") -> Summary:
@@ -125,8 +126,11 @@ def summarise(groups: Sequence[Group], scale: Scale, components: Sequence[str], 
     solved = [is_solved(score, scale) for scores in final for score in scores]
     tokens = sum(len(c.prompt_ids) + len(c.token_ids) for c in completions)
     return Summary(
-        return_percent=percent_interval([fmean(scale.percent(s.total) for s in scores) for scores in final if scores]),
-        components={name: _per_task(final, name) for name in components},
+        return_percent=percent_interval(_independent(final, lambda score: scale.percent(score.total))),
+        components={
+            name: mean_interval(_independent(final, lambda score, name=name: score.components.get(name, 0.0)))
+            for name in components
+        },
         distinct_2=_mean(d for e in everything for t in e.last_texts.values() if not math.isnan(d := distinct(t))),
         tokens_per_second=sum(len(c.token_ids) for c in completions) / seconds if seconds else math.nan,
         response_seconds=_mean(e.response_seconds for e in everything),
@@ -153,9 +157,11 @@ def tests_passed(score: Score) -> float:
     return score.diagnostics["tests_passed"] / total if total else 0.0
 
 
-def _per_task(final: Sequence[Sequence[Score]], part: str) -> Interval:
-    """A reward part over tasks, the independent unit: of each the mean over its samples."""
-    return mean_interval([fmean(s.components.get(part, 0.0) for s in scores) for scores in final if scores])
+def _independent(final: Sequence[Sequence[Score]], number: Callable[[Score], float]) -> list[float]:
+    """A number of each independent unit: its mean over the episodes of each task, or each episode of a single task."""
+    scored = [scores for scores in final if scores]
+    units = [[score] for score in scored[0]] if len(scored) == 1 == len(final) else scored
+    return [fmean(map(number, scores)) for scores in units]
 
 
 def _mean(values: Iterable[float]) -> float:

@@ -24,6 +24,8 @@ from ..storage.runfolder import read_lines
 from ..types import Episode, grouped
 from .records import PointRecord, StepRecord
 
+_SHARED = ("environment", "evaluation", "sampling")  # parts of a configuration that compared cells have in common
+
 
 class RunError(ValueError):
     """A run folder that cannot be used; the message names it and what to do."""
@@ -183,44 +185,58 @@ def read_entry(folder: Path, run: str) -> Entry:
 # --- several runs -----------------------------------------------------------------------------------------------------
 
 
+def _names(runs: Sequence[Run]) -> dict[Path, str]:
+    """The names of run folders, with their paths if two have the same name."""
+    clear = len({run.folder.name for run in runs}) == len(runs)
+    return {run.folder: run.folder.name if clear else str(run.folder) for run in runs}
+
+
 def mixtures(runs: Sequence[Run]) -> list[str]:
-    """Sentences that say which of these runs do not compare, and why; empty when all do."""
+    """Return sentences that say which runs are not comparable, with the values of each; none if all are comparable."""
     warnings: list[str] = []
+    names = _names(runs)
     by_family: dict[str, dict[str, set[str]]] = {}
-    for entry in (entry for run in runs for entry in run.entries):
+    for name, entry in ((names[run.folder], entry) for run in runs for entry in run.entries):
         family, _, version = entry.cell.environment.id.rpartition("-v")
         if re.fullmatch(r"\d+", version):
-            by_family.setdefault(family, {}).setdefault(f"v{version}", set()).add(entry.run)
+            by_family.setdefault(family, {}).setdefault(f"v{version}", set()).add(name)
     for family, versions in by_family.items():
         if len(versions) > 1 and not set.intersection(*versions.values()):
-            where = ", ".join(
-                f"{version} in {' and '.join(sorted(names))}" for version, names in sorted(versions.items())
-            )
-            warnings.append(f"{family} is there in versions that pay differently: {where}")
-    packages = {str(run.versions.get("llm_dec_pomdp")): run.folder.name for run in runs}
+            warnings.append(f"{family} has versions with different rewards: {_where(versions)}")
+    packages: dict[str, set[str]] = {}
+    for run in runs:
+        packages.setdefault(str(run.versions.get("llm_dec_pomdp")), set()).add(names[run.folder])
     if len(packages) > 1:
-        warnings.append("the runs were made with versions " + " and ".join(sorted(packages)) + " of llm_dec_pomdp")
+        warnings.append(f"the runs were made with different versions of llm_dec_pomdp: {_where(packages)}")
     for environment in dict.fromkeys(entry.environment for run in runs for entry in run.entries):
-        warnings += _differing(environment, [e for run in runs for e in run.entries if e.environment == environment])
+        of = [(names[run.folder], e) for run in runs for e in run.entries if e.environment == environment]
+        warnings += _differing(environment, of)
     return warnings + _repeated([entry for run in runs for entry in run.entries])
 
 
-def _differing(environment: str, entries: Sequence[Entry]) -> list[str]:
-    """Settings that have to be the same in all cells of an environment, and differ."""
-    warnings: list[str] = []
-    configurations = [entry.configuration for entry in entries]
-    settings = {
-        "the environment": [values["environment"] for values in configurations],
-        "the evaluation": [values["evaluation"] for values in configurations],
-        "the sampling": [values["sampling"] for values in configurations],
-        "the judge": [{"name": e.result.judge} for e in entries if e.result],
-        "the evaluation tasks": [{"digest": e.result.tasks} for e in entries if e.result and e.result.tasks],
-    }
-    for name, values in settings.items():
-        differing = sorted({key for value in values for key in value if value[key] != values[0][key]})
-        if differing:
-            warnings.append(f"{environment}: {name} differs in {', '.join(differing)}")
-    return warnings
+def _where(runs_by_value: Mapping[str, Iterable[str]]) -> str:
+    """Return values and the runs that have them: "v0 in first, v1 in second and third"."""
+    return ", ".join(f"{value} in {' and '.join(sorted(set(runs)))}" for value, runs in runs_by_value.items())
+
+
+def _differing(environment: str, entries: Sequence[tuple[str, Entry]]) -> list[str]:
+    """Return a sentence for each setting that all cells of an environment must share and that differs between them.
+
+    Args:
+        environment: Its title.
+        entries: Its cells, each with the name of its run.
+    """
+    values: dict[str, dict[str, list[str]]] = {}  # setting -> value -> runs
+    for run, entry in entries:
+        configuration = entry.configuration
+        settings = {key: configuration[part][key] for part in _SHARED for key in configuration[part]}
+        if entry.result is not None:
+            settings["judge"] = entry.result.judge
+        if entry.result is not None and entry.result.tasks:
+            settings["digest of the evaluation tasks"] = entry.result.tasks
+        for setting, value in settings.items():
+            values.setdefault(setting, {}).setdefault(json.dumps(value, sort_keys=True), []).append(run)
+    return [f"{environment}: {setting} is {_where(runs)}" for setting, runs in sorted(values.items()) if len(runs) > 1]
 
 
 def _repeated(entries: Sequence[Entry]) -> list[str]:
@@ -251,12 +267,11 @@ def merge(runs: Sequence[Run], *, allow_mixed: bool = False) -> tuple[list[Entry
     warnings = mixtures(runs)
     if warnings and not allow_mixed:
         raise RunError(
-            "these runs do not compare: " + "; ".join(warnings) + ". Give --allow-mixed to report them together anyway"
+            f"these runs are not comparable: {'; '.join(warnings)}. Give --allow-mixed to report them together anyway"
         )
     entries = [entry for run in runs for entry in run.entries]
     if warnings:
-        clear = len({run.folder.name for run in runs}) == len(runs)
-        names = {run.folder: run.folder.name if clear else str(run.folder) for run in runs}
+        names = _names(runs)
         marked = [(names[run.folder], entry) for run in runs for entry in run.entries]
         return [dataclasses.replace(entry, marked=True, run=name) for name, entry in marked], warnings
     done = [entry.cell for entry in entries if entry.result is not None]

@@ -30,7 +30,8 @@ from ..__about__ import __version__
 from ..agents.base import Team
 from ..agents.saved import CHECKPOINT, DESCRIPTION, CheckpointError, load_weights, read_tensors, write_team
 from ..storage.files import DamagedError, Draft, pack, remove_drafts, unpack, verify
-from ..storage.reading import FileError, conform, read_json
+from ..storage.reading import FileError, conform, find_json, read_json
+from ..storage.runfolder import read_status
 
 FORMAT = 1  # of a checkpoint folder
 _PACKAGES = ("torch", "transformers", "peft", "numpy")
@@ -218,12 +219,30 @@ def cells_of(run: Path) -> list[Path]:
 def trained_folder(run: Path) -> Path:
     """The folder of the only trained cell."""
     trained = [p for p in cells_of(run) if (p / "team").is_dir() or any(p.glob("checkpoints/step-*"))]
+    if not trained and (early := _ended_early(run)):
+        raise CheckpointError(f"the run {str(run)!r} {early}")
     if len(trained) != 1:
         names = f": {', '.join(str(path) for path in trained)}" if trained else ""
         raise CheckpointError(
             f"{str(run)!r} holds {len(trained)} trained teams, not one{names}; give the folder of one"
         )
     return trained[0]
+
+
+def _ended_early(run: Path) -> str:
+    """Return how a run or cell without a checkpoint has ended, and what to do; "" if it is done or none is known."""
+    place = run.parent.parent if (run / "cell.json").is_file() else run
+    state, reason, _ = read_status(place) or ("done", "", 0.0)
+    failures = [find_json(cell / "failure.json", dict[str, str]) or {} for cell in cells_of(run)]
+    reason = next((failure["reason"] for failure in failures if "reason" in failure), reason)
+    reason = reason.partition("\n")[0]
+    if state == "running":
+        return "has no checkpoint yet; wait for its first one (--save-every)"
+    if state == "interrupted":
+        return f"was interrupted before its first checkpoint ({reason}); continue with --resume {place}"
+    if reason:
+        return f"failed before its first checkpoint ({reason}); see `llm-dec-pomdp runs {place.parent}`"
+    return ""
 
 
 def versions() -> dict[str, str]:

@@ -172,6 +172,15 @@ def test_a_constructor_and_an_import_of_the_user_are_shown_and_a_wrong_option_is
         assert (refused.exit_code, "Traceback" in refused.output) == (2, False)
 
 
+def test_the_team_of_a_run_that_failed_early_is_refused_with_the_reason(haggle: ModuleType) -> None:
+    assert call("train", "haggle:Key", *RUN).exit_code == 1
+    for place in ("run", str(next(Path("run/cells").iterdir()))):
+        for command in (["eval", "--team", place], ["export", place, "out"]):
+            result = call(*command)
+            assert result.exit_code == 2
+            assert "failed before its first checkpoint (KeyError: 'oops' (haggle.py:" in result.stderr
+
+
 @pytest.mark.slow
 def test_a_cell_of_a_benchmark_shows_where_user_code_raised(haggle: ModuleType) -> None:
     Path("own.toml").write_text('name = "own"\nmethods = ["concat"]\nenvironments = ["haggle:Key"]\n')

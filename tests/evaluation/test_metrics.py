@@ -49,6 +49,18 @@ def test_return_is_in_percent_of_the_maximum() -> None:
     assert summary.components["part"].mean == pytest.approx((1.5 + 3.0) / 2 / 2)
 
 
+def test_the_interval_of_a_single_task_is_over_its_episodes_and_none_is_shown_for_one_episode() -> None:
+    many = summarise([group(*[1.0, 0.0] * 50)], scale=Scale(0.0, 1.0), components=["part"], seconds=1.0)
+    assert 39 < many.return_percent.low < 41
+    assert 59 < many.return_percent.high < 61
+    assert many.components["part"].low == pytest.approx(0.2, abs=0.01)
+    assert f"50.0 % [{many.return_percent.low:.1f}" in repr(many)
+    alone = summarise([group(1.0)], scale=Scale(0.0, 2.0), components=["part"], seconds=1.0)
+    assert repr(alone).startswith("Summary(return 50.0 %, part")
+    tasks = summarise([group(1.0, 0.0), group(1.0, 0.0)], scale=Scale(0.0, 1.0), components=["part"], seconds=1.0)
+    assert tasks.components["part"].low == tasks.components["part"].high  # over tasks, which are equal
+
+
 def test_unscorable_episodes_are_left_out_and_counted() -> None:
     summary = summarise([group(1.0, math.nan)], scale=Scale(0.0, 2.0), components=["part"], seconds=1.0)
     assert summary.return_percent.mean == 50.0

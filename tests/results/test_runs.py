@@ -89,10 +89,10 @@ def test_runs_are_merged_and_reported_together(tmp_path: Path) -> None:
         (
             make_cell("magrpo", env_id="tldr-v1"),
             "0.1.0",
-            "tldr is there in versions that pay differently: v0 in first, v1",
+            "tldr has versions with different rewards: v0 in first, v1 in second",
         ),
-        (make_cell("magrpo"), "0.2.0", "versions 0.1.0 and 0.2.0 of llm_dec_pomdp"),
-        (make_cell("magrpo", temperature=0.5), "0.1.0", "tldr-v0: the sampling differs in temperature"),
+        (make_cell("magrpo"), "0.2.0", "different versions of llm_dec_pomdp: 0.1.0 in first, 0.2.0 in second"),
+        (make_cell("magrpo", temperature=0.5), "0.1.0", "tldr-v0: temperature is 1.0 in first, 0.5 in second"),
     ],
 )
 def test_what_does_not_compare_is_refused_unless_allowed(
