@@ -11,8 +11,12 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from rich.console import Console
+from rich import box
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.padding import Padding
 from rich.segment import Segment
+from rich.table import Table
 from rich.text import Text
 
 _HIDDEN = re.compile(
@@ -44,6 +48,69 @@ def inline(text: str) -> str:
 def plain(text: str, style: str = "") -> Text:
     """Text for a table or a line of a terminal, in which nothing is markup."""
     return Text(visible(text), style)
+
+
+class Rows:
+    """A table of texts that never breaks a word; if the words do not fit side by side, each row becomes a paragraph.
+
+    Args:
+        headers: Of the columns.
+        rows: Texts by column.
+        title: A line above it.
+        caption: A sentence below it.
+        right: Headers of the columns that are aligned to the right.
+    """
+
+    def __init__(
+        self,
+        headers: Iterable[str],
+        rows: Iterable[Iterable[str]],
+        *,
+        title: str = "",
+        caption: str = "",
+        right: Iterable[str] = (),
+    ) -> None:
+        self.headers = list(map(visible, headers))
+        self.rows = [list(map(visible, row)) for row in rows]
+        self.title, self.caption = visible(title), visible(caption)
+        self.right = set(right)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Render for the width of the terminal."""
+        if self.title:
+            yield Text(self.title, "bold")
+        widths = self._widths(options.max_width)
+        if widths is None:
+            for row in self.rows:
+                first, *rest = zip(self.headers, row, strict=True)
+                yield Text(first[1], "bold")
+                for header, cell in rest:
+                    yield Padding(Text(f"{header}: {cell}" if header else cell), (0, 0, 0, 2))
+        else:
+            table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+            for header, width in zip(self.headers, widths, strict=True):
+                justify = "right" if header in self.right else "left"
+                table.add_column(Text(header), width=width, justify=justify)
+            for row in self.rows:
+                table.add_row(*map(Text, row))
+            yield table
+        if self.caption:
+            yield Text(self.caption)
+
+    def _widths(self, width: int) -> list[int] | None:
+        """The width of each column; None if the longest words do not fit side by side."""
+        columns = list(zip(self.headers, *self.rows, strict=True))
+        found = [max((cell_len(word) for cell in column for word in cell.split()), default=1) for column in columns]
+        lines = [max(cell_len(line) for cell in column for line in cell.split("\n")) for column in columns]
+        most = list(map(max, found, lines))
+        room = width - sum(found) - 2 * (len(columns) - 1)
+        if room < 0:
+            return None
+        while room and found != most:  # a character at a time to every column that can use it
+            for place in (place for place, wanted in enumerate(most) if found[place] < wanted):
+                if room:
+                    found[place], room = found[place] + 1, room - 1
+        return found
 
 
 class Terminal(Console):

@@ -8,7 +8,7 @@ import unicodedata
 import pytest
 from rich.table import Table
 
-from llm_dec_pomdp.visible import Terminal, plain, visible
+from llm_dec_pomdp.visible import Rows, Terminal, plain, visible
 
 ATTACKS = {
     "colour": "\x1b[31mred",
@@ -75,3 +75,16 @@ def test_a_rule_a_status_and_a_text_of_rich_are_shown_alike() -> None:
     assert "\x1b[2J" not in shown
     assert "[red]\\x1b]0;owned\\x07" in shown
     assert "a:leaves:b\\x1b[2J" in shown
+
+
+NAMES = ["coophumaneval-v0", "Qwen2.5-Coder-3B", "sequential"]
+
+
+@pytest.mark.parametrize("width", [20, 40, 60, 80, 120])
+def test_no_word_of_a_table_is_broken_at_any_width(width: int) -> None:
+    screen = io.StringIO()
+    table = Rows(["environment", "model", "about", ""], [[*NAMES, ""], ["a", "b", "two words " * 9, "x"]], title="all")
+    Terminal(file=screen, width=width, force_terminal=True).print(table)
+    shown = screen.getvalue()
+    assert all(name in shown for name in NAMES)
+    assert shown.count("words") == 9

@@ -19,15 +19,13 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from rich.table import Table
-
 from ..agents.loading import TABLE
 from ..agents.scripted import Say
 from ..config import named_model
 from ..envs.base import TextDecPOMDP
 from ..envs.registration import spec as find_environment
 from ..types import grouped
-from ..visible import plain
+from ..visible import Rows
 from .checks import fitted
 from .setup import build_env, settled
 from .suite import Cell, Suite
@@ -223,19 +221,19 @@ def _memory(cell: Cell, parameters: float, agents: int, learns: bool) -> float:
     return parameters * weight * copies * (1 + 3 * trained * learns) / 1e9  # weights, gradients, two moments
 
 
-def estimate_table(suite: Suite, cells: Sequence[Cell], estimated: Sequence[Estimate]) -> Table:
-    """The estimates of a suite, a row for all seeds of a cell, with their sum."""
+def estimate_table(suite: Suite, cells: Sequence[Cell], estimated: Sequence[Estimate]) -> Rows:
+    """The estimates of a suite, a row for all seeds of a cell below its environment, with their sum."""
     keys = [(cell.environment.title, cell.method.title, Path(cell.model.name).name) for cell in cells]
     rows = grouped(zip(keys, estimated, strict=True), lambda pair: pair[0])
-    title = plain(f"{suite.name}: {len(estimated)} cells; per cell", "table.title")
-    table = Table(title=title, title_justify="left")
-    for name in ("environment", "method", "model", "seeds", "episodes", "tokens in", "out", "minutes", "GB"):
-        left = name in ("environment", "method", "model")
-        table.add_column(name, justify="left" if left else "right", overflow="fold")
-    for key, seeds in rows.items():
-        _, e = seeds[0]
-        figures = (f"{e.episodes:,}", _short(e.prompt_tokens), _short(e.generated_tokens))
-        table.add_row(*map(plain, key), str(len(seeds)), *figures, _rough(e.minutes), _rough(e.gigabytes))
+    figures = ("seeds", "episodes", "tokens in", "out", "minutes", "GB")
+    body: list[list[str]] = []
+    environment = None
+    for (env_title, method, model), seeds in rows.items():
+        if env_title != environment:
+            body.append([env_title] + [""] * (1 + len(figures)))
+        environment, (_, e) = env_title, seeds[0]
+        numbers = (f"{e.episodes:,}", _short(e.prompt_tokens), _short(e.generated_tokens))
+        body.append([f"  {method}", model, str(len(seeds)), *numbers, _rough(e.minutes), _rough(e.gigabytes)])
     known = [e.minutes for e in estimated if e.minutes is not None]
     tokens = sum(e.prompt_tokens + e.generated_tokens for e in estimated)
     largest = max((e.gigabytes for e in estimated if e.gigabytes is not None), default=0.0)
@@ -245,8 +243,13 @@ def estimate_table(suite: Suite, cells: Sequence[Cell], estimated: Sequence[Esti
     if unknown := len(estimated) - len(known):
         cost = f"{cost}, without {unknown} cells" if known else "time and memory are not known"
         notes += "; models with members or without a size in their name are not estimated"
-    table.caption = f"in all at most {_short(tokens)} tokens; {cost}{notes}"
-    return table
+    return Rows(
+        ["method", "model", *figures],
+        body,
+        title=f"{suite.name}: {len(estimated)} cells; per cell",
+        caption=f"in all at most {_short(tokens)} tokens; {cost}{notes}",
+        right=figures,
+    )
 
 
 def _short(tokens: int) -> str:

@@ -10,12 +10,11 @@ from typing import Any, NoReturn
 
 import typer
 from rich.console import RenderableType
-from rich.table import Table
 
 from ..registries import UnknownNameError
 from ..storage.runfolder import finite
 from ..user_code import is_of_user, user_traceback, where
-from ..visible import Terminal, plain
+from ..visible import Rows, Terminal, plain
 
 EXIT_CODES = """[bold]Exit codes[/]
 
@@ -107,11 +106,6 @@ def print_json(value: Any) -> None:
     print(json.dumps(finite(value), indent=1))  # noqa: T201  # for machines: no wrapping, no colour
 
 
-def print_table(headers: Iterable[str], rows: Iterable[Iterable[str]], title: str | None = None) -> None:
-    """Print a table of texts; the cells of narrow terminals are wrapped."""
-    table = Table(title=title, title_justify="left")
-    for header in headers:
-        table.add_column(plain(header), overflow="fold")
-    for row in rows:
-        table.add_row(*map(plain, row))
-    out.print(table)
+def print_table(headers: Iterable[str], rows: Iterable[Iterable[str]], title: str = "") -> None:
+    """Print a table of texts, see `Rows`."""
+    out.print(Rows(headers, rows, title=title))

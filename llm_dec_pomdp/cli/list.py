@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 import typer
 
 from ..algorithms.registration import algorithms
+from ..visible import plain
 from .console import out, print_json, print_table, usage
 from .options import Json, environments
 from .trust import typed
@@ -26,8 +29,6 @@ def list_(
               [bold]llm-dec-pomdp list --verbose[/]
               [bold]llm-dec-pomdp list --json[/]
     """
-    from rich.markdown import Markdown
-
     from ..benchmarks.suite import about_suites
     from ..envs.registration import manual, registry
 
@@ -38,12 +39,12 @@ def list_(
         if as_json:
             print_json({"id": env_id, **described})
         else:
-            out.print(Markdown(described["manual"]))
+            _print_manual(described["manual"])
         return
     if verbose and not as_json:
         for env_id in registry:
             page = _or_error({"id": env_id}, lambda env_id=env_id: {"manual": manual(env_id)})
-            out.print(Markdown(page.get("manual") or f"# {env_id}\n\n{page['error']}"))
+            _print_manual(page.get("manual") or f"# {env_id}\n\n{page['error']}")
         return
     environments = [_or_error({"id": i}, lambda i=i: _describe_environment(i)) for i in registry]
     methods = [_or_error({"name": n}, lambda n=n: {"about": algorithms.find(n).about()}) for n in algorithms]
@@ -52,15 +53,34 @@ def list_(
         print_json({"environments": environments, "algorithms": methods, "suites": suites})
         return
     rows = [
-        [e["id"], "", "", "", f"error: {e['error']}"]
-        if "error" in e
-        else [e["id"], ", ".join(e["roles"]), f"{e['maximum']:g}", str(e["tasks"]), e["about"]]
+        [e["id"], f"error: {e['error']}"] if "error" in e else [e["id"], f"{e['about']} ({_agents(e['roles'])})"]
         for e in environments
     ]
-    print_table(["id", "agents", "maximum", "tasks", "about"], rows, "Environments")
+    print_table(["id", "about (agents)"], rows, "Environments")
     about = [[m["name"], f"error: {m['error']}" if "error" in m else m["about"]] for m in methods]
+    out.print()
     print_table(["name", "about"], about, "Algorithms")
-    print_table(["name", "about"], about_suites().items(), "Suites")
+    out.print()
+    out.print(plain("Suites", "bold"), "(llm-dec-pomdp bench --help describes them)")
+    out.print(", ".join(about_suites()))
+
+
+def _print_manual(text: str) -> None:
+    """Print Markdown; the lines of code blocks stay whole, so that they can be copied."""
+    from rich.markdown import Markdown
+
+    for place, part in enumerate(re.split(r"```python\n(.*?)\n```", text, flags=re.DOTALL)):
+        if place % 2:
+            out.print(plain(part), soft_wrap=True)
+        elif part.strip():
+            out.print(Markdown(part))
+            out.print()
+
+
+def _agents(roles: Sequence[str]) -> str:
+    """The roles of a team, each once: "main, 8 readers"."""
+    counted = Counter(re.sub(r" \d+$", "", role) for role in roles)
+    return ", ".join(role if count == 1 else f"{count} {role}s" for role, count in counted.items())
 
 
 def _or_error(known: dict[str, Any], describe: Callable[[], dict[str, Any]]) -> dict[str, Any]:

@@ -54,7 +54,7 @@ def test_the_sum_says_which_cells_it_leaves_out() -> None:
     )
     for cells, words in (((cell, mixed), "without 1 cells"), ((mixed,), "time and memory are not known")):
         caption = estimate_table(suite, cells, [estimate(c) for c in cells]).caption
-        assert words in str(caption)
+        assert words in caption
 
 
 def test_the_texts_of_a_hierarchy_are_those_of_its_script() -> None:

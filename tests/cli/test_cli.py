@@ -56,7 +56,15 @@ def test_list_names_environments_and_algorithms() -> None:
         method["name"]
         for method in found["algorithms"]  # type: ignore[attr-defined, index]
     }
-    assert "tldr-v0" in call("list").stdout
+    shown = CliRunner().invoke(app, ["list"], env={"COLUMNS": "80"}).stdout
+    assert all(env_id in shown for env_id in llm_dec_pomdp.registry)
+    assert "main, 8 readers, 8 analysts" in " ".join(shown.split())
+    assert max(map(len, shown.splitlines())) <= 80
+
+
+def test_the_example_of_a_manual_can_be_copied_from_a_narrow_terminal() -> None:
+    shown = CliRunner().invoke(app, ["list", "tldr-v0"], env={"COLUMNS": "80"}).stdout
+    assert '\n>>> _, rewards, _, _, _ = env.step({agent: "Too short." for agent in env.agents})\n' in shown
 
 
 def test_a_plugin_that_is_broken_does_not_hide_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -297,7 +305,9 @@ def test_a_dry_run_counts_and_runs_nothing(tmp_path: Path, monkeypatch: pytest.M
     by_environment = Counter(str(entry["label"]).split("-")[0] for entry in found)
     assert by_environment == {"tldr_v0": 5 * 2, "coophumaneval_v0_choice": 2 * 2, "dectiger_v0_H_2": 2 * 2}
     assert all(e["generated_tokens"] and e["minutes"] and e["gigabytes"] for e in found)
-    assert "measured on two CPU cores" in " ".join(call(*arguments).stdout.split())
+    shown = CliRunner().invoke(app, arguments, env={"COLUMNS": "80"}).stdout
+    assert "measured on two CPU cores" in " ".join(shown.split())
+    assert {"coophumaneval-v0", "sequential", "builtin:table"} <= set(shown.split())  # no word is broken
     assert list(tmp_path.iterdir()) == []
 
 
@@ -332,7 +342,9 @@ def test_bench_and_report_say_what_failed_and_what_is_noise(tmp_path: Path, monk
     assert benched.exit_code == 1
     found = json.loads(benched.stdout)
     assert len(found["results"]) == 2
-    assert list(found["failures"].values()) == ["RuntimeError: no such luck"]
+    [failure] = found["failures"].values()
+    assert failure.startswith("RuntimeError: no such luck (")
+    assert "leaves.py:7, in __init__" in failure
     again = json.loads(call("bench", "--resume", str(run), "--trust", "--json").stdout)
     assert [r["summary"] for r in again["results"]] == [r["summary"] for r in found["results"]]  # not run once more
     compared = document("report", str(run))
