@@ -241,10 +241,8 @@ def train(
     with (
         Trackers.open(trackers, folder, title, about) as sinks,
         shown(Terminal(stderr=True), quiet=not progress) as bars,
-        bars.stage(f"train {title}", steps) as advance,
+        bars.stage(f"train {title} ({in_words(learner.learning_rates())})", steps, done.step) as advance,
     ):
-        advance(done.step, "")
-        bars.say(in_words(learner.learning_rates()))
 
         def note(step: TrainingStep) -> None:
             sinks.log(step.number, train_numbers(step))

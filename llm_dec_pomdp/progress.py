@@ -30,14 +30,14 @@ from .storage.signals import before_the_end
 
 Advance = Callable[[int, str], None]
 _WIDE = 120  # characters
-LONGEST_SILENCE = 60.0  # seconds between two lines of a log
+LONGEST_SILENCE = 10.0  # seconds between two lines of a log
 
 
 class Progress(Protocol):
     """Shows stages of work."""
 
-    def stage(self, label: str, total: int) -> AbstractContextManager[Advance]:
-        """A stage of `total` units; call the function with units done and a short note."""
+    def stage(self, label: str, total: int, done: int = 0) -> AbstractContextManager[Advance]:
+        """A stage of `total` units, `done` of them before; call the function with further units and a short note."""
         ...
 
     def say(self, text: str) -> None:
@@ -49,7 +49,7 @@ class Silent:
     """Shows nothing."""
 
     @contextlib.contextmanager
-    def stage(self, label: str, total: int) -> Generator[Advance]:
+    def stage(self, label: str, total: int, done: int = 0) -> Generator[Advance]:
         """Do nothing with it."""
         yield lambda units, note: None
 
@@ -83,8 +83,8 @@ class _Stages:
         self._bars = bars
 
     @contextlib.contextmanager
-    def stage(self, label: str, total: int) -> Generator[Advance]:
-        task = self._bars.add_task(label, total=total, note="")
+    def stage(self, label: str, total: int, done: int = 0) -> Generator[Advance]:
+        task = self._bars.add_task(label, total=total, completed=done, note="")
         try:
             yield lambda units, note: self._bars.update(task, advance=units, note=note)
         finally:
@@ -95,7 +95,7 @@ class _Stages:
 
 
 class Lines:
-    """Stages as plain lines: when they begin, when they end, and in between at least every `silence` seconds."""
+    """Stages as plain lines: one with the result at the end of a stage, and one after `silence` seconds without any."""
 
     def __init__(self, write: Callable[[str], None], silence: float = LONGEST_SILENCE) -> None:
         self._write = write
@@ -105,18 +105,18 @@ class Lines:
         self._lock = threading.RLock()
 
     @contextlib.contextmanager
-    def stage(self, label: str, total: int) -> Generator[Advance]:
-        """A line at its beginning and one at its end, which has the last note."""
-        stage = _Stage(label, total)
+    def stage(self, label: str, total: int, done: int = 0) -> Generator[Advance]:
+        """Write a line at its end, with the last note; none if it has no note."""
+        stage = _Stage(label, total, done)
         with self._lock:
             self._open.append(stage)
-        self.say(stage.label)
         try:
             yield stage.advance
         finally:
             with self._lock:
                 self._open.remove(stage)
-            self.say(stage.text)
+            if stage.note:
+                self.say(stage.text)
 
     def say(self, text: str) -> None:
         """A line of its own, with the time of the day."""
@@ -126,14 +126,15 @@ class Lines:
 
     @contextlib.contextmanager
     def never_silent(self) -> Generator[None]:
-        """While the block runs, write the progress of the newest stage whenever nothing was written for too long."""
+        """While the block runs, write the progress of the newest stage, and of the outermost, after each silence."""
         over = threading.Event()
 
         def watch() -> None:
             while not over.wait(max(0.0, self._last + self._silence - time.monotonic())):
                 with self._lock:
                     if time.monotonic() - self._last >= self._silence:
-                        self.say(self._open[-1].text if self._open else "working")
+                        outermost = f" ({self._open[0].text})" if len(self._open) > 1 else ""
+                        self.say(f"{self._open[-1].text}{outermost}" if self._open else "working")
 
         thread = threading.Thread(target=watch, daemon=True)
         thread.start()
@@ -147,20 +148,44 @@ class Lines:
 class _Stage:
     """How far a stage is."""
 
-    def __init__(self, label: str, total: int) -> None:
-        self.label = label
-        self._done, self._total, self._note = 0, total, ""
-        self._started = time.monotonic()
+    def __init__(self, label: str, total: int, done: int) -> None:
+        self.label, self.note = label, ""
+        self._done = self._before = done
+        self._total = total
+        self._started = self._advanced = time.monotonic()
 
     def advance(self, units: int, note: str) -> None:
-        self._done += units
-        self._note = note or self._note
+        self._done, self._advanced = self._done + units, time.monotonic()
+        self.note = note or self.note
 
     @property
     def text(self) -> str:
-        """One line."""
-        progress = f"{self._done} of {self._total} in {time.monotonic() - self._started:.0f} s"
-        return f"{self.label}: {progress}{', ' if self._note else ''}{self._note}"
+        """One line, with the time that is left if some units are done and others are not."""
+        now = time.monotonic()
+        parts = [f"{self._done} of {self._total} in {in_units(now - self._started)}", self.note]
+        ended, left = self._done - self._before, self._total - self._done
+        parts += [time_left(ended, left, self._advanced - self._started, now - self._advanced)]
+        return f"{self.label}: {', '.join(filter(None, parts))}"
+
+
+def in_units(seconds: float) -> str:
+    """Seconds in a unit that suits them: "40 s", "12 min", "2.5 h"."""
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
+
+
+def time_left(done: int, left: int, seconds: float, since: float = 0.0) -> str:
+    """The time that further units will take if they take as long as those that are done; "" if it is not known.
+
+    Args:
+        done: Units that are done.
+        left: Units that are not.
+        seconds: How long those that are done took.
+        since: Seconds since the last one was done.
+    """
+    expected = seconds / done * left - since if done else 0.0
+    return f"about {in_units(expected)} left" if expected > 0 else ""
 
 
 @contextlib.contextmanager

@@ -13,7 +13,7 @@ import dataclasses
 import hashlib
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -195,20 +195,15 @@ def _train(
         _note(folder, steps, summary)
         trackers.log(steps, evaluation_numbers(summary))
 
-    with progress.stage(f"{cell.short}: train", cell.training.steps) as advance:
-        advance(done.step, "")
-        rates: Mapping[str, float] = {}
-
-        def tell(present: Mapping[str, float]) -> None:
-            nonlocal rates
-            if present != rates:
-                progress.say(f"{cell.short}: {in_words(present)}")
-            rates = present
-
-        tell(setup.algorithm.learning_rates())
+    rates = setup.algorithm.learning_rates()
+    label = f"{cell.short}: train ({in_words(rates)})"
+    with progress.stage(label, cell.training.steps, done.step) as advance:
 
         def on_step(step: TrainingStep) -> None:
-            tell(step.learning_rates)  # another stage has its own
+            nonlocal rates
+            if step.learning_rates != rates:  # another stage of the method has its own
+                progress.say(f"{cell.short}: step {step.number}, {in_words(step.learning_rates)}")
+            rates = step.learning_rates
             append(folder / "train.jsonl", asdict(step))
             trackers.log(step.number, train_numbers(step))
             advance(1, f"return {earned(step.return_percent, step.mean_return, setup.train_env.facts.optimum)}")

@@ -137,9 +137,9 @@ class ProgressOfCell:
     def show(self, message: tuple[Any, ...]) -> None:
         """Show one message of `Telling`."""
         match message:
-            case ("begin", label, total):
+            case ("begin", label, total, done):
                 stage = ExitStack()
-                self._stages.append((stage, stage.enter_context(self._progress.stage(label, total))))
+                self._stages.append((stage, stage.enter_context(self._progress.stage(label, total, done))))
             case ("advance", units, note):
                 self._stages[-1][1](units, note)
             case ("say", text):
@@ -199,9 +199,9 @@ class Telling:
         self._lock = threading.Lock()
 
     @contextlib.contextmanager
-    def stage(self, label: str, total: int) -> Generator[Advance]:
+    def stage(self, label: str, total: int, done: int = 0) -> Generator[Advance]:
         """A stage that is shown elsewhere."""
-        self._send("begin", label, total)
+        self._send("begin", label, total, done)
         yield lambda units, note: self._send("advance", units, note)
         self._send("end")
 

@@ -12,12 +12,13 @@ import json
 import shlex
 import sys
 import threading
+import time
 from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from ..config import ConfigError
-from ..progress import Progress
+from ..progress import Progress, time_left
 from ..storage.files import replace_json
 from ..storage.reading import is_there, open_to_append
 from ..storage.runfolder import STATUS, open_run
@@ -74,16 +75,20 @@ def run_suite(
         folders = {cell.label: folder / "cells" / cell.label for cell in cells}
         waiting = [cell for cell in cells if not is_done(folders[cell.label], cell)]
         results = [find_result(folders[cell.label]) for cell in cells if cell not in waiting]
-        with progress.stage(f"suite {suite.name}", len(cells)) as advance:
-            advance(len(cells) - len(waiting), "")
-            lock = threading.Lock()
+        with progress.stage(f"suite {suite.name}", len(cells), len(cells) - len(waiting)) as advance:
+            lock, started, ended = threading.Lock(), time.monotonic(), 0
 
             def work(cell: Cell) -> None:
+                nonlocal ended
                 workers.run(cell, folders[cell.label], progress)
                 with lock:
+                    ended += 1
+                    left = time_left(ended, len(waiting) - ended, time.monotonic() - started)
                     results.append(find_result(folders[cell.label]))
                     write_results(folder, results)
-                    progress.say(f"{cell.short}: {_outcome(folders[cell.label])}")
+                    count = f"cell {len(cells) - len(waiting) + ended} of {len(cells)}"
+                    outcome = _outcome(folders[cell.label])
+                    progress.say(f"{cell.short}: {outcome} ({', '.join(filter(None, (count, left)))})")
                     advance(1, "")
 
             with ThreadPoolExecutor(workers.at_once) as threads:

@@ -13,10 +13,12 @@ from .options import Json
 
 if TYPE_CHECKING:
     from ..benchmarks.device_checks import Finding
+    from ..progress import Advance
     from ..sandbox import Capabilities, Job
     from ..sandbox.doctor import Examination, Program
 
 _TINY = "builtin:tiny"
+_AT_ONCE = 32  # honest programs between two advances of the progress
 _WITH_REFERENCES = ("humaneval-v0", "coophumaneval-v0", "mbpp-v0")
 
 
@@ -46,6 +48,7 @@ def doctor(
             stop("--only names a hostile program, and --device looks at a device; give one of them")
         _examine_device(device, model, shape, as_json)
         return
+    from ..progress import shown
     from ..sandbox import SandboxError, capabilities
     from ..sandbox.doctor import examine
 
@@ -55,12 +58,19 @@ def doctor(
     except SandboxError as silent:
         stop(str(silent))
     examinations: dict[str, Examination] = {}
-    for layer in ("", *able.working):
-        with err.status(f"trying {len(chosen)} hostile programs{_without(layer)}"):
-            examinations[layer] = examine(chosen, [layer] if layer else [])
     honest = {} if only else _references()
-    with err.status(f"judging {len(honest)} honest programs"):
-        failed = _failed(honest)
+    rounds = ["", *able.working]
+    with shown(err, quiet=as_json) as progress:
+        progress.say(
+            f"trying {len(chosen)} hostile programs {len(rounds)} times, with all layers and without each of them, and "
+            f"judging {len(honest)} honest ones; all of it takes one to two minutes on two cores"
+        )
+        with progress.stage("hostile programs", len(rounds) * len(chosen)) as advance:
+            for layer in rounds:
+                examinations[layer] = examine(chosen, [layer] if layer else [])
+                advance(len(chosen), f"the last ones{_without(layer)}" if layer else "the last ones with all layers")
+        with progress.stage("honest programs", len(honest)) as advance:
+            failed = _failed(honest, advance)
     totals = {kind: sum(e.counts[kind] for e in examinations.values()) for kind in examinations[""].counts}
     if as_json:
         layers = {**able.to_dict(), "missing": able.missing or None}
@@ -99,6 +109,7 @@ def _examine_device(device: str, model: str, shape: str | None, as_json: bool) -
 
     findings: list[Finding] = []
     rows: list[dict[str, Any]] = []
+    err.print(f"checking {device} with {model}, then measuring it with {fast}; this takes some minutes")
     with err.status(f"checking {device} with {model}"):
         for finding in DeviceChecks(device, model).all():
             findings.append(finding)
@@ -206,9 +217,14 @@ def _references() -> dict[str, Job]:
     return jobs
 
 
-def _failed(honest: dict[str, Job]) -> list[str]:
+def _failed(honest: dict[str, Job], advance: Advance) -> list[str]:
     from ..sandbox import SandboxPool
 
+    failed: list[str] = []
     with SandboxPool(allow_weak=True) as pool:
-        verdicts = pool.run(list(honest.values()))
-    return [name for name, verdict in zip(honest, verdicts, strict=True) if verdict.outcome != "passed"]
+        for first in range(0, len(honest), _AT_ONCE):
+            names = list(honest)[first : first + _AT_ONCE]
+            verdicts = pool.run([honest[name] for name in names])
+            failed += [name for name, verdict in zip(names, verdicts, strict=True) if verdict.outcome != "passed"]
+            advance(len(names), f"{len(failed)} failed")
+    return failed

@@ -70,9 +70,9 @@ class Lines(Silent):
         self._act = act
 
     @contextlib.contextmanager
-    def stage(self, label: str, total: int) -> Iterator[Advance]:
+    def stage(self, label: str, total: int, done: int = 0) -> Iterator[Advance]:
         self.stages.append(label)
-        yield lambda units, note: self._act(label) if label.endswith("train") and note else None
+        yield lambda units, note: self._act(label) if ": train (" in label and note else None
 
     def say(self, text: str) -> None:
         self.notes.append(text)
@@ -105,7 +105,7 @@ def test_a_cell_that_is_killed_runs_again_from_its_checkpoint(
     run_suite(SUITE, tmp_path / "run", lines, executor="ray", address=cluster.address)
     assert outcome(tmp_path / "run") == alone
     assert sum("it runs again, from its newest checkpoint" in text for text in lines.notes) == len(killed) > 0
-    assert len({label for label in lines.stages if label.endswith(": train")}) == 2
+    assert len({label for label in lines.stages if ": train (" in label}) == 2
     assert not ray.is_initialized()
 
 

@@ -433,7 +433,17 @@ def test_doctor_judges_the_references_of_the_code_tasks() -> None:
     assert len(honest) >= 250
     chosen = {name: honest[name] for name in ("humaneval-v0 HumanEval/0", "mbpp-v0 mbpp-001")}
     wrong = dataclasses.replace(honest["humaneval-v0 HumanEval/1"], solution="def separate_paren_groups(x): return x")
-    assert doctor._failed({**chosen, "wrong": wrong}) == ["wrong"]
+    judged: list[int] = []
+    assert doctor._failed({**chosen, "wrong": wrong}, lambda count, note: judged.append(count)) == ["wrong"]
+    assert sum(judged) == 3
+
+
+@pytest.mark.slow
+def test_doctor_says_at_once_what_it_does_and_for_how_long() -> None:
+    first, *_, last = call("doctor", "--only", "always_equal").stderr.splitlines()
+    assert "trying 1 hostile programs" in first
+    assert "minutes" in first
+    assert "hostile programs: " in last
 
 
 def test_doctor_names_a_program_that_is_near() -> None:

@@ -162,7 +162,7 @@ def test_a_training_in_python_is_tracked(tmp_path: Path) -> None:
 def test_a_training_in_python_shows_how_far_it_is(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     trained(checkpoints=tmp_path, progress=True)
     out, err = capfd.readouterr()
-    assert "train magrpo on dectiger-v0: 2 of 2" in err
+    assert "train magrpo on dectiger-v0 (learning rate 0.1): 2 of 2" in err
     assert out == ""
 
 

@@ -34,7 +34,7 @@ def test_a_training_prints_its_rate_and_writes_it_down(tmp_path: Path) -> None:
     size = ["--steps", "2", "--prompts", "1", "--group-size", "2", "--samples", "2", "--out", str(tmp_path)]
     ran = CliRunner().invoke(app, ["train", "dectiger-v0", *size])
     assert ran.exit_code == 0, ran.output
-    assert [line.partition(": ")[2] for line in ran.stderr.splitlines() if "rate" in line] == ["learning rate 0.3"]
+    assert "train (learning rate 0.3): 2 of 2" in ran.stderr
     [path] = tmp_path.glob("cells/*/train.jsonl")
     steps = [json.loads(line) for line in path.read_text().splitlines()]
     assert [step["learning_rates"] for step in steps] == [{"agent_0": 0.3, "agent_1": 0.3}] * 2
@@ -60,10 +60,7 @@ def test_a_stage_with_another_rate_prints_it(tmp_path: Path) -> None:
     of = cell({"id": "dectiger-v0"}, {"name": "magrpo", "stages": [cold]}, {"name": "two", "members": members}, 3)
     lines = Lines()
     run_cell(of, tmp_path, lines)
-    assert lines.notes == [
-        "learning rates 0.01 (agent_0), 0.2 (agent_1)",
-        "learning rates 0.3 (agent_0), 0.2 (agent_1)",
-    ]
+    assert lines.notes == ["step 3, learning rates 0.3 (agent_0), 0.2 (agent_1)"]
     rates = [step["learning_rates"]["agent_0"] for step in read_lines(tmp_path / "train.jsonl")]
     assert rates == [0.01, 0.01, 0.3]
 
