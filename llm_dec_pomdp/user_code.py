@@ -1,8 +1,8 @@
 """Exceptions of user code: which they are, where they were raised, and in which task.
 
 A frame is the user's if its file is outside of this package, the standard library and `site-packages`. An exception is
-one of user code if its class is not one of this package, and a user frame or an installed library raised it, or a user
-frame called the package code that did. All others are the package's own: their message is the whole answer.
+of user code if a user frame raised it, or called what did, unless its class is one of this package. It is a sentence of
+the package if its class is, or if a frame of the package raised it: its message is then the whole answer.
 """
 
 from __future__ import annotations
@@ -80,10 +80,17 @@ def _owner(file: str, module: str) -> Literal["user", "package", "library", "sta
 
 def is_of_user(error: BaseException) -> bool:
     """Return whether an exception is one of user code, see the module."""
-    if type(error).__module__.partition(".")[0] == PACKAGE:
-        return False
+    return not _has_own_class(error) and any(frame.owner == "user" for frame in frames(error))
+
+
+def is_sentence(error: BaseException) -> bool:
+    """Return whether the message of an exception is a sentence of this package, see the module."""
     owners = [frame.owner for frame in frames(error) if frame.owner != "standard"]
-    return "user" in owners or owners[-1:] == ["library"]
+    return _has_own_class(error) or ("user" not in owners and owners[-1:] != ["library"])
+
+
+def _has_own_class(error: BaseException) -> bool:
+    return type(error).__module__.partition(".")[0] == PACKAGE
 
 
 def note_episode(error: Exception, task: str, actions: Mapping[str, str]) -> None:
@@ -101,8 +108,7 @@ def shortened(text: str) -> str:
 
 def where(error: BaseException) -> str:
     """Return the innermost user frame and the task: "haggle.py:5, in score, task 'h51'"; "" where none is known."""
-    ours = [frame for frame in frames(error) if frame.owner in ("user", "library")]
-    users = [frame for frame in ours if frame.owner == "user"] or ours
+    users = [frame for frame in frames(error) if frame.owner == "user"]
     task = [note for note in getattr(error, "__notes__", ()) if note.startswith(_TASK)]
     return ", ".join([*(frame.place for frame in users[-1:]), *task[:1]])
 
@@ -114,15 +120,13 @@ def summary(error: BaseException) -> str:
 
 
 def user_traceback(error: BaseException) -> str:
-    """Return the traceback of an exception of user code without the frames of this package, and with its notes."""
-    found = frames(error)
-    shown = [frame for frame in found if frame.owner == "user"] or [f for f in found if f.owner == "library"]
+    """Return the user frames of the traceback of an exception, with its notes."""
     earlier = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
     lines: list[str] = []
     if earlier is not None and any(frame.owner == "user" for frame in frames(earlier)):
         lines += [user_traceback(earlier), "", "It was being handled, or was the cause, when this was raised:", ""]
     lines.append("Traceback of user code (most recent call last):")
-    for frame in shown:
+    for frame in (frame for frame in frames(error) if frame.owner == "user"):
         lines += [f'  File "{frame.file}", line {frame.line}, in {frame.function}']
         lines += [f"    {frame.code}"] if frame.code else []
     return "\n".join([*lines, *(line.rstrip("\n") for line in traceback.format_exception_only(error))])

@@ -13,7 +13,7 @@ from rich.console import RenderableType
 
 from ..registries import UnknownNameError
 from ..storage.runfolder import finite
-from ..user_code import is_of_user, user_traceback, where
+from ..user_code import is_of_user, is_sentence, user_traceback, where
 from ..visible import Rows, Terminal, plain
 
 EXIT_CODES = """[bold]Exit codes[/]
@@ -43,14 +43,18 @@ def stop(message: str, code: int = 2) -> NoReturn:
 def usage() -> Generator[None]:
     """Turn errors of the package into a sentence: exit code 2, or 1 for a server that does not answer.
 
-    Exceptions of user code pass, see `showing_user_code`.
+    Exceptions of user code and of libraries pass, see `showing_user_code`.
     """
     try:
         yield
-    except (ConnectionError, ValueError, UnknownNameError, IndexError, ImportError) as error:
+    except ConnectionError as error:
         if is_of_user(error):
             raise
-        stop(str(error), code=1 if isinstance(error, ConnectionError) else 2)
+        stop(str(error), code=1)
+    except (ValueError, UnknownNameError, IndexError, ImportError) as error:
+        if not is_sentence(error):
+            raise
+        stop(str(error))
 
 
 @contextlib.contextmanager

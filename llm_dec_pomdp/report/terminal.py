@@ -10,7 +10,7 @@ from rich.table import Table
 
 from ..results.lines import Line, by_environment
 from ..results.runs import Entry
-from ..visible import plain, visible
+from ..visible import Rows, plain, visible
 from .findings import Findings
 from .tables import bounds, failure_table, frame, number, return_cells
 
@@ -32,8 +32,8 @@ def summary(found: Findings, entries: Sequence[Entry], width: int) -> list[Rende
     if left_out := len(found.lines) - len(shortened):
         printed.append(plain(f"{left_out} further rows are in the report."))
     printed += [plain(f"{sentence}.") for sentence in found.headlines()[:_SENTENCES]]
-    failed = failure_table(entries)
-    return [*printed, *([_fitting(failed, width)] if len(failed) else [])]
+    failed = [[" ".join(str(cell).split()) for cell in row] for row in failure_table(entries).to_numpy()]
+    return [*printed, *([Rows(["cell", "reason"], failed)] if failed else [])]
 
 
 def _foremost(found: Findings) -> list[Line]:

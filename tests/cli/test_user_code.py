@@ -9,6 +9,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from rich.errors import MissingStyle
 from typer.testing import CliRunner, Result
 
 import llm_dec_pomdp
@@ -22,6 +23,7 @@ from llm_dec_pomdp.envs.tasks import TaskError
 from llm_dec_pomdp.registries import UnknownNameError
 from llm_dec_pomdp.training.workers.process import Processes
 from llm_dec_pomdp.types import Completion, Message, conversation
+from llm_dec_pomdp.visible import Terminal
 
 MODULE = '''
 import json
@@ -244,6 +246,13 @@ def test_an_error_class_of_the_package_is_a_sentence_and_any_other_of_user_code_
     with pytest.raises((ValueError, UnknownNameError)) as caught:
         policy.generate([Request("agent_0", conversation("hello"))], Sampling())
     assert user_code.is_of_user(caught.value) == of_user
+
+
+def test_an_error_of_a_library_that_the_package_called_is_neither_a_sentence_nor_of_user_code() -> None:
+    with pytest.raises(MissingStyle) as caught:
+        Terminal().print("a", style="no such style")
+    assert not user_code.is_of_user(caught.value)
+    assert not user_code.is_sentence(caught.value)
 
 
 class Failing(Policy):
