@@ -58,8 +58,8 @@ def frames(error: BaseException) -> tuple[Frame, ...]:
     first = next((i for i, frame in enumerate(found) if frame.owner == "package"), 0)
     elsewhere = error.__cause__.frames if isinstance(error.__cause__, WorkerTraceback) else ()
     if isinstance(error, SyntaxError) and error.filename and not elsewhere:  # of a file that was to be imported
-        where = Frame(error.filename, error.lineno or 0, "<module>", (error.text or "").strip(), "user")
-        elsewhere = (where,) if _owner(error.filename, "") == "user" else ()
+        there = Frame(error.filename, error.lineno or 0, "<module>", (error.text or "").strip(), "user")
+        elsewhere = (there,) if _owner(error.filename, "") == "user" else ()
     return (*found[first:], *elsewhere)
 
 
