@@ -57,11 +57,17 @@ def value(likelihood: Likelihood) -> float:
 
 
 def end_of(policy: Policy, agent: str) -> int:
-    """The token that ends a policy's texts; raises ValueError where it cannot be shown a text."""
-    ids = policy.written(Request(agent, conversation("")), "", 1).token_ids
-    if not ids:
+    """Return the token that ends a policy's texts, as its chat template ends them.
+
+    Raises:
+        ValueError: The policy cannot be shown a text.
+    """
+    limit = 1
+    while (written := policy.written(Request(agent, conversation("")), "", limit)).truncated:
+        limit *= 2  # some templates write an empty thought before a text
+    if not written.token_ids:
         raise ValueError(f"a {type(policy).__name__} cannot be shown a text; give a language model")
-    return ids[-1]
+    return written.token_ids[-1]
 
 
 def ended(completion: Completion, end: int) -> Completion:
@@ -128,10 +134,12 @@ class ModelJudge:
         return [likelihoods[n] for n in range(len(rows))]
 
     def _row(self, prefix: str | tuple[Message, ...], text: str) -> tuple[Completion, bool]:
-        """A text with the end token behind it, after its prefix, and whether either was cut."""
+        """Return a text with the end token after it, behind its prefix, and whether either was cut."""
         prompts = self.policy.prompts
-        before = prompts.plain_ids(prefix) if isinstance(prefix, str) else prompts.encode(prefix)
-        ids = prompts.text_ids(text)
+        if isinstance(prefix, str):
+            before, ids = prompts.plain_ids(prefix), prompts.text_ids(text)
+        else:
+            before, (*ids, _) = prompts.answer(prefix, text)
         kept = ids[: self._limit - 1]
         room = self._context - len(kept) - 1
         cut = len(kept) < len(ids) or len(before) > room

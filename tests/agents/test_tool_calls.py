@@ -8,9 +8,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import jinja2
 import pytest
 from servers import Server, reply, reply_with_calls
+from tokenizers import Tokenizer, decoders, pre_tokenizers
+from tokenizers.models import BPE
+from transformers import PreTrainedTokenizerFast
 
 import llm_dec_pomdp
 from llm_dec_pomdp.agents import Remote, Request, Sampling, Team
@@ -130,36 +132,32 @@ TEMPLATE = (
 )
 
 
-class Letters:
-    """A tokenizer of letters, with a chat template that knows tools."""
-
-    name_or_path = "letters"
-
-    def __init__(self, template: str) -> None:
-        self.chat_template = template
-
-    def __call__(self, text: str, add_special_tokens: bool) -> dict[str, list[int]]:
-        return {"input_ids": [ord(letter) for letter in text]}
-
-    def apply_chat_template(self, messages: Any, **variables: Any) -> str:
-        return jinja2.Template(self.chat_template).render(messages=messages, **variables)
+def letters(template: str) -> PreTrainedTokenizerFast:
+    """A tokenizer of letters with a chat template."""
+    alphabet = ["</s>", *sorted(pre_tokenizers.ByteLevel.alphabet())]
+    inner = Tokenizer(BPE({letter: i for i, letter in enumerate(alphabet)}, []))
+    inner.pre_tokenizer, inner.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
+    found = PreTrainedTokenizerFast(tokenizer_object=inner, eos_token="</s>")
+    found.chat_template = template
+    return found
 
 
 @pytest.mark.parametrize(("template", "shows_tools"), [(TEMPLATE, True), (TEMPLATE.partition("endif %}")[2], False)])
 def test_a_chat_template_with_a_place_for_tools_is_told_of_them(template: str, shows_tools: bool) -> None:
-    prompts = Prompts(Letters(template), frozenset(), {})
+    tokenizer = letters(template)
+    prompts = Prompts(tokenizer, frozenset({0}), {})
     history = [Message("told", "q"), Message("said", called("search", query="x")), Message("tool", "[1] x", "search")]
-    shown = "".join(map(chr, prompts.encode(history, tools=(SEARCH,))))
+    shown = tokenizer.decode(prompts.encode(history, tools=(SEARCH,)))
     assert shown.endswith(f"<assistant>{history[1].text}</assistant><tool>[1] x</tool><assistant>") is shows_tools
     assert ("TOOLS" in shown and "Words." in shown) is shows_tools
     begun = prompts.encode(history[:1], tools=(SEARCH,))
-    ids = [*begun, *map(ord, history[1].text)]
-    assert "".join(map(chr, prompts.encode(history, ids, (SEARCH,)))) == shown
+    ids = [*begun, *prompts.text_ids(history[1].text)]
+    assert tokenizer.decode(prompts.encode(history, ids, (SEARCH,))) == shown
 
 
 def test_the_built_in_model_is_told_of_tools_and_of_what_they_gave() -> None:
     tokenizer = load_model("builtin:tiny")[1]
-    prompts = Prompts(tokenizer, frozenset(), {})
+    prompts = Prompts(tokenizer, frozenset({tokenizer.eos_token_id}), {})
     history = [Message("told", "q"), Message("said", called("search", query="x")), Message("tool", "[1] x", "search")]
     tools, question, *rest = tokenizer.decode(prompts.encode(history, tools=(SEARCH,))).split("<|end|>")
     assert json.loads(tools.splitlines()[1]) == definitions([SEARCH])[0]["function"]

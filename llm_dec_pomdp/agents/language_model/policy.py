@@ -103,8 +103,8 @@ class LanguageModel(Policy):
         if packed:
             refuse_unpackable(model)
         refuse_foreign_tokenizer(model, tokenizer)
-        self.stop_ids = stop_ids(model, tokenizer)
-        self.prompts = Prompts(tokenizer, self.stop_ids, chat_template_kwargs or {})
+        self.prompts = Prompts(tokenizer, stop_ids(model, tokenizer), chat_template_kwargs or {})
+        self.stop_ids = self.prompts.stop_ids
         self._thoughts = Thoughts(tokenizer, thinking)
         self.pad_id = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else min(self.stop_ids)
         self.engine: Engine = engine or OwnLoop(self)
@@ -140,7 +140,13 @@ class LanguageModel(Policy):
     # --- acting ---------------------------------------------------------------------------------------------------
 
     def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:
-        """Answer all requests with the present weights."""
+        """Answer all requests with the present weights.
+
+        Raises:
+            ConfigError: A stop string has a special token among other letters.
+            PromptTooLongError: A prompt does not fit into the context.
+        """
+        stop_ids = self.stop_ids | self._stop_tokens(sampling.stop)
         prompts = [
             Prompt(self.encode(r.history, sampling.max_new_tokens, r.ids, r.tools), r.seeds, self._adapter(r.agent))
             for r in requests
@@ -148,11 +154,30 @@ class LanguageModel(Policy):
         if self._loaded.weights != (weights := (id(self), self.version)):
             self.engine.load(self, weights[1])
             self._loaded.weights = weights
-        drawn = self.engine.generate(prompts, sampling, self.stop_ids)
+        drawn = self.engine.generate(prompts, sampling, stop_ids)
         return [
             [self._completion(tuple(prompt.ids), sequence, sampling.stop) for sequence in sequences]
             for prompt, sequences in zip(prompts, drawn, strict=True)
         ]
+
+    def _stop_tokens(self, stop: Sequence[str]) -> set[int]:
+        """Return the ids of stop strings that are special tokens, which the text of sampled ids does not show.
+
+        Raises:
+            ConfigError: A stop string holds such a token among other letters.
+        """
+        ids: set[int] = set()
+        for token, i in self.prompts.control.items():
+            for string in stop:
+                if token not in string or token in self.raw_text([i]):
+                    continue
+                if token != string:
+                    raise ConfigError(
+                        f"stop holds {string!r}, and {token!r} in it is a special token of the model, which no text "
+                        f"shows; give {token!r} alone, or leave it out"
+                    )
+                ids.add(i)
+        return ids
 
     def sampler(self) -> LanguageModel:
         """See `Policy`: a copy of what is trained, which the same engine draws with."""
@@ -194,10 +219,9 @@ class LanguageModel(Policy):
         return fitted(prompt, new_tokens, self.model, history, truncate=self.truncate_prompts)
 
     def written(self, request: Request, text: str, limit: int) -> Completion:
-        """A text as this model would have sampled it; see `Policy`."""
-        prompt = self.encode(request.history, limit, request.ids)
-        end = self.tokenizer.eos_token_id if self.tokenizer.eos_token_id is not None else min(self.stop_ids)
-        ids = [*self.prompts.text_ids(text), end]
+        """Return a text as the chat template writes it in an agent's turn; see `Policy`."""
+        prompt, ids = self.prompts.answer(request.history, text, request.ids, request.tools)
+        prompt = fitted(prompt, limit, self.model, request.history, truncate=self.truncate_prompts)
         kept = tuple(ids[:limit])
         return Completion(text, tuple(prompt), kept, (0.0,) * len(kept), truncated=len(ids) > limit)
 

@@ -2,9 +2,13 @@
 """Prompts: an agent's history as token ids.
 
 At the first turn the chat template renders the history, which is tokenised. Later prompts begin with the ids that were
-shown and sampled, followed by those of what the template writes after the last text; so a text keeps the tokens with
-which it was sampled. Where the template changes the last text (some leave out a model's thoughts), the whole history is
-rendered and tokenised again.
+shown and sampled, followed by those of the string that the template writes after the last text; so a text keeps the
+tokens with which it was sampled. Where the template changes the last text (some leave out a model's thoughts), the
+whole history is rendered and tokenised again.
+
+Text never becomes structure. Control tokens (the special ones, and added ones that the template uses) come from the
+template alone. Where a text spells one, the spelling is cut, and both sides are tokenised separately. All other texts
+have the ids of the rendering as a whole.
 """
 
 from __future__ import annotations
@@ -13,12 +17,13 @@ import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
-from ...registries import nearest
 from ...types import Message, Tool
-from ..base import chat, definitions
+from .templates import MARK, Template
 
-_TEXT = "\ue0f7text\ue0f7"  # a placeholder for a text in a template, with characters for private use
-_OURS = ("messages", "add_generation_prompt")  # variables of a template that are not the user's
+_CUT = "\udfff"  # where a spelled control token is cut; no text has it, since its lone surrogates are replaced
+_OWN = ("<think>", "</think>", "<tool_call>", "</tool_call>")  # control tokens that an agent's own text may hold
+_ANCHORS = ("\n", "a", ".")  # texts to tokenise another one behind
+_TAIL = 64  # characters of a prompt that decide how the text behind it is tokenised
 _SHORT = 256  # longest text or history to cache, in characters: tasks of few words repeat them
 _REMEMBERED = 4096  # most texts and histories in the cache
 
@@ -32,25 +37,45 @@ class Prompts:
 
     Args:
         tokenizer: Its chat template is used where it has one.
-        stop_ids: Tokens that end a text.
+        stop_ids: Tokens that end a text, as tokenizer and model name them.
         options: Variables of the chat template, e.g. `enable_thinking` of Qwen3.
 
+    Attributes:
+        control: Id of each control token by its spelling.
+        end: The token that ends an agent's text: the control token that the template writes right after it, else the
+            tokenizer's end of sequence.
+        stop_ids: Tokens that end a text, `end` included.
+
     Raises:
-        ValueError: The chat template has no such variable, or there is no template.
+        ValueError: The chat template has no such variable, fails or leaves out texts, or there is no template.
     """
 
     def __init__(self, tokenizer: Any, stop_ids: frozenset[int], options: Mapping[str, Any]) -> None:
         self._tokenizer = tokenizer
-        self._stop_ids = stop_ids
-        self._options = dict(options)
+        self._template = Template(tokenizer, options)
         self._known: dict[Hashable, tuple[int, ...]] = {}  # token ids of short texts and histories
-        _refuse_unknown_variables(tokenizer, self._options)
+        self.control = _control_tokens(tokenizer, self._template.seen)
+        own = {spelling: i for spelling, i in self.control.items() if spelling not in _OWN}
+        self._spellings = {False: _spelled(self.control), True: _spelled(own)}  # by whether a text is the agent's own
+        unknown = {tokenizer.unk_token_id}  # what a text without a token becomes
+        self._forbidden = {False: {*self.control.values()} - unknown, True: {*own.values()} - unknown}
+        eos = tokenizer.eos_token_id
+        self._end_of_plain = eos if eos is not None else min(stop_ids)
+        closing = self._template.closing.lstrip()
+        ends = [spelling for spelling in self.control if closing.startswith(spelling)]
+        self.end = self.control[max(ends, key=len)] if ends else self._end_of_plain
+        self.stop_ids = stop_ids | {self.end}
+        whole, text = self._ids("a", special=True), self._ids("a")
+        places = [n for n in range(len(whole)) if whole[n : n + len(text)] == text]
+        self._first = whole[: places[0]] if places else []  # tokens that the tokenizer itself writes before a text
+        # Some tokenizers write a space before whatever they tokenise.
+        self._anchors = _ANCHORS if self._ids("\na") != [*self._ids("\n"), *text] else ()
 
     def encode(self, history: Sequence[Message], ids: Sequence[int] = (), tools: Sequence[Tool] = ()) -> list[int]:
-        """Token ids of an agent's history, ready for its next text.
+        """Return the token ids of an agent's history, ready for its next text.
 
         Args:
-            history: What it was told and said.
+            history: The agent's observations and actions.
             ids: Ids that were shown and sampled up to its last text; empty: the whole history is tokenised.
             tools: Tools that it may call, for templates with a place for them.
         """
@@ -59,21 +84,58 @@ class Prompts:
         return self._remembered(key, size, lambda: self._encode(history, ids, tools))
 
     def _encode(self, history: Sequence[Message], ids: Sequence[int], tools: Sequence[Tool]) -> list[int]:
-        added = self._after_last_text(history, tools) if ids else None
+        shown = self._guarded(history)
+        rendered = self._rendered(shown, tools)
+        added = self._after_last_text(shown, rendered, tools) if ids else None
         if added is None:
-            return self._tokenise(self._rendered(history, tools), beginning=True)
+            return [*([] if self._template.exists else self._first), *self._tokenise(rendered, beginning=True)]
+        if not self._template.exists:  # nothing ends a text but the empty line that follows
+            return [*(ids[:-1] if ids[-1] in self.stop_ids else ids), *self._tokenise(added)]
         following = self._tokenise(added.lstrip())
-        if ids[-1] in self._stop_ids and following[:1] == [ids[-1]]:  # the template ends the text as the model did
+        if ids[-1] in self.stop_ids and following[:1] == [ids[-1]]:  # the template ends the text as the model did
             return [*ids, *following[1:]]
         return [*ids, *self._tokenise(added)]
 
+    def answer(
+        self, history: Sequence[Message], text: str, ids: Sequence[int] = (), tools: Sequence[Tool] = ()
+    ) -> tuple[list[int], list[int]]:
+        """Return a prompt, and the ids of a given text after it as the template writes that turn, up to its end token.
+
+        A template may open a thought in a prompt and leave thoughts out of finished turns. Then the prompt ends before
+        that thought, or the text follows as it is where it holds a thought.
+
+        Args:
+            history, ids, tools: See `encode`.
+            text: The agent's text.
+        """
+        shown = self._guarded(history)
+        said = self._cut(text, own=True)
+        prompt, opened = self.encode(history, ids, tools), self._rendered(shown, tools)
+        whole = self._rendered([*shown, Message("said", said)], tools, reply=False)
+        before, _, after = self._rendered([*shown, Message("said", MARK)], tools, reply=False).rpartition(MARK)
+        kept = whole.startswith(before) and said.strip() in whole
+        if kept and not whole.startswith(opened) and opened.startswith(before):
+            extra = self._tokenise(opened[len(before) :])
+            prompt = prompt[: -len(extra)] if prompt[-len(extra) :] == extra else prompt
+            opened = before
+        turn = whole[len(opened) :] if whole.startswith(opened) else said
+        behind = opened.rpartition(_CUT)[2][-_TAIL:]
+        written = self._tokenise(turn, behind=behind)
+        last = next((n for n, token in enumerate(written) if token in self.stop_ids), None)
+        if last is None:
+            return prompt, [*self._tokenise(turn.removesuffix(after), behind=behind), self.end]
+        return prompt, written[: last + 1]
+
     def plain_ids(self, text: str) -> list[int]:
-        """Token ids of plain text, outside any template; never none, so that something can be predicted after them."""
-        return self._tokenise(text, beginning=True) or [min(self._stop_ids)]
+        """Return the ids of plain text, outside any template, after the tokens that the tokenizer begins a text with.
+
+        They are never none, so that something can be predicted after them.
+        """
+        return [*self._first, *self._tokenise(self._cut(text), beginning=True)] or [self._end_of_plain]
 
     def text_ids(self, text: str) -> list[int]:
-        """Token ids of a text that an agent says, without the end token."""
-        return self._remembered(text, len(text), lambda: self._tokenise(text))
+        """Return the ids of a text that follows another one, without an end token and without control tokens."""
+        return self._remembered(text, len(text), lambda: self._tokenise(self._cut(text)))
 
     def _remembered(self, key: Hashable, size: int, compute: Callable[[], list[int]]) -> list[int]:
         if size > _SHORT:
@@ -85,36 +147,82 @@ class Prompts:
             ids = self._known[key] = tuple(compute())
         return list(ids)
 
-    def _after_last_text(self, history: Sequence[Message], tools: Sequence[Tool]) -> str | None:
-        """What the template writes after the agent's last text; None where it changes that text."""
-        last = max(place for place, message in enumerate(history) if message.role == "said")
-        marked = [*history[:last], Message("said", _TEXT), *history[last + 1 :]]
-        before, _, after = self._rendered(marked, tools).rpartition(_TEXT)
-        return after if self._rendered(history, tools) == before + history[last].text + after else None
+    def _after_last_text(self, shown: Sequence[Message], rendered: str, tools: Sequence[Tool]) -> str | None:
+        """Return the string that the template writes after the agent's last text; None where it changes that text."""
+        last = max(place for place, message in enumerate(shown) if message.role == "said")
+        marked = [*shown[:last], Message("said", MARK), *shown[last + 1 :]]
+        before, _, after = self._rendered(marked, tools).rpartition(MARK)
+        text = shown[last].text
+        return after if rendered in (before + text + after, before + text.strip() + after) else None
 
-    def _rendered(self, history: Sequence[Message], tools: Sequence[Tool]) -> str:
-        if not self._tokenizer.chat_template:
-            return "\n\n".join(message.text for message in history) + "\n\n"
-        turns = chat(history, tools="tool" in self._tokenizer.chat_template)
-        with_tools = {"tools": definitions(tools)} if tools and "tools" in self._tokenizer.chat_template else {}
-        try:
-            return self._tokenizer.apply_chat_template(
-                turns, tokenize=False, add_generation_prompt=True, **with_tools, **self._options
-            )
-        except Exception as error:  # a template is a program, which raises what it likes
-            raise ValueError(
-                f"the chat template of {self._tokenizer.name_or_path!r} failed ({type(error).__name__}: {error}); take "
-                "a model whose template renders turns of a user and an assistant"
-            ) from error
+    def _rendered(self, history: Sequence[Message], tools: Sequence[Tool], *, reply: bool = True) -> str:
+        return self._template.render(history, tools, reply=reply, change=self._cut)
 
-    def _tokenise(self, text: str, *, beginning: bool = False) -> list[int]:
-        """Token ids; at the beginning with the tokenizer's own first tokens, where no template writes them.
+    # --- text without structure ---------------------------------------------------------------------------------------
 
-        Lone surrogates, which tokenizers refuse, become U+FFFD.
+    def _guarded(self, history: Sequence[Message]) -> list[Message]:
+        """Return a history whose texts hold no control token."""
+        return [Message(m.role, self._cut(m.text, own=m.role == "said"), self._cut(m.name)) for m in history]
+
+    def _cut(self, text: str, *, own: bool = False) -> str:
+        """Return a text with a cut in every control token that it spells; lone surrogates become U+FFFD."""
+        text = self._spellings[own].sub(rf"\g<0>{_CUT}", _without_surrogates(text))
+        return _CUT.join(part for piece in text.split(_CUT) for part in self._harmless(piece, own=own))
+
+    def _harmless(self, piece: str, *, own: bool) -> list[str]:
+        """Return the parts of a text, none of which the tokenizer normalises to a control token."""
+        if len(piece) < 2 or self._forbidden[own].isdisjoint(self._ids(piece)):
+            return [piece]
+        middle = len(piece) // 2
+        return [*self._harmless(piece[:middle], own=own), *self._harmless(piece[middle:], own=own)]
+
+    def _tokenise(self, text: str, *, beginning: bool = False, behind: str = "") -> list[int]:
+        """Return the ids of a rendering, whose pieces between cuts are tokenised separately.
+
+        Args:
+            text: The rendering or a part of it.
+            beginning: Whether it is the beginning, where a tokenizer may write a space of its own.
+            behind: The end of the string that precedes the text, where it is known.
         """
-        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-        special = beginning and not self._tokenizer.chat_template
-        return list(self._tokenizer(text, add_special_tokens=special)["input_ids"])
+        first, *others = text.split(_CUT)
+        anchors = (behind, *self._anchors) if behind else self._anchors
+        ids = self._ids(first) if beginning else self._following(first, anchors)
+        for piece in others:
+            ids += self._following(piece, self._anchors)
+        return ids
+
+    def _following(self, text: str, anchors: Sequence[str]) -> list[int]:
+        """Return the ids of a text that follows another one."""
+        for anchor in anchors:
+            before, both = self._ids(anchor), self._ids(anchor + text)
+            if both[: len(before)] == before:
+                return both[len(before) :]
+        return self._ids(text)
+
+    def _ids(self, text: str, *, special: bool = False) -> list[int]:
+        return list(self._tokenizer(_without_surrogates(text), add_special_tokens=special)["input_ids"])
+
+
+def _control_tokens(tokenizer: Any, seen: str) -> dict[str, int]:
+    """Return the special tokens, and added ones that the template uses, with their ids."""
+    special = dict(zip(tokenizer.all_special_tokens, tokenizer.all_special_ids, strict=True))
+    added = {str(token.content): (i, token.special) for i, token in tokenizer.added_tokens_decoder.items()}
+    used = {text: i for text, (i, hidden) in added.items() if hidden or (text.strip(" \t\r\n▁") and text in seen)}
+    return {text: i for text, i in {**used, **special}.items() if text}
+
+
+def _spelled(control: Mapping[str, int]) -> re.Pattern[str]:
+    """Return a pattern for the first letter of every control token in a text, overlapping ones included."""
+    spellings = sorted((text for text in control if len(text) > 1), key=len, reverse=True)
+    if not spellings:
+        return re.compile("(?!)")
+    first = "".join(re.escape(letter) for letter in sorted({text[0] for text in spellings}))
+    return re.compile(f"(?=[{first}])(?=(?:{'|'.join(map(re.escape, spellings))})).", re.DOTALL)
+
+
+def _without_surrogates(text: str) -> str:
+    """Return a text in which lone surrogates, which tokenizers refuse, are U+FFFD."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def fitted(ids: list[int], new_tokens: int, model: Any, history: Sequence[Message], *, truncate: bool) -> list[int]:
@@ -159,22 +267,3 @@ def refuse_foreign_tokenizer(model: Any, tokenizer: Any) -> None:
             f"the tokenizer has {len(tokenizer)} tokens and {getattr(model.config, 'name_or_path', '') or 'the model'} "
             f"only {rows}, so they do not belong together; load the tokenizer that was saved with the model"
         )
-
-
-def _refuse_unknown_variables(tokenizer: Any, options: Mapping[str, Any]) -> None:
-    """Refuse variables that the chat template does not have: it would ignore them."""
-    if not options:
-        return
-    name = next(iter(options))
-    if not tokenizer.chat_template:
-        raise ValueError(
-            f"chat_template_kwargs has {name} = {options[name]!r}, but the tokenizer has no chat template; leave it out"
-        )
-    template = tokenizer.get_chat_template()
-    for name, value in options.items():
-        if name in _OURS or not re.search(rf"\b{re.escape(name)}\b", template):
-            asked_for = set(re.findall(r"(\w+) is (?:not )?defined", template)) - set(_OURS)
-            raise ValueError(
-                f"chat_template_kwargs has {name} = {value!r}, which is no variable of this model's chat template that "
-                f"can be set; {nearest(name, asked_for)}"
-            )

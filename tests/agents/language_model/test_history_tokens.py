@@ -159,7 +159,8 @@ def test_a_text_that_survives_gives_the_prompt_of_the_texts() -> None:
 def test_without_a_template_texts_stand_apart() -> None:
     policy = language_model(chat=False)
     sampled = [*ids_of("say one"), UNKNOWN, RED, EOS]
-    assert policy.encode(HISTORY, ids=sampled) == [*sampled, *ids_of("again please")]
+    assert policy.encode(HISTORY, ids=sampled) == [*sampled[:-1], *ids_of("again please")]  # no end within the text
+    assert policy.encode(HISTORY, ids=sampled[:-1]) == [*sampled[:-1], *ids_of("again please")]
 
 
 def with_template(template: str) -> LanguageModel:
