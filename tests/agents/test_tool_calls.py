@@ -132,7 +132,7 @@ TEMPLATE = (
 )
 
 
-def letters(template: str) -> PreTrainedTokenizerFast:
+def letters(template: str) -> Any:
     """A tokenizer of letters with a chat template."""
     alphabet = ["</s>", *sorted(pre_tokenizers.ByteLevel.alphabet())]
     inner = Tokenizer(BPE({letter: i for i, letter in enumerate(alphabet)}, []))

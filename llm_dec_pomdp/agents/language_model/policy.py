@@ -230,8 +230,8 @@ class LanguageModel(Policy):
         return self.raw_text(ids).strip()
 
     def raw_text(self, ids: Sequence[int]) -> str:
-        """The text of sampled ids, without special tokens."""
-        return self.tokenizer.decode(ids, skip_special_tokens=True)
+        """Return the text of sampled ids, without special tokens and the one that ends it."""
+        return self.tokenizer.decode([i for i in ids if i != self.prompts.end], skip_special_tokens=True)
 
     def _adapter(self, agent: str) -> str | None:
         if self.adapters is None:
