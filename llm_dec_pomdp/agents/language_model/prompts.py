@@ -61,10 +61,11 @@ class Prompts:
         self._forbidden = {False: {*self.control.values()} - unknown, True: {*own.values()} - unknown}
         eos = tokenizer.eos_token_id
         self._end_of_plain = eos if eos is not None else min(stop_ids)
-        closing = self._template.closing.lstrip()
-        ends = [spelling for spelling in self.control if closing.startswith(spelling)]
-        self.end = self.control[max(ends, key=len)] if ends else self._end_of_plain
+        tokens = sorted(self.control, key=len, reverse=True)
+        ends = [token for text in self._template.closings for token in tokens if text.lstrip().startswith(token)]
+        self.end = self.control[ends[0]] if ends else self._end_of_plain
         self.stop_ids = stop_ids | {self.end}
+        self._ends = self.stop_ids & {self.end, *self.control.values()}  # those that no text holds
         whole, text = self._ids("a", special=True), self._ids("a")
         places = [n for n in range(len(whole)) if whole[n : n + len(text)] == text]
         self._first = whole[: places[0]] if places else []  # tokens that the tokenizer itself writes before a text
@@ -90,7 +91,7 @@ class Prompts:
         if added is None:
             return [*([] if self._template.exists else self._first), *self._tokenise(rendered, beginning=True)]
         if not self._template.exists:  # nothing ends a text but the empty line that follows
-            return [*(ids[:-1] if ids[-1] in self.stop_ids else ids), *self._tokenise(added)]
+            return [*(ids[:-1] if ids[-1] in self._ends else ids), *self._tokenise(added)]
         following = self._tokenise(added.lstrip())
         if ids[-1] in self.stop_ids and following[:1] == [ids[-1]]:  # the template ends the text as the model did
             return [*ids, *following[1:]]
@@ -116,12 +117,13 @@ class Prompts:
         kept = whole.startswith(before) and said.strip() in whole
         if kept and not whole.startswith(opened) and opened.startswith(before):
             extra = self._tokenise(opened[len(before) :])
-            prompt = prompt[: -len(extra)] if prompt[-len(extra) :] == extra else prompt
+            ends_so = prompt[-len(extra) :] == extra
+            prompt = prompt[: -len(extra)] if ends_so else self._tokenise(before, beginning=True)
             opened = before
         turn = whole[len(opened) :] if whole.startswith(opened) else said
         behind = opened.rpartition(_CUT)[2][-_TAIL:]
         written = self._tokenise(turn, behind=behind)
-        last = next((n for n, token in enumerate(written) if token in self.stop_ids), None)
+        last = next((n for n, token in enumerate(written) if token in self._ends), None)
         if last is None:
             return prompt, [*self._tokenise(turn.removesuffix(after), behind=behind), self.end]
         return prompt, written[: last + 1]

@@ -51,7 +51,8 @@ class Template:
 
     Attributes:
         exists: Whether the tokenizer has a chat template.
-        closing: The string that the template writes between an agent's text and the next observation.
+        closings: The strings that the template writes after an agent's text: at the end of a history, and before the
+            next observation.
         seen: The sources of the template and renderings of short histories; they hold every token that it uses.
 
     Raises:
@@ -65,7 +66,7 @@ class Template:
         self._form = _FORMS[0]
         self.exists = bool(tokenizer.chat_template)
         sources = self._sources()
-        self.closing, self.seen = "", "\n".join(sources)
+        self.closings, self.seen = ("", ""), "\n".join(sources)
         _refuse_unknown_variables(sources, self._options)
         if self.exists:
             self._try_out(sources)
@@ -140,7 +141,7 @@ class Template:
                 "tokenizer.chat_template"
             )
         try:
-            turns = self.render(_TURNS)
+            finished, turns = self.render(_TURNS[:2], reply=False), self.render(_TURNS)
         except ValueError:
             return  # a template for a single turn; a second one raises the same error
         missing = [message.role for message in _TURNS if message.text not in turns]
@@ -150,7 +151,8 @@ class Template:
                 f"{'assistant' if missing[0] == 'said' else 'user'}; take a model whose template renders turns of a "
                 "user and an assistant, or set tokenizer.chat_template"
             )
-        self.closing = turns.rpartition(_TEXT)[2].partition(_NEXT)[0]
+        self.closings = (finished.rpartition(_TEXT)[2], turns.rpartition(_TEXT)[2].partition(_NEXT)[0])
+        self.seen += f"\n{finished}"
         takes_tools = self._form._replace(takes_tools=True)
         if "tools" in sources[1] and self._shows(takes_tools, _TURNS, _PROBE):
             self._form = takes_tools
