@@ -50,6 +50,7 @@ class ColocatedVLLM:
     def __init__(self, config: ColocatedVLLM.Config) -> None:
         self.config = config
         self._llm: Any = None
+        self._policy: LanguageModel | None = None
         self._adapters: dict[str, Any] = {}  # vLLM's description of an adapter by its name here
         self._given = 0  # adapters so far
         self._asleep = False
@@ -103,6 +104,7 @@ class ColocatedVLLM:
             ConfigError: vLLM cannot be where the model is.
             EngineError: It cannot be started, or does not take the weights.
         """
+        self._policy = policy
         if self._llm is None:
             self._start(policy)
         elif policy.adapters is None:
@@ -197,7 +199,7 @@ class ColocatedVLLM:
         with _told("draw texts"):
             outputs = self._llm.generate(
                 [{"prompt_token_ids": prompt.ids} for prompt, _ in asked],
-                [SamplingParams(**drawn_so(seed, sampling, stop_ids)) for _, seed in asked],
+                [SamplingParams(**drawn_so(seed, sampling, stop_ids, self._policy)) for _, seed in asked],
                 use_tqdm=False,
                 lora_request=adapters,
             )

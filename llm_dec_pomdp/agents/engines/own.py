@@ -54,7 +54,8 @@ class OwnLoop:
             rest = [Prompt(p.ids, p.seeds[len(done) :], p.adapter) for p, done in zip(prompts, drawn, strict=True)]
             for batch in batches(rest, rows):
                 encoded = [prompt for _, prompt in batch]
-                texts = sample(policy.model, encoded, sampling, stop_ids, policy.pad_id, policy.raw_text)
+                reading = (policy.pad_id, policy.raw_text, policy.tokenless)
+                texts = sample(policy.model, encoded, sampling, stop_ids, *reading)
                 for (number, _), sequences in zip(batch, texts, strict=True):
                     drawn[number] += sequences
 

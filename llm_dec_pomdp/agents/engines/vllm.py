@@ -47,6 +47,7 @@ _PROMPT, _TOKENS = [*range(8)], 16  # of the text by which it is tried out wheth
 LARGEST_GAP = 0.2  # nats, on average over its tokens; see docs/scale.md
 _OTHER = 0.5  # times the weights
 _OF_TOKEN = 512  # bytes of an answer beside its text: the token, its id, its log-probability, once more by name
+_NEVER = -100.0  # nats to add to the logit of an id that is not to be sampled; vLLM takes no lower number
 _QUICK = 5.0  # seconds for what is asked before anything is loaded
 
 
@@ -333,7 +334,7 @@ class VLLM:
         body = {
             "model": model,
             "prompt": prompt.ids,
-            **drawn_so(seed, sampling, stop_ids),
+            **drawn_so(seed, sampling, stop_ids, self._policy),
             **_NEUTRAL,
             "return_token_ids": True,
         }
@@ -362,8 +363,11 @@ class VLLM:
         return post(f"{self.config.url}/{path}", sent, self._headers, self.config.timeout, most)
 
 
-def drawn_so(seed: int, sampling: Sampling, stop_ids: frozenset[int]) -> dict[str, Any]:
-    """What vLLM is told of how one text is drawn."""
+def drawn_so(
+    seed: int, sampling: Sampling, stop_ids: frozenset[int], policy: LanguageModel | None = None
+) -> dict[str, Any]:
+    """Return the parameters of vLLM for sampling one text; ids that a policy has no token for are not sampled."""
+    tokenless = [] if policy is None or policy.tokenless is None else policy.tokenless.tolist()
     return {
         "seed": seed % 2**63,
         "temperature": sampling.temperature,
@@ -374,6 +378,7 @@ def drawn_so(seed: int, sampling: Sampling, stop_ids: frozenset[int]) -> dict[st
         "stop": list(sampling.stop),
         "ignore_eos": True,
         "logprobs": 0,  # of the drawn tokens alone
+        **({"logit_bias": dict.fromkeys(tokenless, _NEVER)} if tokenless else {}),
     }
 
 

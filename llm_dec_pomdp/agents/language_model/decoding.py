@@ -18,6 +18,7 @@ from ...seeding import uniforms
 from ..base import Sampling
 from ..engines import Prompt, Sampled
 from .stepping import forward, token_steps
+from .vocabulary import over_tokens
 
 _NUCLEUS = 512  # top-p first looks at this many of the most likely tokens ...
 _WIDEN = 8  # ... and then at this many times more, where they hold too little probability
@@ -31,6 +32,7 @@ def sample(
     stop_ids: frozenset[int],
     pad_id: int,
     decode: Callable[[Sequence[int]], str] | None = None,
+    tokenless: torch.Tensor | None = None,
 ) -> list[list[Sampled]]:
     """Sample all copies of all prompts as one batch.
 
@@ -41,6 +43,7 @@ def sample(
         stop_ids: Tokens that end a sequence; they are part of it.
         pad_id: Any valid token id.
         decode: The text of tokens, in which `sampling.stop` is looked for.
+        tokenless: Ids that are not sampled, see `vocabulary`.
     """
     started = time.perf_counter()
     device = next(model.parameters()).device
@@ -58,7 +61,7 @@ def sample(
 
     for step in range(sampling.max_new_tokens):
         u = torch.from_numpy(draws[rows, step]).to(device)
-        tokens, logprobs = draw(logits, u, sampling)
+        tokens, logprobs = draw(over_tokens(logits, tokenless), u, sampling)
         now = time.perf_counter() - started
         for row, token, logprob in zip(rows.tolist(), tokens.tolist(), logprobs.tolist(), strict=True):
             if running[row]:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 
+from torch.nn import ModuleDict
+
+BASE = "__base__"  # peft's name of the model below its adapters
 _FACTOR = re.compile(r"(\.lora_[AB])\.([^.]+)")
 
 
@@ -19,5 +22,14 @@ def without_adapter(name: str) -> str:
 
 
 def with_adapter(name: str, adapter: str) -> str:
-    """The name of the same tensor of another adapter."""
-    return _FACTOR.sub(rf"\1.{adapter}", name, count=1)
+    """Return the name of the same tensor of another adapter."""
+    return _FACTOR.sub(lambda match: f"{match[1]}.{adapter}", name, count=1)
+
+
+def adapter_name(agent: str) -> str:
+    """Return a name for the adapter of an agent: that of the agent, with escapes where peft refuses or reserves it.
+
+    An adapter is an entry of a `torch.nn.ModuleDict`, whose names have no dot and are not those of its own attributes.
+    """
+    name = agent.replace("%", "%25").replace(".", "%2E")
+    return f"%{name}" if name in ("", BASE) or hasattr(ModuleDict(), name) else name

@@ -32,13 +32,13 @@ from .attention import avoid_plans
 from .critic import HeadCritic
 from .decoding import left_padded, prefill
 from .logprobs import chunked_logprobs, has_plain_head
-from .names import adapter_of, without_adapter
+from .names import BASE, adapter_of, without_adapter
 from .packing import pack, refuse_unpackable
 from .prompts import Prompts, PromptTooLongError, fitted, refuse_foreign_tokenizer, stop_ids
 from .recomputing import recomputed
 from .stepping import forward
+from .vocabulary import bias_over_tokens, over_tokens, tokenless_ids
 
-BASE = "__base__"  # peft's name of the model below its adapters
 _PRETRAINED = 10_000_000  # weights from which on a model is taken for a pretrained one
 _steps = 0  # of all optimizers: a fused one does not change the versions of the tensors that it updates
 
@@ -106,6 +106,7 @@ class LanguageModel(Policy):
         self.prompts = Prompts(tokenizer, stop_ids(model, tokenizer), chat_template_kwargs or {})
         self.stop_ids = self.prompts.stop_ids
         self._thoughts = Thoughts(tokenizer, thinking)
+        self.tokenless = tokenless_ids(model, tokenizer)
         self.pad_id = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else min(self.stop_ids)
         self.engine: Engine = engine or OwnLoop(self)
         self._loaded = SimpleNamespace(weights=None)  # whose weights the engine has, and which version of them
@@ -287,10 +288,11 @@ class LanguageModel(Policy):
         rows = mask.bool()
         if self._plain_head:
             head = self.model.get_output_embeddings()
+            bias = bias_over_tokens(head, self.tokenless)
             hidden = states[rows].to(self.compute_dtype or states.dtype)
-            sampled_logprobs = chunked_logprobs(hidden, head.weight, head.bias, ids[rows], temperature or 1.0)
+            sampled_logprobs = chunked_logprobs(hidden, head.weight, bias, ids[rows], temperature or 1.0)
         else:
-            logits = states[rows].float() / (temperature or 1.0)
+            logits = over_tokens(states[rows].float() / (temperature or 1.0), self.tokenless)
             sampled_logprobs = logits.gather(-1, ids[rows][:, None])[:, 0] - logits.logsumexp(-1)
         logprobs = sampled_logprobs.new_zeros(mask.shape)
         logprobs[rows] = sampled_logprobs
@@ -306,7 +308,7 @@ class LanguageModel(Policy):
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """See `Policy`. Holds the logits of all tokens in memory."""
         logits, ids, mask = self._states(samples, body=False)
-        logprobs = (logits.float() / (temperature or 1.0)).log_softmax(-1)
+        logprobs = over_tokens(logits.float() / (temperature or 1.0), self.tokenless).log_softmax(-1)
         entropies = -(logprobs.exp() * logprobs).sum(-1)
         return logprobs.gather(-1, ids[..., None])[..., 0] * mask, entropies, mask
 

@@ -58,6 +58,16 @@ def test_stop_strings_end_the_texts_of_a_server_as_those_of_the_own_loop(
     assert not any("e" in c.text for c in wanted)
 
 
+def test_a_server_is_asked_for_no_id_without_a_token(server: Server, vllm: FakeVLLM, tmp_path: Path) -> None:
+    team = team_of(server, tmp_path)
+    for tokenless, wanted in ((None, None), (torch.tensor([5, 9]), {"5": -100.0, "9": -100.0})):
+        only_policy(team).tokenless = tokenless
+        before = len(server.asked)
+        Trajectories().play(match(), team, ["t0"], [1], SHORT, 1)
+        asked = [body for body in server.asked[before:] if "max_tokens" in body]
+        assert [body.get("logit_bias") for body in asked] == [wanted] * len(AGENTS)
+
+
 def test_what_was_drawn_from_a_part_of_the_vocabulary_weighs_as_much_as_was_kept(
     server: Server, vllm: FakeVLLM, tmp_path: Path
 ) -> None:

@@ -1,0 +1,40 @@
+# pyright: basic
+"""Ids of the output layer without a token.
+
+Output layers often have more rows than the tokenizer has tokens: their number is rounded up, or ids between tokens are
+unused. Such an id stands for no text, and servers refuse prompts that hold it. So it is never sampled, and
+log-probabilities are those over the tokens.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+
+def tokenless_ids(model: Any, tokenizer: Any) -> torch.Tensor | None:
+    """Return the ids that have a logit and no token, ascending; None where every id has a token."""
+    head = model.get_output_embeddings() or model.get_input_embeddings()
+    ids = torch.tensor(sorted(tokenizer.get_vocab().values()))
+    free = torch.ones(head.weight.shape[0], dtype=torch.bool)
+    free[ids[ids < len(free)]] = False
+    return free.nonzero()[:, 0] if free.any() else None
+
+
+def over_tokens(logits: torch.Tensor, tokenless: torch.Tensor | None) -> torch.Tensor:
+    """Return logits [..., V] that give ids without a token no probability.
+
+    They are finite, so that entropies and gradients are.
+    """
+    if tokenless is None:
+        return logits
+    return logits.index_fill(-1, tokenless.to(logits.device), torch.finfo(logits.dtype).min)
+
+
+def bias_over_tokens(head: Any, tokenless: torch.Tensor | None) -> torch.Tensor | None:
+    """Return the bias [V] of an output layer under which ids without a token have no probability; None for no bias."""
+    if tokenless is None:
+        return head.bias
+    none = head.weight.new_zeros(head.weight.shape[0]).index_fill(0, tokenless.to(head.weight.device), -torch.inf)
+    return none if head.bias is None else head.bias + none
