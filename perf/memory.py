@@ -44,8 +44,8 @@ def train(agents: int, name: str = "magrpo") -> None:
     from transformers import LlamaConfig, LlamaForCausalLM
 
     from llm_dec_pomdp.agents.base import Sampling, Team
+    from llm_dec_pomdp.agents.language_model.adapters import new_adapters
     from llm_dec_pomdp.agents.language_model.policy import LanguageModel
-    from llm_dec_pomdp.agents.loading import _with_adapters
     from llm_dec_pomdp.algorithms.registration import build_algorithm
     from llm_dec_pomdp.rollout import Trajectories
 
@@ -64,7 +64,7 @@ def train(agents: int, name: str = "magrpo") -> None:
     names = AGENTS[:agents]
     words = tiny.tokenizer()
     base = tiny.silenced(LlamaForCausalLM(config), [tiny.PAD, tiny.END, *range(len(words), config.vocab_size)])
-    network = _with_adapters(base, names, 8, 0)
+    network = new_adapters(base, names, 8, 0)
     policy = LanguageModel(network, words, adapters={name: name for name in names})
     team = Team(dict.fromkeys(names, policy))
     env = letters_env(4, agents)

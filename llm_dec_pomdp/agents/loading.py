@@ -392,8 +392,12 @@ def _of_roles(role_of: Mapping[str, str], model: str, options: ModelOptions, bui
     network, tokenizer = load_model(model, **building)
     running: dict[str, Any] = {"dtype": building["dtype"], "trained": building["trained"], **options.arguments()}
     if options.sharing == "lora":
-        network = _with_adapters(network, names, options.lora_rank, building["seed"])
-        return Team(dict.fromkeys(owners, _policy(network, tokenizer, adapters=owners, **running)))
+        from .language_model.adapters import new_adapters  # loads peft
+        from .language_model.names import adapter_name
+
+        adapters = {agent: adapter_name(owner) for agent, owner in owners.items()}
+        network = new_adapters(network, list(dict.fromkeys(adapters.values())), options.lora_rank, building["seed"])
+        return Team(dict.fromkeys(owners, _policy(network, tokenizer, adapters=adapters, **running)))
     networks = [network, *(copy.deepcopy(network) for _ in names[1:])]
     if len(options.devices) > 1:
         networks = [moved.to(device) for moved, device in zip(networks, itertools.cycle(options.devices))]
@@ -422,20 +426,3 @@ def _tables(role_of: Mapping[str, str], menus: Mapping[str, Sequence[str]], opti
     if options.sharing == "lora" or len(set(of_menus.values())) > 1:
         raise ModelError(f"sharing is {options.sharing!r}, which tables of these agents cannot do; give 'separate'")
     return Team(dict.fromkeys(role_of, Table(next(iter(of_menus.values())))))
-
-
-def _with_adapters(network: Any, agents: Sequence[str], rank: int, seed: int) -> Any:
-    """The network with one trainable LoRA adapter per agent, each of which starts as the base model."""
-    import torch
-    from peft import LoraConfig, get_peft_model
-
-    config = LoraConfig(r=rank, lora_alpha=2 * rank, target_modules="all-linear", bias="none")
-    with torch.random.fork_rng(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # peft asks transformers for an attribute under its old name
-        torch.manual_seed(seed)
-        adapted = get_peft_model(network, config, adapter_name=agents[0])
-        for agent in agents[1:]:
-            adapted.add_adapter(agent, config)
-    for name, parameter in adapted.named_parameters():
-        parameter.requires_grad_("lora_" in name)
-    return adapted

@@ -90,6 +90,27 @@ def test_agents_may_be_called_like_parts_of_the_model(folder: str, agents: tuple
         assert all(name.endswith(f".{agent}.weight") for name in file.tensors.values())
 
 
+@pytest.mark.parametrize(
+    "agents",
+    [("a.b", "a%2Eb", "a_b"), ("keys", "%keys", "training"), ("__base__", "", "%"), ("writer", "writer_critic")],
+)
+def test_agents_may_have_any_name(folder: str, agents: tuple[str, ...]) -> None:
+    """Each has an adapter of its own, and a critic beside it has another one."""
+    policy: Any = load_team(agents, folder, sharing="lora", device="cpu").members[agents[0]]
+    parameters = [{id(p) for p in policy.parameters_of(agent)} for agent in agents]
+    assert sum(map(len, parameters)) == len(set().union(*parameters)) == len(list(policy.parameters()))
+    critic = policy.critic([agents], separate=True)
+    assert {id(p) for p in critic.parameters()}.isdisjoint(set().union(*parameters))
+    assert critic.values([(agent, (5, 6)) for agent in agents]).shape == (len(agents),)
+    assert set(policy.weight_files(agents)) == set(agents)
+    base = policy.base().token_logprobs([(agent, Completion("x", (5,), (6, 7))) for agent in agents], 1.0)[0]
+    with torch.no_grad():
+        for parameter in policy.parameters():
+            parameter.add_(0.3)
+    again = policy.base().token_logprobs([(agent, Completion("x", (5,), (6, 7))) for agent in agents], 1.0)[0]
+    assert torch.equal(base, again)
+
+
 @pytest.mark.filterwarnings("ignore:.*is_gradient_checkpointing:FutureWarning")
 def test_adapters_that_no_agent_is_said_to_use_are_refused() -> None:
     model = get_peft_model(network(), LoraConfig(target_modules="all-linear"))

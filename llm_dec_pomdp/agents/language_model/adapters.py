@@ -17,12 +17,18 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
+from peft import LoraConfig, get_peft_model
 from peft.tuners.lora import Linear as LoraLinear
 from peft.tuners.lora import LoraLayer
 from torch.nn.functional import linear
+from transformers.pytorch_utils import Conv1D
 
-from .names import adapter_of, with_adapter
+from .names import BASE, adapter_of, with_adapter
 
+_EXPERTS = ("gate", "gate_proj", "up_proj", "down_proj", "w1", "w2", "w3")  # layers that peft takes for experts
+_PROBE = 3, 5  # texts and tokens by which layers are tried
+_SPREAD = 0.3  # of the factors B that show which adapter a text goes through
+_LARGEST_ERROR = 0.05  # of log-probabilities, as a share of the effect of the adapters
 _BEYOND = ("use_dora", "lora_bias", "modules_to_save", "trainable_token_indices")  # more than the equation above
 
 
@@ -58,6 +64,23 @@ class Rows:
                 if name in self.names:
                     mask[row, self.names.index(name)] = 1
             self.mask = mask.repeat_interleave(self.rank, dim=1)[:, None].to(device) if mask.any() else None
+
+    def mask_of(self, x: torch.Tensor) -> torch.Tensor:
+        """Return the mask for inputs of a layer, [B, ..., in] or, where a model flattens batch and length, [B L, in].
+
+        Raises:
+            ValueError: The inputs are not those of all tokens in the order of the batch.
+        """
+        assert self.mask is not None
+        mask = self.mask[:, 0].to(x.dtype)
+        times, rest = divmod(len(x), len(mask))
+        if rest or not times:
+            raise ValueError(
+                f"a layer has inputs {tuple(x.shape)} for a batch of {len(mask)}; adapters cannot be mixed"
+            )
+        if times > 1:
+            mask = mask.repeat_interleave(times, dim=0)
+        return mask.view(len(x), *[1] * (x.dim() - 2), -1)
 
 
 class _LowRank(torch.autograd.Function):
@@ -106,14 +129,14 @@ class MixedLinear(LoraLinear):
     rows: Rows
 
     def forward(self, x: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
-        """[B, L, in] -> [B, L, out], every row through its own adapter."""
+        """Map [B, ..., in] or flattened [B L, in] to [B, ..., out] or [B L, out], every row through its own adapter."""
         result = self.base_layer(x)
         rows = self.rows
         if rows.mask is None:
             return result
         factors: list[Any] = [layer[name].weight for layer in (self.lora_A, self.lora_B) for name in rows.names]
         scales = [self.scaling[name] for name in rows.names]
-        low: Any = _LowRank.apply(x, rows.mask.to(x.dtype), scales, *factors)
+        low: Any = _LowRank.apply(x, rows.mask_of(x), scales, *factors)
         return result + low.to(result.dtype)
 
     @staticmethod
@@ -141,17 +164,79 @@ class MixedLinear(LoraLinear):
             result = base(x)
             if rows.mask is None:
                 return result
-            mask = rows.mask[:, 0].to(x.dtype).repeat(1, len(layers))
+            mask = rows.mask_of(x).repeat(1, len(layers))
             return result + linear(linear(x, down) * mask, up).to(result.dtype)
 
         return function
+
+
+def new_adapters(network: Any, names: Sequence[str], rank: int, seed: int) -> Any:
+    """Return the network with new trainable LoRA adapters, each of which starts as the base model.
+
+    They are on all linear layers that read every token of a batch in order: not on routers and experts of a mixture.
+
+    Args:
+        network: A causal language model of transformers.
+        names: Names of the adapters, see `names.adapter_name`.
+        rank: Rank of each.
+        seed: Seed of their first weights.
+    """
+    with torch.random.fork_rng(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # peft asks transformers for an attribute under its old name
+        targets = _mixable_layers(network)
+        torch.manual_seed(seed)
+        config = LoraConfig(r=rank, lora_alpha=2 * rank, target_modules=targets, bias="none")
+        adapted: Any = get_peft_model(network, config, adapter_name=names[0])
+        if getattr(config, "target_parameters", None):
+            targets = [name for name in targets if name.rpartition(".")[2] not in _EXPERTS]
+            torch.manual_seed(seed)
+            config = LoraConfig(r=rank, lora_alpha=2 * rank, target_modules=targets, bias="none")
+            adapted = get_peft_model(adapted.unload(), config, adapter_name=names[0])
+        for name in names[1:]:
+            adapted.add_adapter(name, config)
+    for name, parameter in adapted.named_parameters():
+        parameter.requires_grad_("lora_" in name)
+    return adapted
+
+
+@torch.no_grad()
+def _mixable_layers(network: Any) -> list[str]:
+    """Return the names of the linear layers but the output, without those that a batch shows not to be mixable."""
+    texts, tokens = _PROBE
+    head = network.get_output_embeddings()
+    layers = {n: m for n, m in network.named_modules() if isinstance(m, (torch.nn.Linear, Conv1D)) and m is not head}
+    unlike = set[str]()
+
+    def note(name: str, inputs: Any, output: Any) -> None:
+        if not isinstance(output, torch.Tensor) or inputs[0].shape[:-1].numel() != texts * tokens:
+            unlike.add(name)
+
+    hooks = [
+        layer.register_forward_hook(lambda _, inputs, output, name=name: note(name, inputs, output))
+        for name, layer in layers.items()
+    ]
+    try:
+        if network.device.type != "meta":
+            network(input_ids=_probe_ids(network), use_cache=False)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return [name for name in layers if name not in unlike]
+
+
+def _probe_ids(network: Any) -> torch.Tensor:
+    """Return different texts of a few tokens [B, L]."""
+    texts, tokens = _PROBE
+    rows = network.get_input_embeddings().weight.shape[0]
+    return (torch.arange(texts * tokens, device=network.device) % rows).view(texts, tokens)
 
 
 def mix_adapters(model: Any) -> Rows:
     """Let one pass mix all linear adapters of a peft model; returns the `Rows` that choose among them.
 
     Raises:
-        ValueError: The model has adapters of several ranks, or of another kind than linear LoRA.
+        ValueError: The model has adapters of several ranks, or of another kind than linear LoRA, or texts of a batch do
+            not go through their own adapters.
     """
     layers: list[Any] = [module for module in model.modules() if isinstance(module, LoraLayer)]
     unlike = [
@@ -160,7 +245,10 @@ def mix_adapters(model: Any) -> Rows:
         if not isinstance(layer, LoraLinear) and not isinstance(layer.get_base_layer(), torch.nn.Linear)  # of few bits
     ]
     if unlike:
-        raise ValueError(f"adapters on {unlike[0]} layers cannot be mixed in a batch; put LoRA on linear layers only")
+        raise ValueError(
+            f"adapters on {unlike[0]} layers cannot be mixed in a batch of this {model.config.model_type!r} model; put "
+            "LoRA on linear layers only, or train all weights (sharing = 'separate' or 'shared')"
+        )
     _refuse_more_than_lora(model, layers)
     mixed_before = next((layer.rows for layer in layers if isinstance(layer, MixedLinear)), None)
     if mixed_before is not None:
@@ -172,7 +260,49 @@ def mix_adapters(model: Any) -> Rows:
     for layer in layers:
         layer.__class__ = MixedLinear  # the parameters and their names stay as they are
         layer.rows = rows
+    _refuse_unmixed(model, rows)
     return rows
+
+
+@torch.no_grad()
+def _refuse_unmixed(model: Any, rows: Rows) -> None:
+    """Raise ValueError where the texts of a batch give other log-probabilities than each by itself.
+
+    One text goes through its adapter in whatever form a layer receives it. The adapters have other weights meanwhile.
+    """
+    network = model.get_base_model()
+    if network.device.type == "meta":
+        return
+    ids = _probe_ids(network)
+    names = [rows.names[0], rows.names[-1], BASE]
+
+    def read(texts: slice, adapters: Sequence[str]) -> torch.Tensor:
+        rows.choose(adapters, ids.device)
+        return network(input_ids=ids[texts], use_cache=False).logits.float().log_softmax(-1)
+
+    factors = {name: parameter for name, parameter in model.named_parameters() if ".lora_B." in name}
+    kept = [parameter.clone() for parameter in factors.values()]
+    draw = torch.Generator().manual_seed(0)
+    try:
+        for parameter in factors.values():
+            parameter.copy_(_SPREAD * torch.randn(parameter.shape, generator=draw))
+        single = torch.cat([read(slice(row, row + 1), [name]) for row, name in enumerate(names)])
+        effect = (single - read(slice(None), [BASE] * len(names))).abs().mean()
+        error = (single - read(slice(None), names)).abs().mean()
+    except Exception as failure:  # of whatever kind the layers of a family raise
+        raise _unmixable(network, f"{type(failure).__name__}: {failure}") from failure
+    finally:
+        for parameter, before in zip(factors.values(), kept, strict=True):
+            parameter.copy_(before)
+    if not error <= _LARGEST_ERROR * effect:
+        raise _unmixable(network, f"log-probabilities differ by {error:.2g} nats from those of one text at a time")
+
+
+def _unmixable(network: Any, reason: str) -> ValueError:
+    return ValueError(
+        f"the adapters of several agents cannot be mixed in a batch of this {network.config.model_type!r} model "
+        f"({reason}); train all weights (sharing = 'separate' or 'shared'), or take a model of another family"
+    )
 
 
 def add_critic_adapters(model: Any, adapters: Iterable[str]) -> dict[str, str]:
@@ -182,7 +312,7 @@ def add_critic_adapters(model: Any, adapters: Iterable[str]) -> dict[str, str]:
     for each adapter: it is taken again by the next critic.
     """
     rows: Rows = model.mixed_rows
-    names = {adapter: f"{adapter}_critic" for adapter in adapters}
+    names = {adapter: _critic_name(adapter, rows.policies) for adapter in adapters}
     trained = {name for name, parameter in model.named_parameters() if parameter.requires_grad}
     with torch.random.fork_rng(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # peft asks transformers for an attribute under its old name
@@ -200,6 +330,14 @@ def add_critic_adapters(model: Any, adapters: Iterable[str]) -> dict[str, str]:
     for name, parameter in parameters.items():  # peft trains the adapter that it takes for the active one
         parameter.requires_grad_(name in trained or adapter_of(name) in rows.critics)
     return names
+
+
+def _critic_name(adapter: str, policies: Sequence[str]) -> str:
+    """Return the name of the adapter of a critic, which no adapter of a policy has."""
+    name = f"{adapter}_critic"
+    while name in policies:
+        name += "_"
+    return name
 
 
 def _refuse_more_than_lora(model: Any, layers: Sequence[Any]) -> None:
