@@ -7,7 +7,7 @@
 | `builtin:table` | a table per agent over the few texts that matter in an environment, see `agents.table` |
 | `builtin:words` | an untrained model of the words of an environment that has few; see `agents.word_model` |
 | `random:Qwen3-1.7B` | random weights in a published shape, to measure time and memory with; see `agents.shapes` |
-| `path/to/folder` | a saved transformers model |
+| `path/to/folder` | a saved transformers model, or an adapter of peft, which is merged into its base |
 | `path/to/file.gguf` | a GGUF file, dequantised by transformers |
 | `http://host:port/v1#name` | a model behind an OpenAI-compatible server; its key is read from OPENAI_API_KEY |
 | anything else | a model id of the hub |
@@ -20,14 +20,12 @@ from __future__ import annotations
 import contextlib
 import copy
 import difflib
-import functools
 import importlib.util
 import itertools
 import os
 import pickle
-import threading
 import warnings
-from collections.abc import Collection, Generator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -35,11 +33,12 @@ from typing import Any
 from ..config import build
 from ..http import checked_address
 from ..registries import nearest
-from . import shapes, word_model
+from . import gguf, shapes, word_model
 from .base import Policy, Team
 from .engines import make_engine
 from .options import ModelOptions, RunOptions
 from .remote import Remote
+from .trained_adapters import CONFIG, AdapterError, base_of, merged
 
 TINY = "builtin:tiny"
 BUILTIN = {TINY: "tiny"}
@@ -47,7 +46,6 @@ TABLE = "builtin:table"
 _HUB_SECONDS = 5.0  # to wait for an answer of the hub
 _DTYPES = ("auto", "float32", "bfloat16", "float16")
 _NO_CODE = {"trust_remote_code": False}  # run no program of a folder or of the hub
-_gguf_lock = threading.Lock()
 
 
 class ModelError(ValueError):
@@ -85,6 +83,9 @@ def load_model(
     place, extra = locate(name)
     if quantize:
         _refuse_unquantizable(name, extra)
+    building: dict[str, Any] = {"device": device, "dtype": dtype, "trained": trained, "attention": attention}
+    if (adapted := _with_adapter(name, place, extra, quantize=quantize, **building)) is not None:
+        return adapted
     import torch
     import transformers
     from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -98,7 +99,7 @@ def load_model(
     if "gguf_file" in extra and hasattr(transformers, "GgufConfig"):  # releases without it know no other way
         dense = {"quantization_config": transformers.GgufConfig(dequantize=True)}
     transformers_logging.disable_progress_bar()
-    read_once = _gguf_read_once() if "gguf_file" in extra else contextlib.nullcontext()
+    read_once = gguf.read_once() if "gguf_file" in extra else contextlib.nullcontext()
     try:
         with warnings.catch_warnings(), read_once:
             warnings.simplefilter("ignore")  # about dequantising GGUF files
@@ -121,7 +122,7 @@ def load_model(
                 place, **_NO_CODE, **weights, **extra, output_loading_info=True
             )
         model, report = loaded
-        _refuse_weights(name, model, report["missing_keys"])
+        _refuse_weights(name, model, report["missing_keys"], report["unexpected_keys"])
         for module in model.modules() if quantize else ():  # a product for processors that has no gradient
             module.support_avx512bf16_for_cpu = False  # pyright: ignore[reportAttributeAccessIssue]
         return model if quantize else model.to(device), tokenizer  # pyright: ignore[reportArgumentType]
@@ -141,18 +142,32 @@ def load_model(
         ) from error
 
 
-@contextlib.contextmanager
-def _gguf_read_once() -> Generator[None]:
-    """For transformers, which reads the head of a GGUF file three times, and names all its tensors for each module."""
-    import gguf
+def _with_adapter(
+    name: str, place: str, extra: Mapping[str, Any], *, quantize: str, **building: Any
+) -> tuple[Any, Any] | None:
+    """Return the base of an adapter with the adapter merged, and the tokenizer; None for models without an adapter."""
+    if name == word_model.NAME or name.startswith(("builtin:", shapes.PREFIX)):
+        return None
+    try:
+        if (base := base_of(place, extra)) is None:
+            return None
+        if quantize:
+            raise AdapterError(f"quantize is {quantize!r}, and an adapter cannot become part of weights of so few bits")
+        network, tokenizer = load_model(base, **building)
+        network = merged(network, place)
+    except (AdapterError, RecursionError) as error:
+        raise ModelError(
+            f"model {name!r} cannot be loaded: {error}. Else merge it by merge_and_unload() of peft and give the "
+            "folder of the whole model"
+        ) from error
+    except ModelError as error:
+        raise ModelError(f"the base of the adapter {name!r}: {error}") from error
+    from transformers import AutoTokenizer
 
-    with _gguf_lock:
-        reader, names = gguf.GGUFReader, gguf.get_tensor_name_map
-        gguf.GGUFReader, gguf.get_tensor_name_map = functools.cache(reader), functools.cache(names)
-        try:
-            yield
-        finally:
-            gguf.GGUFReader, gguf.get_tensor_name_map = reader, names
+    if not Path(place).is_dir() or any(Path(place).glob("tokenizer*")):
+        tokenizer = AutoTokenizer.from_pretrained(place, **_NO_CODE, **extra)
+    _refuse_weights(name, network, (), ())
+    return network, tokenizer
 
 
 def _refuse_unquantizable(name: str, extra: Mapping[str, Any]) -> None:
@@ -171,8 +186,13 @@ def _in_4_bits(dtype: Any, device: str) -> dict[str, Any]:
     return {"quantization_config": config, "device_map": {"": device}}
 
 
-def _refuse_weights(name: str, model: Any, missing: Collection[str]) -> None:
-    """Raises ModelError where weights are missing, which would be drawn at random, or are not finite."""
+def _refuse_weights(name: str, model: Any, missing: Collection[str], unused: Collection[str]) -> None:
+    """Raise ModelError where weights are missing, which would be random, would be left out, or are not finite."""
+    if unused:
+        raise ModelError(
+            f"model {name!r} has weights that a model of its config.json does not use, such as {min(unused)!r} "
+            f"({len(unused)} in all); take the config.json that was saved with them, or save the model without them"
+        )
     if missing:
         raise ModelError(
             f"model {name!r} lacks weights that its config.json speaks of, such as {min(missing)!r} ({len(missing)} in "
@@ -221,6 +241,8 @@ def _refuse_half_a_model(folder: Path) -> None:
         "weights (model.safetensors)": ("*.safetensors", "*.safetensors.index.json", "*.bin", "*.bin.index.json"),
         "tokenizer (tokenizer.json)": ("tokenizer*", "vocab*", "*.model", "*.tiktoken", "merges.txt"),
     }
+    if (folder / CONFIG).is_file():
+        del parts["tokenizer (tokenizer.json)"]  # that of the base
     missing = [part for part, names in parts.items() if not any(any(folder.glob(name)) for name in names)]
     if not missing:
         return
