@@ -7,9 +7,14 @@ begin anew after the prompt, so every token is computed as in a row of its own, 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
+
+from ...types import Completion
+
+if TYPE_CHECKING:
+    from .policy import LanguageModel
 
 
 class Packed(NamedTuple):
@@ -40,6 +45,32 @@ def refuse_unpackable(model: Any) -> None:
         raise ValueError(
             f"packed is true, which needs full attention in every layer, computed by sdpa; this "
             f"{config.model_type!r} model has {what}; leave packed out"
+        )
+
+
+@torch.no_grad()
+def refuse_unlike(policy: LanguageModel) -> None:
+    """Raise ValueError where texts that are packed have other log-probabilities than texts in rows of their own."""
+    agent = next(iter(policy.adapters or ("",)))
+    rows = policy.model.get_input_embeddings().weight.shape[0]
+    texts = [(3, 1, 4), (1, 5, 9, 2, 6)]
+    samples = [(agent, Completion("", (0, 1, 2), tuple(token % rows for token in text))) for text in texts]
+    largest = 1e-3 if policy.model.dtype.itemsize >= 4 and policy.compute_dtype is None else 0.1
+    reason = ""
+    try:
+        there = policy.token_logprobs(samples, 1.0)[0]
+        policy.packed = False
+        gap = (there - policy.token_logprobs(samples, 1.0)[0]).abs().max().item()
+        if not gap <= largest:
+            reason = f"log-probabilities differ by {gap:.2g} nats"
+    except Exception as failure:  # of whatever kind a family raises for a mask of this form
+        reason = f"{type(failure).__name__}: {failure}"
+    finally:
+        policy.packed = True
+    if reason:
+        raise ValueError(
+            f"packed is true, and a mask does not keep the texts of a row apart in this "
+            f"{policy.model.config.model_type!r} model ({reason}); leave packed out"
         )
 
 

@@ -33,7 +33,8 @@ from .critic import HeadCritic
 from .decoding import left_padded, prefill
 from .logprobs import chunked_logprobs, has_plain_head
 from .names import BASE, adapter_of, without_adapter
-from .packing import pack, refuse_unpackable
+from .packing import pack, refuse_unlike, refuse_unpackable
+from .positions import before_switch, crosses, rotate_by_text, switch_of
 from .prompts import Prompts, PromptTooLongError, fitted, refuse_foreign_tokenizer, stop_ids
 from .recomputing import recomputed
 from .stepping import forward
@@ -102,6 +103,9 @@ class LanguageModel(Policy):
         self.gradient_checkpointing, self.packed = gradient_checkpointing, packed
         if packed:
             refuse_unpackable(model)
+        self.switch = switch_of(model)
+        if self.switch is not None:
+            rotate_by_text(model, self.switch)
         refuse_foreign_tokenizer(model, tokenizer)
         self.prompts = Prompts(tokenizer, stop_ids(model, tokenizer), chat_template_kwargs or {})
         self.stop_ids = self.prompts.stop_ids
@@ -110,6 +114,8 @@ class LanguageModel(Policy):
         self.pad_id = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else min(self.stop_ids)
         self.engine: Engine = engine or OwnLoop(self)
         self._loaded = SimpleNamespace(weights=None)  # whose weights the engine has, and which version of them
+        if packed and model.device.type != "meta":
+            refuse_unlike(self)
 
     @property
     def device(self) -> torch.device:
@@ -214,10 +220,12 @@ class LanguageModel(Policy):
         """Token ids of an agent's history as a prompt for its next text; `ids` as in a `Request`.
 
         Raises:
-            PromptTooLongError: It does not fit into the context together with `new_tokens`.
+            PromptTooLongError: It does not fit into the context together with `new_tokens`, or the positions of a
+                model with LongRoPE would change within the text.
         """
         prompt = self.prompts.encode(history, ids, tools)
-        return fitted(prompt, new_tokens, self.model, history, truncate=self.truncate_prompts)
+        prompt = fitted(prompt, new_tokens, self.model, history, truncate=self.truncate_prompts)
+        return before_switch(prompt, new_tokens, self.switch, truncate=self.truncate_prompts)
 
     def written(self, request: Request, text: str, limit: int) -> Completion:
         """Return a text as the chat template writes it in an agent's turn; see `Policy`."""
@@ -352,6 +360,7 @@ class LanguageModel(Policy):
         ids = torch.tensor([[*text, *[self.pad_id] * (length - len(text))] for text in texts], device=self.device)
         mask = torch.tensor([[1] * len(t) + [0] * (length - len(t)) for t in texts], device=self.device)
         whole = self.gradient_checkpointing and torch.is_grad_enabled()
+        whole = whole or any(crosses(self.switch, len(c.prompt_ids), len(c.token_ids)) for _, c in samples)
         with self.precision():
             states = (self._from_whole_texts if whole else self._from_shared_prompts)(samples, ids, mask, body=body)
         return states, ids, mask.float()
@@ -393,7 +402,7 @@ class LanguageModel(Policy):
             body=body,
             input_ids=ids[:, :-1],
             attention_mask=torch.cat([prompt_mask, mask[:, :-1]], dim=1),
-            position_ids=prompt_mask.sum(1, keepdim=True) + torch.arange(length - 1, device=ids.device),
+            position_ids=prompt_mask.sum(1, keepdim=True) + (mask[:, :-1].cumsum(1) - 1).clamp(min=0),
             past_key_values=cache,
         )
         return torch.cat([states, output.last_hidden_state if body else output.logits], dim=1)

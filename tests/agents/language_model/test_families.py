@@ -15,7 +15,7 @@ from models import AGENTS, WORDS, tokenizer
 
 from llm_dec_pomdp.agents.base import Request, Sampling
 from llm_dec_pomdp.agents.language_model.adapters import new_adapters
-from llm_dec_pomdp.agents.language_model.policy import BASE, LanguageModel
+from llm_dec_pomdp.agents.language_model.policy import BASE, LanguageModel, PromptTooLongError
 from llm_dec_pomdp.agents.language_model.stepping import forward
 from llm_dec_pomdp.types import Completion, conversation
 
@@ -174,3 +174,51 @@ def test_ids_between_tokens_are_not_sampled_and_take_no_part() -> None:
         ((logprobs + entropies) * mask).sum().backward()
     assert all(torch.isfinite(parameter.grad).all() for parameter in policy.parameters())
     assert not model.lm_head.weight.grad[without].any()
+
+
+@pytest.mark.parametrize("switch", [10, 30, 90])
+def test_each_text_of_a_batch_has_the_positions_of_its_length(switch: int) -> None:
+    """The switch lies before, between and behind the texts of prompts that are read together."""
+    long = network("Phi-3, long rotations", original_max_position_embeddings=switch)
+    policy = LanguageModel(long, tokenizer())
+    prompts = [conversation(prompt) for prompt in ("say red", " ".join([*WORDS, *WORDS[:20]]))]
+    lengths = [len(policy.encode(prompt)) for prompt in prompts]
+    assert lengths == [5, 43]
+    plain = network("Phi-3, long rotations", original_max_position_embeddings=switch)
+    requests = [Request("agent_0", prompt, (1, 2)) for prompt in prompts]
+    limit = Sampling(max_new_tokens=4)
+    samples = [("agent_0", text) for texts in policy.generate(requests, limit) for text in texts]
+    given = Completion("", tuple(range(3, 8)), tuple(range(5, 12 if switch == 10 else 20)))  # crosses, from elsewhere
+    samples.append(("agent_0", given))
+    with torch.no_grad():
+        updates = policy.token_logprobs(samples, 1.0)[0]
+    for row, (agent, text) in zip(updates, samples, strict=True):
+        expected = in_one_pass(LanguageModel(copy.deepcopy(plain), tokenizer()), agent, text)
+        torch.testing.assert_close(row[: len(expected)], expected, atol=1e-4, rtol=0)
+        if text is not given:
+            torch.testing.assert_close(torch.tensor(text.logprobs), expected, atol=1e-4, rtol=0)
+
+
+def test_no_text_is_sampled_where_positions_change() -> None:
+    model = network("Phi-3, long rotations", original_max_position_embeddings=20)
+    request = Request("agent_0", conversation("say red please"), (1,))
+    with pytest.raises(PromptTooLongError, match="cross 20 tokens"):
+        LanguageModel(model, tokenizer()).generate([request], SAMPLING)
+    [[text]] = LanguageModel(model, tokenizer(), truncate_prompts=True).generate([request], Sampling(max_new_tokens=17))
+    assert len(text.prompt_ids) == 3
+    dynamic = LanguageModel(network("Llama, dynamic rotations", max_position_embeddings=20), tokenizer())
+    with pytest.raises(PromptTooLongError, match="context of 20"):
+        dynamic.generate([request], SAMPLING)
+
+
+@pytest.mark.every(5)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_packed_texts_are_those_of_rows_of_their_own_or_refused(family: str) -> None:
+    model = network(family)
+    try:
+        policy = LanguageModel(model, tokenizer(), packed=True)
+    except ValueError as refusal:
+        assert "packed is true" in str(refusal)
+        assert family in ("Mistral", "Gemma 2", "Gemma 3", "Llama 4", "GPT-J", "Bloom", "Falcon, biases of distance")
+        return
+    assert_consistent(policy)
