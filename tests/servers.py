@@ -44,6 +44,7 @@ class Server:
     paths: list[str] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
     most_at_once: int = 0
+    connections: int = 0
     _now: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -67,6 +68,14 @@ def serving() -> Iterator[Server]:
     state = Server()
 
     class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"  # connections stay open between requests
+        wbufsize = -1  # an answer is one packet
+
+        def setup(self) -> None:
+            super().setup()
+            with state._lock:
+                state.connections += 1
+
         def _respond(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers.get("Content-Length", 0))) or "{}")
             status, content = state.respond(self.path, dict(self.headers), body)

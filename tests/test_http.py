@@ -195,6 +195,23 @@ def test_it_is_asked_while_a_loop_runs_here_as_in_a_notebook_or_from_a_finalizer
     assert asyncio.run(inside()) == "well"
 
 
+def test_a_connection_that_the_server_closed_in_between_costs_no_try(server: Server) -> None:
+    server.answers = [full(GOOD)]  # closes each connection after its answer, without a word before
+    remote = Remote(server.url, "m", tries=1)
+    for _ in range(20):
+        [[answer]] = remote.generate([Request("a", conversation("hello"))], Sampling())
+        assert answer.text == "well"
+
+
+def test_no_cookie_is_sent_back(server: Server) -> None:
+    server.answers = [full(GOOD, "200 OK", "Set-Cookie: session=1")]
+    remote = Remote(server.url, "m")
+    for _ in range(2):
+        remote.generate([Request("a", conversation("hello"))], Sampling())
+    assert len(server.heard) == 2
+    assert b"session" not in b"".join(server.heard)
+
+
 # --- waiting ----------------------------------------------------------------------------------------------------------
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from typing import Any, TypeVar
 
-from ..http import LONGEST_TEXT, MOST_BYTES, WireError, bearer, checked_address, post, retried, without_key
+from ..http import LONGEST_TEXT, MOST_BYTES, Client, WireError, bearer, checked_address, retried, without_key
 from ..types import Completion, Likelihood, Message, conversation
 from .base import Policy, Request, Sampling, definitions
 from .thoughts import Thinking, split_reply
@@ -66,6 +66,7 @@ class Remote(Policy):
         self._api_key = api_key
         self._timeout = timeout
         self._tries = tries
+        self._client = Client()
         self.concurrency = concurrency
         self._thinking: Thinking = thinking
 
@@ -133,7 +134,7 @@ class Remote(Policy):
         sent, headers = json.dumps(body).encode("ascii"), bearer(self._api_key)
 
         def asked() -> T:
-            return read(post(f"{self.url}{path}", sent, headers, self._timeout, most))
+            return read(self._client.post(f"{self.url}{path}", sent, headers, self._timeout, most))
 
         try:
             return retried(asked, self._tries, given_up)
