@@ -19,6 +19,12 @@ def reply(text: object, finish_reason: str = "stop") -> Reply:
     return 200, json.dumps({"id": "1", "object": "chat.completion", "choices": [choice]}).encode()
 
 
+def reply_of(message: dict[str, Any], finish_reason: str | None = "stop", **fields: Any) -> Reply:
+    """What a server answers with a message of any form; `fields` stand next to its choices."""
+    choice = {"index": 0, "message": {"role": "assistant", **message}, "finish_reason": finish_reason}
+    return 200, json.dumps({"choices": [choice], **fields}).encode()
+
+
 def reply_with_calls(*calls: tuple[str, dict[str, str]]) -> Reply:
     """What a server answers that calls tools in its own format."""
     entries = [

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from ..http import LONGEST_TEXT, MOST_BYTES, Client, WireError, bearer, checked_address, retried, without_key
@@ -113,10 +114,9 @@ class Remote(Policy):
         if request.tools:
             body["tools"] = definitions(request.tools)
         started = time.perf_counter()
-        read = functools.partial(_text_of, thinking=self._thinking)
-        thought, text, truncated = self.answered("/chat/completions", body, read, given_up, most=LONGEST_TEXT)
-        seconds = time.perf_counter() - started
-        return Completion(text, truncated=truncated, seconds=seconds, thought=thought)
+        read = functools.partial(_completion_of, thinking=self._thinking)
+        completion = self.answered("/chat/completions", body, read, given_up, most=LONGEST_TEXT)
+        return replace(completion, seconds=time.perf_counter() - started)
 
     def answered(
         self,
@@ -143,22 +143,29 @@ class Remote(Policy):
         raise RemoteError(f"{self.url} gave {reason}; is the server running?")
 
 
-def _text_of(answer: bytes, thinking: Thinking) -> tuple[str, str, bool]:
-    """Return thought and text of an answer, and whether its length was the limit.
+def _completion_of(answer: bytes, thinking: Thinking) -> Completion:
+    """Return the completion that an answer holds.
+
+    An answer that the model could not give is valid, and its text is empty: no choice (a content filter), a refusal, or
+    a token limit that thoughts have used up.
 
     Raises:
-        WireError: The answer has another form.
+        WireError: It is no answer of OpenAI's interface.
     """
     try:
-        choice = json.loads(answer)["choices"][0]
-        text, truncated = text_with_calls(choice["message"]), choice.get("finish_reason") == "length"
-    except (LookupError, TypeError, AttributeError) as error:
-        raise WireError(f"its answer has no choices[0].message.content ({error!r})") from None
+        body = json.loads(answer)
+        empty = body["choices"] == [] and not body.get("error")
+        choice: Any = {"message": {}} if empty else body["choices"][0]
+        reason = choice.get("finish_reason")
+        message = choice["message"] if reason != "content_filter" else choice.get("message") or {}
+        truncated = reason == "length"
+        text = text_with_calls(message, truncated=truncated)
     except (ValueError, RecursionError) as error:
         raise WireError(f"its answer is no JSON: {error}") from None
-    if not isinstance(text, str):
-        raise WireError(f"the content of its answer is a {type(text).__name__}, not text")
-    return *split_reply(choice["message"], text, thinking), truncated
+    except (LookupError, TypeError, AttributeError) as error:
+        raise WireError(f"its answer has no choices[0].message.content ({error!r})") from None
+    thought, text = split_reply(message, text, thinking)
+    return Completion(text, truncated=truncated, thought=thought)
 
 
 class RemoteJudge:

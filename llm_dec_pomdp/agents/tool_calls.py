@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
 
 from ..types import Message
 from .base import chat
@@ -19,21 +19,55 @@ _WITH_THE_FIRST = "(given with the first call)"
 _OPEN, _CLOSE = "<tool_response>", "</tool_response>"
 
 
-def text_with_calls(message: Any) -> Any:
-    """The content of a server's message, followed by its calls as text.
+def text_with_calls(message: Mapping[str, Any], *, truncated: bool = False) -> str:
+    """Return the content of a server's message, followed by its calls as text.
+
+    Reasoning is no part of it. A refusal, and a message without content, is the empty text.
+
+    Args:
+        message: As OpenAI-compatible servers write it.
+        truncated: The token limit ended it.
 
     Raises:
-        LookupError, TypeError, AttributeError, ValueError: The calls have another form.
+        TypeError: Its content is neither a text, nor a list of parts, nor null.
     """
     calls = message.get("tool_calls")
-    if not calls:
-        return message["content"]
-    parts: list[str] = [message.get("content") or ""]
-    for call in calls:
-        function = call["function"]
-        arguments = json.loads(function["arguments"] or "{}")
-        parts.append(f"<tool_call>{json.dumps({'name': function['name'], 'arguments': arguments})}</tool_call>")
-    return "\n".join(filter(None, parts))
+    if not isinstance(calls, list):  # older servers write a single call
+        calls = [{"function": message["function_call"]}] if message.get("function_call") else []
+    written = [_call_as_text(call, truncated) for call in cast("list[Any]", calls)]
+    return "\n".join(filter(None, [_content_of(message.get("content")), *written]))
+
+
+def _content_of(content: Any) -> str:
+    """Return the text of a content: null, a text, or a list of parts, of which those with thoughts are left out."""
+    if content is None or isinstance(content, str):
+        return content or ""
+    if not isinstance(content, list):
+        raise TypeError(f"the content of its answer is a {type(content).__name__}, not text")
+    parts: list[str] = []
+    for part in cast("list[Any]", content):
+        match part:
+            case str(text) | {"type": "text" | "output_text", "text": str(text)}:
+                parts.append(text)
+            case _:  # thoughts, a refusal, a picture
+                pass
+    return "".join(parts)
+
+
+def _call_as_text(call: Any, truncated: bool) -> str:
+    """Return a call as text; what cannot be read stays as it was sent, so that the environment says so to the agent."""
+    function: Any = cast("dict[str, Any]", call).get("function") if isinstance(call, dict) else None
+    if not isinstance(function, dict):
+        return f"<tool_call>{json.dumps(call)}</tool_call>"
+    function = cast("dict[str, Any]", function)
+    name, arguments = function.get("name"), function.get("arguments")
+    if arguments is None or isinstance(arguments, str):
+        sent = arguments or ("" if truncated else "{}")
+        try:
+            arguments = json.loads(sent)
+        except (ValueError, RecursionError):
+            return f'<tool_call>{{"name": {json.dumps(name)}, "arguments": {sent}</tool_call>'
+    return f"<tool_call>{json.dumps({'name': name, 'arguments': arguments})}</tool_call>"
 
 
 def messages_of(history: Sequence[Message]) -> list[dict[str, Any]]:

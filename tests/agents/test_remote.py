@@ -8,7 +8,7 @@ import threading
 from typing import Any
 
 import pytest
-from servers import Reply, Server, echo, reply
+from servers import Reply, Server, echo, reply, reply_of
 from waiting import wait_until
 
 import llm_dec_pomdp
@@ -124,6 +124,33 @@ def test_a_completion_has_text_and_time_and_no_tokens(server: Server, reason: st
     assert (completion.prompt_ids, completion.token_ids, completion.logprobs) == ((), (), ())
 
 
+THOUGHT = [{"type": "thinking", "thinking": [{"type": "text", "text": "a thought"}]}]
+ANSWERS: dict[str, tuple[Reply, str, bool]] = {  # of a model that failed, or in another valid form: text, truncated
+    "thoughts to the limit": (reply_of({"content": None, "reasoning_content": "hm"}, "length"), "", True),
+    "thoughts under another name": (reply_of({"content": None, "reasoning": "hm"}, "length"), "", True),
+    "the limit at once": (reply(None, "length"), "", True),
+    "thoughts alone": (reply_of({"reasoning_content": "hm"}), "", False),
+    "thoughts and text": (reply_of({"content": "a", "reasoning_content": "hm", "reasoning": "hm"}), "a", False),
+    "a refusal": (reply_of({"content": None, "refusal": "I cannot do that."}), "", False),
+    "filtered": (reply(None, "content_filter"), "", False),
+    "filtered without a message": ((200, b'{"choices": [{"finish_reason": "content_filter"}]}'), "", False),
+    "no choice": ((200, b'{"choices": []}'), "", False),
+    "no reason to finish": (reply_of({"content": "a"}, None), "a", False),
+    "parts": (reply([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]), "ab", False),
+    "parts with thoughts": (reply([*THOUGHT, {"type": "text", "text": "a"}]), "a", False),
+    "a part that refuses": (reply([{"type": "refusal", "refusal": "no"}]), "", False),
+    "no part": (reply([], "length"), "", True),
+}
+
+
+@pytest.mark.parametrize(("answer", "text", "truncated"), ANSWERS.values(), ids=ANSWERS)
+def test_what_a_model_answers_badly_is_a_text(server: Server, answer: Reply, text: str, truncated: bool) -> None:
+    server.answer = lambda body, number: answer
+    [[completion]] = Remote(server.url, "m").generate(HELLO, Sampling())
+    assert (completion.text, completion.truncated) == (text, truncated)
+    assert len(server.asked) == 1
+
+
 def test_as_many_samples_as_allowed_are_asked_for_at_once(server: Server) -> None:
     together = threading.Barrier(3)
 
@@ -152,13 +179,13 @@ FAILURES: dict[str, tuple[Reply, str]] = {
     "not text": ((200, b"\xff\xfe\xfa"), "decode"),
     "empty": ((200, b""), "Expecting value"),
     "no choices": ((200, b'{"error": {"message": "overloaded"}}'), "no choices"),
-    "choices empty": ((200, b'{"choices": []}'), "no choices"),
+    "an error, no choices": ((200, b'{"choices": [], "error": {"message": "overloaded"}}'), "no choices"),
     "choices null": ((200, b'{"choices": null}'), "no choices"),
     "a list": ((200, b"[1, 2]"), "no choices"),
     "a number": ((200, b"7"), "no choices"),
     "no message": ((200, b'{"choices": [{"text": "old style"}]}'), "no choices"),
-    "content null": (reply(None), "the content of its answer is a NoneType, not text"),
-    "content in parts": (reply([{"type": "text", "text": "x"}]), "the content of its answer is a list, not text"),
+    "message null": ((200, b'{"choices": [{"message": null, "finish_reason": "stop"}]}'), "no choices"),
+    "content a number": (reply(7), "the content of its answer is a int, not text"),
 }
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from servers import Server, reply, reply_with_calls
+from servers import Server, reply, reply_of, reply_with_calls
 from tokenizers import Tokenizer, decoders, pre_tokenizers
 from tokenizers.models import BPE
 from transformers import PreTrainedTokenizerFast
@@ -20,6 +20,8 @@ from llm_dec_pomdp.agents.base import definitions
 from llm_dec_pomdp.agents.language_model.prompts import Prompts
 from llm_dec_pomdp.agents.loading import load_model
 from llm_dec_pomdp.agents.tool_calls import messages_of
+from llm_dec_pomdp.envs.tools.ready import calculator
+from llm_dec_pomdp.envs.wrappers import WithTools
 from llm_dec_pomdp.rollout import Trajectories
 from llm_dec_pomdp.types import Message, Tool
 
@@ -70,6 +72,51 @@ def test_calls_of_a_server_become_text(server: Server) -> None:
     [[answer]] = Remote(server.url, "m").generate([request], Sampling())
     assert answer.text == called("search", query="x") + "\n" + called("search", query="y")
     assert server.asked[0]["tools"] == definitions([SEARCH])
+
+
+def calls_of(*functions: Any) -> dict[str, Any]:
+    return {"content": None, "tool_calls": [{"id": "x", "type": "function", "function": f} for f in functions]}
+
+
+CUT = '<tool_call>{"name": "calculate", "arguments": %s</tool_call>'
+FORMS: dict[str, tuple[Any, str, str]] = {  # message, reason to finish, text
+    "cut": (calls_of({"name": "calculate", "arguments": '{"expr'}), "length", CUT % '{"expr'),
+    "cut early": (calls_of({"name": "calculate", "arguments": ""}), "length", CUT % ""),
+    "cut without arguments": (calls_of({"name": "calculate"}), "length", CUT % ""),
+    "no JSON": (calls_of({"name": "calculate", "arguments": "1 + 1"}), "tool_calls", CUT % "1 + 1"),
+    "deep": (calls_of({"name": "calculate", "arguments": "[" * 9999}), "stop", CUT % ("[" * 9999)),
+    "an object": (calls_of({"name": "search", "arguments": {"query": "x"}}), "stop", called("search", query="x")),
+    "none": (calls_of({"name": "search", "arguments": ""}), "tool_calls", called("search")),
+    "null": (calls_of({"name": "search", "arguments": None}), "tool_calls", called("search")),
+    "older": (
+        {"content": None, "function_call": {"name": "search", "arguments": '{"query": "x"}'}},
+        "function_call",
+        called("search", query="x"),
+    ),
+    "of another kind": (
+        {"tool_calls": [{"type": "custom", "custom": {"name": "x", "input": "y"}}]},
+        "tool_calls",
+        '<tool_call>{"type": "custom", "custom": {"name": "x", "input": "y"}}</tool_call>',
+    ),
+    "no call": ({"content": "a", "tool_calls": None, "function_call": None}, "stop", "a"),
+}
+
+
+@pytest.mark.parametrize(("message", "reason", "text"), FORMS.values(), ids=FORMS)
+def test_a_call_in_any_form_is_text(server: Server, message: dict[str, Any], reason: str, text: str) -> None:
+    server.answer = lambda body, number: reply_of(message, reason)
+    [[answer]] = Remote(server.url, "m").generate([Request("a", (Message("told", "q"),))], Sampling())
+    assert answer.text == text
+    assert len(server.asked) == 1
+
+
+def test_the_environment_tells_an_agent_that_its_call_was_cut(server: Server) -> None:
+    server.answer = lambda body, number: reply_of(*FORMS["cut"][:2])
+    env = WithTools(llm_dec_pomdp.make("tldr-v0"), [calculator()], rounds=1)
+    team = Team(dict.fromkeys(env.possible_agents, Remote(server.url, "m")))
+    [group] = Trajectories().play(env, team, [env.items[0].id], [0], Sampling())
+    observations = group.episodes[0].turns[1].observations
+    assert all("the call cannot be read" in text for text in observations.values())
 
 
 def test_without_tools_a_server_is_told_of_none(server: Server) -> None:
