@@ -172,6 +172,20 @@ class Event:
     details: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
+class Usage(NamedTuple):
+    """Token counts of a completion as its server reports them; NaN where it does not.
+
+    Attributes:
+        prompt: Tokens of the prompt.
+        sampled: Tokens of the answer, those of thoughts included.
+        reasoning: Tokens of thoughts.
+    """
+
+    prompt: float = math.nan
+    sampled: float = math.nan
+    reasoning: float = math.nan
+
+
 @dataclass(frozen=True, slots=True)
 class Completion:
     """A sampled action, with the tokens and log-probabilities that a learner trains on.
@@ -185,6 +199,7 @@ class Completion:
         seconds: Wall time from the start of the call to the last token of this completion.
         thought: Private text of a reasoning model before the action, without its tags. Its tokens are among
             `token_ids` and are trained on; only the agent's own completion holds it.
+        usage: Token counts of a model on a server, which has no token ids here; None where the ids are known.
     """
 
     text: str
@@ -194,9 +209,20 @@ class Completion:
     truncated: bool = False
     seconds: float = 0.0
     thought: str = ""
+    usage: Usage | None = None
 
     def __repr__(self) -> str:
-        return f"Completion({self.text!r:.80}, {len(self.token_ids)} tokens)"
+        return f"Completion({self.text!r:.80}, {self.sampled_tokens} tokens)"
+
+    @property
+    def prompt_tokens(self) -> float:
+        """The number of tokens of the prompt; NaN where a server does not report it."""
+        return len(self.prompt_ids) if self.usage is None else self.usage.prompt
+
+    @property
+    def sampled_tokens(self) -> float:
+        """The number of sampled tokens; NaN where a server does not report it."""
+        return len(self.token_ids) if self.usage is None else self.usage.sampled
 
 
 @dataclass(frozen=True, slots=True)

@@ -336,15 +336,25 @@ def load_policy(
     Raises:
         ModelError: See `load_model`; or a remote model with an option for models in this process.
     """
-    running = (options or RunOptions()).arguments()
+    options = options or RunOptions()
+    running = options.arguments()
     if server := server_model(name):
         for option, value in running.items():
             if option != "thinking" and value != RunOptions.model_fields[option].default:
                 raise ModelError(f"{option} is {value!r}, but {name!r} runs on a server; leave {option} out")
-        return Remote(*server, api_key=os.environ.get("OPENAI_API_KEY"), thinking=running["thinking"])
+        of_server: dict[str, Any] = {"thinking": options.thinking, "extra_body": options.extra_body}
+        return Remote(*server, api_key=os.environ.get("OPENAI_API_KEY"), **of_server)
+    _refuse_extra_body(name, options)
     building: dict[str, Any] = {"vocabulary": vocabulary, "seed": seed, "attention": attention, "quantize": quantize}
     network, tokenizer = load_model(name, device=device, dtype=dtype, trained=trained, **building)
     return _policy(network, tokenizer, dtype, trained, **running)
+
+
+def _refuse_extra_body(name: str, options: RunOptions) -> None:
+    if options.extra_body:
+        raise ModelError(
+            f"extra_body is {options.extra_body!r}, but {name!r} runs in this process; leave extra_body out"
+        )
 
 
 def _policy(
@@ -411,6 +421,7 @@ def _of_roles(role_of: Mapping[str, str], model: str, options: ModelOptions, bui
     first = {role: agent for agent, role in reversed(list(role_of.items()))}
     owners = {agent: first[role] for agent, role in role_of.items()}
     names = list(dict.fromkeys(owners.values()))
+    _refuse_extra_body(model, options)
     network, tokenizer = load_model(model, **building)
     running: dict[str, Any] = {"dtype": building["dtype"], "trained": building["trained"], **options.arguments()}
     if options.sharing == "lora":

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from typing import Annotated, Any, Literal
 
 import pydantic
 
 from ..config import Config, ConfigError, Positive
 from .engines import make_engine
+from .fields import checked_extra_body
 from .thoughts import Thinking
 
 Sharing = Literal["separate", "shared", "lora"]
+
+
+def _of_json(value: Any) -> Any:
+    """Return what a text in JSON holds, which has null unlike TOML."""
+    try:
+        return json.loads(value) if isinstance(value, str) else value
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"it is no JSON ({error}); give an object, as '{{\"top_p\": null}}'") from None
 
 
 class RunOptions(Config):
@@ -34,10 +44,15 @@ class RunOptions(Config):
     engine: dict[str, Any] = {}
     """What draws the texts: { kind = "vllm", url = "http://localhost:8000", ... }, or vLLM in this process,
     { kind = "vllm-colocate" }; the model itself when left out."""
+    extra_body: Annotated[
+        dict[str, Any], pydantic.BeforeValidator(_of_json), pydantic.AfterValidator(checked_extra_body)
+    ] = {}
+    """Fields of every request to a model on a server: { reasoning_effort = "low" }. As JSON in a text,
+    '{"top_p": null}', null leaves a field out that is sent otherwise."""
 
     def arguments(self) -> dict[str, Any]:
         """The arguments of `LanguageModel`."""
-        return {name: getattr(self, name) for name in RunOptions.model_fields}
+        return {name: getattr(self, name) for name in RunOptions.model_fields if name != "extra_body"}
 
 
 class ModelOptions(RunOptions):

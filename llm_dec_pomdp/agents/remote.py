@@ -7,16 +7,19 @@ from __future__ import annotations
 
 import functools
 import json
+import math
+import re
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from ..http import LONGEST_TEXT, MOST_BYTES, Client, WireError, bearer, checked_address, retried, without_key
-from ..types import Completion, Likelihood, Message, conversation
+from ..types import Completion, Likelihood, Message, Usage, conversation
 from .base import Policy, Request, Sampling, definitions
+from .fields import Fields
 from .thoughts import Thinking, split_reply
 from .tool_calls import messages_of, text_with_calls
 
@@ -38,10 +41,13 @@ class Remote(Policy):
         timeout: Seconds until an answer must be complete.
         tries: How often a sample is asked for before `RemoteError` is raised, see `http.retried`.
         concurrency: Samples asked for at the same time.
+        extra_body: Fields of every request besides those of the sampling, or in their place; None leaves a field out.
+            A field of the sampling that the server does not support is renamed or left out with a line in the log.
         thinking: See `RunOptions`.
 
     Raises:
-        ValueError: The address or the key cannot be used; the message shows no key, user name, password or query.
+        ValueError: The address, the key or a field cannot be used; the message shows no key, user name, password or
+            query.
     """
 
     def __init__(
@@ -53,6 +59,7 @@ class Remote(Policy):
         timeout: float = 60.0,
         tries: int = 3,
         concurrency: int = 8,
+        extra_body: Mapping[str, Any] | None = None,
         thinking: Thinking = "auto",
     ) -> None:
         if api_key and not (api_key.isascii() and api_key.isprintable() and " " not in api_key):
@@ -68,6 +75,7 @@ class Remote(Policy):
         self._timeout = timeout
         self._tries = tries
         self._client = Client()
+        self._fields = Fields(f"model {model!r} at {self.url}", extra_body or {})
         self.concurrency = concurrency
         self._thinking: Thinking = thinking
 
@@ -116,7 +124,11 @@ class Remote(Policy):
         started = time.perf_counter()
         read = functools.partial(_completion_of, thinking=self._thinking)
         completion = self.answered("/chat/completions", body, read, given_up, most=LONGEST_TEXT)
-        return replace(completion, seconds=time.perf_counter() - started)
+        text, truncated = completion.text, completion.truncated
+        if sampling.stop and "stop" not in self._fields.of(body):  # the server does not take it
+            text = re.split("|".join(map(re.escape, sampling.stop)), text, maxsplit=1)[0]
+            truncated = truncated and text == completion.text
+        return replace(completion, text=text, truncated=truncated, seconds=time.perf_counter() - started)
 
     def answered(
         self,
@@ -126,21 +138,30 @@ class Remote(Policy):
         given_up: threading.Event | None = None,
         most: int = MOST_BYTES,
     ) -> T:
-        """What `read` finds in the answer to a request, of `most` bytes, which is tried again where that may help.
+        """Return what `read` finds in the answer to a request, which is tried again where that may help.
+
+        A field that the server does not support is renamed or left out in this request and later ones, see `Fields`.
 
         Raises:
             RemoteError: No usable answer after all tries.
         """
-        sent, headers = json.dumps(body).encode("ascii"), bearer(self._api_key)
+        headers = bearer(self._api_key)
 
         def asked() -> T:
-            return read(self._client.post(f"{self.url}{path}", sent, headers, self._timeout, most))
+            while True:
+                sent = self._fields.of(body)
+                content = json.dumps(sent).encode("ascii")
+                try:
+                    return read(self._client.post(f"{self.url}{path}", content, headers, self._timeout, most))
+                except WireError as error:
+                    if not self._fields.adapt(error, sent):
+                        raise
 
         try:
             return retried(asked, self._tries, given_up)
         except WireError as error:
-            reason = without_key(error, self._api_key)
-        raise RemoteError(f"{self.url} gave {reason}; is the server running?")
+            reason = without_key(error, self._api_key) + self._fields.advice(error, self._fields.of(body))
+        raise RemoteError(f"{self.url} gave {reason}")
 
 
 def _completion_of(answer: bytes, thinking: Thinking) -> Completion:
@@ -157,15 +178,26 @@ def _completion_of(answer: bytes, thinking: Thinking) -> Completion:
         empty = body["choices"] == [] and not body.get("error")
         choice: Any = {"message": {}} if empty else body["choices"][0]
         reason = choice.get("finish_reason")
-        message = choice["message"] if reason != "content_filter" else choice.get("message") or {}
-        truncated = reason == "length"
-        text = text_with_calls(message, truncated=truncated)
+        message: Any = choice["message"] if reason != "content_filter" else choice.get("message") or {}
+        text = text_with_calls(message, truncated=reason == "length")
     except (ValueError, RecursionError) as error:
-        raise WireError(f"its answer is no JSON: {error}") from None
+        raise WireError(f"its answer is no JSON: {error}", status=200) from None
     except (LookupError, TypeError, AttributeError) as error:
-        raise WireError(f"its answer has no choices[0].message.content ({error!r})") from None
+        raise WireError(f"its answer has no choices[0].message.content ({error!r})", status=200) from None
+    usage = Usage(
+        _count(body, "usage", "prompt_tokens"),
+        _count(body, "usage", "completion_tokens"),
+        _count(body, "usage", "completion_tokens_details", "reasoning_tokens"),
+    )
     thought, text = split_reply(message, text, thinking)
-    return Completion(text, truncated=truncated, thought=thought)
+    return Completion(text, truncated=reason == "length", thought=thought, usage=usage)
+
+
+def _count(values: Any, *path: str) -> float:
+    """Return the count that a path leads to in an answer; NaN where there is none."""
+    for name in path:
+        values = cast("dict[str, Any]", values).get(name) if isinstance(values, dict) else None
+    return values if type(values) is int and 0 <= values < 1 << 53 else math.nan
 
 
 class RemoteJudge:
@@ -219,9 +251,11 @@ def _likelihood_of(answer: bytes, start: int, end: int) -> Likelihood:
             f"an answer without log-probabilities of the prompt ({error!r}); a judge needs `echo` with `logprobs`, "
             "which vLLM has",
             again=False,
+            status=200,
         ) from None
     if end > start and not nats:
-        raise WireError("an answer that does not echo the prompt; a judge needs `echo` with `logprobs`", again=False)
+        why = "an answer that does not echo the prompt; a judge needs `echo` with `logprobs`"
+        raise WireError(why, again=False, status=200)
     return Likelihood(nats)
 
 

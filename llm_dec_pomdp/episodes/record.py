@@ -10,7 +10,7 @@ every key. `restore.to_episode` is the inverse.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..seeding import derive
@@ -59,7 +59,7 @@ def from_episode(
         "edges": graph.edges,
         "rewards": _earned(episode),
         "costs": {
-            "tokens": sum(len(text.token_ids) for turn in episode.turns for text in turn.actions.values()),
+            "tokens": tokens_in(graph.events),
             "tool_calls": sum(event["type"] == "tool_call" for event in graph.events),
             "messages": sum(len(turn.actions) for turn in episode.turns),
             "wall_clock_s": graph.now,
@@ -188,6 +188,8 @@ def _sampled(completion: Completion, *, token_ids: bool) -> dict[str, Any]:
     known: dict[str, Any] = {}
     if completion.prompt_ids or completion.token_ids:
         known["tokens"] = {"prompt": len(completion.prompt_ids), "sampled": len(completion.token_ids)}
+    if completion.usage is not None:
+        known["usage"] = {name: _plain(count) for name, count in completion.usage._asdict().items()}
     if completion.seconds:
         known["seconds"] = _plain(completion.seconds)
     if completion.truncated:
@@ -198,6 +200,12 @@ def _sampled(completion: Completion, *, token_ids: bool) -> dict[str, Any]:
         ids = {"prompt_ids": list(completion.prompt_ids), "token_ids": list(completion.token_ids)}
         known |= ids | {"logprobs": [_plain(logprob) for logprob in completion.logprobs]}
     return known
+
+
+def tokens_in(events: Iterable[Mapping[str, Any]]) -> int:
+    """Return the number of sampled tokens of events as far as it is known: the schema has no word for the unknown."""
+    counted: list[Any] = [event.get("usage", event.get("tokens", {})).get("sampled") for event in events]
+    return sum(count for count in counted if count is not None)
 
 
 def _paid(turn: Turn) -> dict[str, Any]:

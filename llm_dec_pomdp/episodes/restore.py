@@ -18,12 +18,13 @@ from typing_extensions import TypedDict
 
 from ..envs.tasks import item_of
 from ..storage.reading import conform
-from ..types import Completion, Episode, Event, Group, Score, TaskItem, Turn
+from ..types import Completion, Episode, Event, Group, Score, TaskItem, Turn, Usage
 from .header import TraceError
 from .record import ENVIRONMENT, READ, Trace
 from .validate import check
 
 _Count = Annotated[int, pydantic.Field(ge=0, le=1 << 20)]  # tokens of a text, which are made again, with 0 for each
+_Reported = Annotated[int, pydantic.Field(ge=0)] | None  # tokens that a server reported
 _Number = float | None
 T = TypeVar("T")
 _Strict = pydantic.ConfigDict(strict=True)
@@ -32,6 +33,12 @@ _Strict = pydantic.ConfigDict(strict=True)
 class _Tokens(TypedDict):
     prompt: _Count
     sampled: _Count
+
+
+class _Usage(TypedDict):
+    prompt: _Reported
+    sampled: _Reported
+    reasoning: _Reported
 
 
 class _Score(TypedDict):
@@ -63,6 +70,7 @@ class _Event(TypedDict):
     content: NotRequired[Any]
     reads: NotRequired[list[str]]
     tokens: NotRequired[_Tokens]
+    usage: NotRequired[_Usage]
     prompt_ids: NotRequired[list[int]]
     token_ids: NotRequired[list[int]]
     logprobs: NotRequired[list[_Number]]
@@ -185,7 +193,12 @@ def _completion(event: _Event, *, token_ids: bool) -> Completion:
         event.get("truncated", False),
         event.get("seconds", 0.0),
         event.get("thought", ""),
+        _usage(event["usage"]) if "usage" in event else None,
     )
+
+
+def _usage(reported: _Usage) -> Usage:
+    return Usage(_number(reported["prompt"]), _number(reported["sampled"]), _number(reported["reasoning"]))
 
 
 def _to(event: _Event) -> str:

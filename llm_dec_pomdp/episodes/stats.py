@@ -51,7 +51,7 @@ def stats(trace: Trace) -> dict[str, float]:
         "reward": trace["rewards"].get("team", math.nan),
         "score": metrics.get("score", metrics.get("task_success", math.nan)),
         "parallelism": graph.parallelism(),
-        "tokens": costs["tokens"],
+        "tokens": math.nan if any(math.isnan(_sampled(event)) for event in graph.messages) else costs["tokens"],
         "seconds": costs["wall_clock_s"],
         "tool calls": costs.get("tool_calls", math.nan),
         "messages": costs.get("messages", math.nan),
@@ -159,10 +159,14 @@ def redundancy(texts: Sequence[frozenset[str]]) -> float:
 
 
 def _sampled(event: Mapping[str, Any]) -> float:
-    """How many tokens were sampled; 0 where `tokens` of another system has another form."""
-    tokens = event.get("tokens")
+    """Return the number of sampled tokens; 0 where `tokens` of another system has another form.
+
+    It is NaN where a server did not report it.
+    """
+    tokens = event.get("usage", event.get("tokens"))
     sampled: Any = tokens.get("sampled") if isinstance(tokens, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-    return sampled if isinstance(sampled, (int, float)) and sampled >= 0 else 0
+    unknown = math.nan if "usage" in event else 0
+    return sampled if isinstance(sampled, (int, float)) and sampled >= 0 else unknown
 
 
 def _words(event: Mapping[str, Any]) -> frozenset[str]:

@@ -19,7 +19,7 @@ from typing import Any, Literal, get_args
 from ..registries import nearest
 from .files import ContentStore
 from .header import TraceError, digest, plain_text
-from .record import ENVIRONMENT, Trace
+from .record import ENVIRONMENT, Trace, tokens_in
 
 Profile = Literal["schema", "replayable"]
 SHOWN = 20  # problems that are told of one trace
@@ -215,7 +215,7 @@ def _costs(trace: Trace) -> Iterator[str]:
     counted = {
         "messages": len(messages),
         "tool_calls": sum(event["type"] == "tool_call" for event in events),
-        "tokens": sum(event["tokens"]["sampled"] for event in messages if "tokens" in event),
+        "tokens": tokens_in(messages),
         "wall_clock_s": max(event["t"] for event in events),
     }
     for name, value in counted.items():

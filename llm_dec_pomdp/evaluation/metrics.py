@@ -30,7 +30,7 @@ class Summary:
         response_seconds: Mean time from question to joint answer: agents of a turn in parallel (max), turns in sequence
             (sum), so a discussion takes max + max. It is for comparing methods, since texts were drawn in batches; what
             a single user would wait is `latency`.
-        prompt_tokens, generated_tokens: Mean per episode, every round counted.
+        prompt_tokens, generated_tokens: Mean per episode, every round counted; NaN where a server does not report them.
         truncated: Share of texts that ran into the token limit.
         episodes, unscored: How many were played, and how many of them could not be scored and are left out.
         solved: Share of the scored episodes that solved their task: all tests passed, or without tests at least 90 % of
@@ -124,7 +124,7 @@ def summarise(groups: Sequence[Group], scale: Scale, components: Sequence[str], 
     completions = [completion for e in everything for turn in e.turns for completion in turn.actions.values()]
     final = final_scores(groups)
     solved = [is_solved(score, scale) for scores in final for score in scores]
-    tokens = sum(len(c.prompt_ids) + len(c.token_ids) for c in completions)
+    prompt, sampled = sum(c.prompt_tokens for c in completions), sum(c.sampled_tokens for c in completions)
     return Summary(
         return_percent=percent_interval(_independent(final, lambda score: scale.percent(score.total))),
         components={
@@ -132,15 +132,15 @@ def summarise(groups: Sequence[Group], scale: Scale, components: Sequence[str], 
             for name in components
         },
         distinct_2=_mean(d for e in everything for t in e.last_texts.values() if not math.isnan(d := distinct(t))),
-        tokens_per_second=sum(len(c.token_ids) for c in completions) / seconds if seconds else math.nan,
+        tokens_per_second=sampled / seconds if seconds else math.nan,
         response_seconds=_mean(e.response_seconds for e in everything),
-        prompt_tokens=sum(len(c.prompt_ids) for c in completions) / max(len(everything), 1),
-        generated_tokens=sum(len(c.token_ids) for c in completions) / max(len(everything), 1),
+        prompt_tokens=prompt / max(len(everything), 1),
+        generated_tokens=sampled / max(len(everything), 1),
         truncated=_mean(float(c.truncated) for c in completions),
         episodes=len(everything),
         unscored=len(everything) - len(solved),
         solved=_mean(map(float, solved)),
-        tokens_per_solved=tokens / sum(solved) if any(solved) else math.nan,
+        tokens_per_solved=(prompt + sampled) / sum(solved) if any(solved) else math.nan,
     )
 
 

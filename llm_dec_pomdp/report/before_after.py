@@ -50,8 +50,9 @@ def before_and_after(line: Line) -> BeforeAfter | None:
 
 
 def _last_texts(episode: Episode) -> dict[str, str]:
-    """By agent, what it wrote last; scripted agents write nothing."""
-    return {agent: action.text for turn in episode.turns for agent, action in turn.actions.items() if action.token_ids}
+    """Return by agent the last text of a model; those of scripts are left out."""
+    actions = ((agent, action) for turn in episode.turns for agent, action in turn.actions.items())
+    return {agent: action.text for agent, action in actions if action.sampled_tokens}
 
 
 def _score(episode: Episode) -> float | None:

@@ -11,7 +11,7 @@ from ..types import Episode, Turn
 from .base import agents_asked, step_all
 
 # What was measured while the texts were generated, which an environment does not produce.
-_MEASURED = {"t", "seconds", "tokens", "truncated", "prompt_ids", "token_ids", "logprobs", "header"}
+_MEASURED = {"t", "seconds", "tokens", "usage", "truncated", "prompt_ids", "token_ids", "logprobs", "header"}
 
 
 def replay(trace: Trace, env: TextDecPOMDP | None = None) -> str:

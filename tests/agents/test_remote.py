@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 import socket
 import threading
@@ -149,6 +150,27 @@ def test_what_a_model_answers_badly_is_a_text(server: Server, answer: Reply, tex
     [[completion]] = Remote(server.url, "m").generate(HELLO, Sampling())
     assert (completion.text, completion.truncated) == (text, truncated)
     assert len(server.asked) == 1
+
+
+USAGES: dict[str, tuple[Any, tuple[float, float, float]]] = {
+    "full": (
+        {"prompt_tokens": 7, "completion_tokens": 5, "completion_tokens_details": {"reasoning_tokens": 3}},
+        (7, 5, 3),
+    ),
+    "no details": ({"prompt_tokens": 7, "completion_tokens": 5, "completion_tokens_details": None}, (7, 5, math.nan)),
+    "null": (None, (math.nan,) * 3),
+    "no counts": ({"prompt_tokens": "7", "completion_tokens": -1}, (math.nan,) * 3),
+    "a list": ([7, 5], (math.nan,) * 3),
+}
+
+
+@pytest.mark.parametrize(("usage", "counts"), USAGES.values(), ids=USAGES)
+def test_the_tokens_that_a_server_counts_are_kept(server: Server, usage: Any, counts: tuple[float, ...]) -> None:
+    server.answer = lambda body, number: reply_of({"content": "a"}, usage=usage)
+    [[completion]] = Remote(server.url, "m").generate(HELLO, Sampling())
+    assert completion.usage == pytest.approx(counts, nan_ok=True)
+    counted = (completion.prompt_tokens, completion.sampled_tokens)
+    assert counted == pytest.approx(counts[:2], nan_ok=True)
 
 
 def test_as_many_samples_as_allowed_are_asked_for_at_once(server: Server) -> None:

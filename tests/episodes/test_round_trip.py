@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,7 @@ from every import TASKS, seen
 from playing import ROOT, played, speaker
 
 import llm_dec_pomdp
-from llm_dec_pomdp.agents import Sampling, Scripted
+from llm_dec_pomdp.agents import RandomText, Request, Sampling, Scripted
 from llm_dec_pomdp.envs.facts import Facts
 from llm_dec_pomdp.envs.task import Task, Transition
 from llm_dec_pomdp.envs.tasks import TaskSource
@@ -23,6 +25,7 @@ from llm_dec_pomdp.episodes import (
     TraceWriter,
     from_episode,
     read_whole,
+    stats,
     to_groups,
     validate,
     write,
@@ -30,7 +33,7 @@ from llm_dec_pomdp.episodes import (
 from llm_dec_pomdp.episodes.record import ENVIRONMENT
 from llm_dec_pomdp.rollout import Trajectories, Tree, replay
 from llm_dec_pomdp.seeding import derive
-from llm_dec_pomdp.types import Score, TaskItem
+from llm_dec_pomdp.types import Completion, Score, TaskItem, Usage
 
 HIERARCHIES = [env_id for env_id in llm_dec_pomdp.registry if seen(env_id).facts.hierarchical]
 # Every environment in its own way and every protocol once are quick.
@@ -50,6 +53,21 @@ def test_an_episode_comes_back_from_its_trace(env_id: str, protocol: str) -> Non
     assert validate(trace, "replayable") == []
     assert replay(trace) == ""
     assert to_groups([trace]) == [group]
+
+
+@pytest.mark.parametrize("usage", [Usage(7, 5, 2), Usage(7, 5), Usage()])
+def test_token_counts_of_a_server_come_back(usage: Usage) -> None:
+    class Counted(RandomText):
+        def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:
+            return [[replace(c, usage=usage) for c in found] for found in super().generate(requests, sampling)]
+
+    group, trace = played("tldr-v0", policy=Counted())
+    assert validate(trace, "schema") + validate(trace, "replayable") == []
+    assert replay(trace) == ""
+    assert to_groups([trace]) == [group]  # needs no token ids
+    known = not math.isnan(usage.sampled)
+    assert trace["costs"]["tokens"] == (10 if known else 0)
+    assert stats(trace)["tokens"] == pytest.approx(10 if known else math.nan, nan_ok=True)
 
 
 @pytest.mark.parametrize(("env_id", "turns"), [("humaneval-v0", 3), ("tldr-v0", 2), ("dectiger-v0", 4)])

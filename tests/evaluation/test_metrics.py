@@ -14,7 +14,7 @@ import pytest
 from llm_dec_pomdp.evaluation.intervals import Interval
 from llm_dec_pomdp.evaluation.metrics import Summary, distinct, final_scores, summarise
 from llm_dec_pomdp.evaluation.sections.best_of_k import best_at_k, best_of_k, pass_at_k
-from llm_dec_pomdp.types import Completion, Episode, Group, Scale, Score, Turn
+from llm_dec_pomdp.types import Completion, Episode, Group, Scale, Score, Turn, Usage
 
 
 def episode(
@@ -109,6 +109,25 @@ def test_code_is_measured_at_every_k_that_there_are_samples_for() -> None:
     assert measured["coop@1"].mean == pytest.approx(100 * (0.5 + 1.5) / 1.5 / 3)
     assert {measured[f"{name}@3"].mean for name in ("pass", "acc", "coop")} == {100}
     assert summarise([group], Scale(0.0, 4.0), ["tests", "cooperation"], 1.0).solved == pytest.approx(1 / 3)
+
+
+def counted_by_a_server(usage: Usage) -> Group:
+    actions = {"agent_0": Completion("a b", usage=usage), "agent_1": Completion("a script")}
+    return Group("task", (Episode("task", 0, (Turn({}, actions, 1.0, Score(1.0, {})),), True),))
+
+
+def test_tokens_that_a_server_reports_are_counted() -> None:
+    summary = summarise([counted_by_a_server(Usage(7, 5, 2))], Scale(0.0, 1.0), [], seconds=2.0)
+    assert (summary.prompt_tokens, summary.generated_tokens) == (7, 5)
+    assert (summary.tokens_per_second, summary.tokens_per_solved) == (2.5, 12)
+
+
+def test_tokens_that_a_server_does_not_report_are_not_a_number() -> None:
+    groups = [counted_by_a_server(Usage(7, 5)), counted_by_a_server(Usage(7))]
+    summary = summarise(groups, Scale(0.0, 1.0), [], seconds=2.0)
+    assert summary.prompt_tokens == 7
+    unknown = (summary.generated_tokens, summary.tokens_per_second, summary.tokens_per_solved)
+    assert all(map(math.isnan, unknown))
 
 
 def test_tokens_per_solved_task_counts_the_tokens_of_the_failed_ones() -> None:

@@ -69,7 +69,8 @@ function summary(event, model) {
 }
 
 function tokensOf(event) {
-  return Number.isFinite(event.tokens?.sampled) ? event.tokens.sampled : 0;
+  const sampled = (event.usage ?? event.tokens)?.sampled; // reported by a server, or counted here
+  return Number.isFinite(sampled) ? sampled : 0;
 }
 
 class Model {
