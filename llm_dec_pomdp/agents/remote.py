@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import replace
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from ..http import LONGEST_TEXT, MOST_BYTES, Client, WireError, bearer, checked_address, retried, without_key
 from ..types import Completion, Likelihood, Message, Usage, conversation
@@ -22,6 +22,9 @@ from .base import Policy, Request, Sampling, definitions
 from .fields import Fields
 from .thoughts import Thinking, split_reply
 from .tool_calls import messages_of, text_with_calls
+
+if TYPE_CHECKING:
+    from .answers import Answers
 
 T = TypeVar("T")
 _MOST_STOPS = 4  # stop strings, of OpenAI's interface
@@ -44,6 +47,9 @@ class Remote(Policy):
         extra_body: Fields of every request besides those of the sampling, or in their place; None leaves a field out.
             A field of the sampling that the server does not support is renamed or left out with a line in the log.
         thinking: See `RunOptions`.
+
+    Attributes:
+        answers: A file that keeps its answers, and those that it holds from an earlier process; see `agents.answers`.
 
     Raises:
         ValueError: The address, the key or a field cannot be used; the message shows no key, user name, password or
@@ -75,6 +81,7 @@ class Remote(Policy):
         self._timeout = timeout
         self._tries = tries
         self._client = Client()
+        self.answers: Answers | None = None
         self._fields = Fields(f"model {model!r} at {self.url}", extra_body or {})
         self.concurrency = concurrency
         self._thinking: Thinking = thinking
@@ -121,6 +128,9 @@ class Remote(Policy):
             body["stop"] = list(sampling.stop)
         if request.tools:
             body["tools"] = definitions(request.tools)
+        key = {"url": self.url, **body}
+        if self.answers and (known := self.answers.take(key)):
+            return known
         started = time.perf_counter()
         read = functools.partial(_completion_of, thinking=self._thinking)
         completion = self.answered("/chat/completions", body, read, given_up, most=LONGEST_TEXT)
@@ -128,7 +138,10 @@ class Remote(Policy):
         if sampling.stop and "stop" not in self._fields.of(body):  # the server does not take it
             text = re.split("|".join(map(re.escape, sampling.stop)), text, maxsplit=1)[0]
             truncated = truncated and text == completion.text
-        return replace(completion, text=text, truncated=truncated, seconds=time.perf_counter() - started)
+        completion = replace(completion, text=text, truncated=truncated, seconds=time.perf_counter() - started)
+        if self.answers:
+            self.answers.add(key, completion)
+        return completion
 
     def answered(
         self,

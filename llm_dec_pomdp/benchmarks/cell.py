@@ -2,8 +2,9 @@
 
 A cell's folder holds `cell.json` (its resolved configuration), `train.jsonl` (a line per step), `curve.jsonl` (a line
 per evaluation on the test rows), `checkpoints/`, `episodes/` (those of the evaluations before training and at the end,
-and of every evaluation where traces were asked for), `team/` (trained weights), event files where TensorBoard was asked
-for, and, when it is done, `result.json`. A cell that is run again and has no result goes on from its newest checkpoint.
+and of every evaluation where traces were asked for; of one that is not finished, those so far in `part-N.jsonl`),
+`team/` (trained weights), event files where TensorBoard was asked for, and, when it is done, `result.json`. A cell that
+is run again and has no result continues from its newest checkpoint, and an evaluation from its last finished episodes.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from ..training.rates import in_words
 from ..training.tracking import Tracker, Trackers, train_numbers
 from ..training.workers import Executor, run
 from ..types import Group
-from .kept import Keep, forget_after, keeping
+from .kept import Kept, forget_after, keeping
 from .result import Result, find_result
 from .setup import Setup, build_cell
 from .suite import FREE_IN_CHECKPOINT, Cell, conflicts
@@ -118,12 +119,12 @@ def _carry_out(
             save_team(folder / "team", setup.team, cell.to_dict())
         trained = time.perf_counter()
         steps = cell.training.steps if learns else 0
-        with keeping(cell, setup.eval_env, folder, steps, token_ids=traces) as keep:
-            summary = evaluate(cell, setup, progress, "", keep)
+        with keeping(cell, setup, folder, steps, token_ids=traces) as kept:
+            summary = evaluate(cell, setup, progress, "", kept)
         if learns:
             _note(folder, cell.training.steps, summary)
             trackers.log(cell.training.steps, evaluation_numbers(summary))
-    seconds = time.perf_counter() - trained
+    seconds = time.perf_counter() - trained + kept.seconds
     summary = dataclasses.replace(summary, latency=_latency(cell, setup))
     env = setup.eval_env
     zero, maximum = env.facts.score_scale
@@ -187,11 +188,9 @@ def _train(
     forget_after(folder, done.step)
 
     def note(steps: int) -> None:
-        with contextlib.ExitStack() as open_files:
-            kept: list[Keep] = []
-            if traces or steps == 0:
-                kept.append(open_files.enter_context(keeping(cell, setup.eval_env, folder, steps, token_ids=traces)))
-            summary = evaluate(cell, setup, progress, f" {steps}", *kept)
+        written = traces or steps == 0
+        with keeping(cell, setup, folder, steps, token_ids=traces) if written else contextlib.nullcontext() as kept:
+            summary = evaluate(cell, setup, progress, f" {steps}", kept)
         _note(folder, steps, summary)
         trackers.log(steps, evaluation_numbers(summary))
 
@@ -239,7 +238,7 @@ def evaluate(
     setup: Setup,
     progress: Progress,
     when: str = "",
-    keep: Keep = lambda groups: None,
+    kept: Kept | None = None,
 ) -> Summary:
     """Play independent episodes of the evaluation tasks; prompts and seeds depend only on the cell's seed.
 
@@ -248,15 +247,17 @@ def evaluate(
         setup: The same, built.
         progress: Shows how far it is.
         when: Added to the name of the stage that is shown.
-        keep: Is given the groups as they are played.
+        kept: Keeps the groups as they are played, and has those of an earlier process.
     """
     env, asked = setup.eval_env, cell.evaluation
     with progress.stage(f"{cell.short}: evaluate{when}", len(env.items[: asked.items])) as advance:
 
         def played(groups: Sequence[Group]) -> None:
-            keep(groups)
+            if kept:
+                kept.keep(groups)
             advance(len(groups), "")
 
+        advance(len(kept.done) if kept else 0, "")
         _, summary = play.evaluate(
             setup.algorithm.policy,
             env,
@@ -265,6 +266,8 @@ def evaluate(
             items=asked.items,
             samples=asked.samples,
             keep=played,
+            done=kept.done if kept else (),
+            seconds=kept.seconds if kept else 0.0,
             agents=cell.method.learns,
         )
         advance(0, f"return {summary.earned}")

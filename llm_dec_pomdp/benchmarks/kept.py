@@ -8,16 +8,19 @@ of them, with token ids.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Generator, Sequence
+import re
+import time
+from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
 
+from ..agents.answers import Answers, keeping_answers
 from ..envs.base import TextDecPOMDP
-from ..episodes import Header, TraceWriter
-from ..episodes.files import evaluation_file, evaluations
-from ..types import Group
+from ..episodes import Header, Trace, TraceWriter, from_episode, to_episode
+from ..episodes.files import evaluation_file, unfinished_evaluation
+from ..storage.runfolder import append, cut, iterate_records
+from ..types import Group, grouped
+from .setup import Setup
 from .suite import Cell
-
-Keep = Callable[[Sequence[Group]], None]
 
 
 def header_of(cell: Cell, env: TextDecPOMDP, steps: int) -> Header:
@@ -41,24 +44,75 @@ def header_of(cell: Cell, env: TextDecPOMDP, steps: int) -> Header:
     )
 
 
+class Kept:
+    """An evaluation in files: what is finished of it, and where the rest goes.
+
+    Attributes:
+        done: Groups that an earlier process has played.
+        seconds: Wall time that these took.
+    """
+
+    def __init__(self, path: Path, answers: Answers, header: Header, writer: TraceWriter, env: TextDecPOMDP) -> None:
+        self._path, self._answers, self._header, self._writer = path, answers, header, writer
+        self._items = {item.id: item for item in env.items}
+        self.done: list[Group] = []
+        self.seconds = 0.0
+        self._lines = 0
+        self._read({agent: env.role(agent) for agent in env.possible_agents})
+        self._since = time.perf_counter()
+
+    def _read(self, roles: Mapping[str, str]) -> None:
+        """Take over what is there, and cut off the rest of a portion that is not whole."""
+        portion: list[Trace] = []
+        for number, line in enumerate(iterate_records(self._path)):
+            portion.append(line["trace"])
+            if line["more"] == 0:
+                for trace in portion:
+                    self._writer.write(trace)
+                by_task = grouped(map(to_episode, portion), lambda episode: episode.item_id)
+                self.done += [Group(task, tuple(episodes), roles=roles) for task, episodes in by_task.items()]
+                self.seconds += line["seconds"]
+                self._lines, portion = number + 1, []
+        cut(self._path, "number", self._lines - 1)
+
+    def keep(self, groups: Sequence[Group]) -> None:
+        """Write groups that were played together, durably."""
+        now = time.perf_counter()
+        episodes = [episode for group in groups for episode in group.episodes]
+        for more, episode in zip(reversed(range(len(episodes))), episodes, strict=True):
+            trace = from_episode(episode, self._header, self._items[episode.item_id], token_ids=True)
+            line = {"number": self._lines, "more": more, "seconds": now - self._since, "trace": trace}
+            append(self._path, line)
+            self._writer.write(trace)
+            self._lines += 1
+        self._answers.clear()
+        self._since = now
+
+
 @contextlib.contextmanager
-def keeping(cell: Cell, env: TextDecPOMDP, folder: Path, steps: int, *, token_ids: bool) -> Generator[Keep]:
-    """Write the episodes of an evaluation into a file of the cell's `folder`, which is there when all were played."""
+def keeping(cell: Cell, setup: Setup, folder: Path, steps: int, *, token_ids: bool) -> Generator[Kept]:
+    """Write the episodes of an evaluation into a file of the cell's `folder`, which is there when all were played.
+
+    Until then they lie in another file as they finish, next to the answers of servers that belong to unfinished ones,
+    so that an evaluation that fails or is killed continues with the rest.
+    """
     path = evaluation_file(folder, steps)
     path.parent.mkdir(exist_ok=True)
     path.unlink(missing_ok=True)  # left by an attempt that was stopped after this evaluation
-    header, items = header_of(cell, env, steps), {item.id: item for item in env.items}
-    with TraceWriter(path, token_ids=token_ids) as writer:
-
-        def keep(groups: Sequence[Group]) -> None:
-            for episode in (episode for group in groups for episode in group.episodes):
-                writer.write_episode(episode, header, items[episode.item_id])
-
-        yield keep
+    part, answers = unfinished_evaluation(folder, steps)
+    with (
+        TraceWriter(path, token_ids=token_ids) as writer,
+        keeping_answers(setup.team.policies, answers) as kept_answers,
+    ):
+        header = header_of(cell, setup.eval_env, steps)
+        yield Kept(part, kept_answers, header, writer, setup.eval_env)
+    part.unlink(missing_ok=True)
+    answers.unlink(missing_ok=True)
 
 
 def forget_after(folder: Path, steps: int) -> None:
-    """Remove the evaluations of a cell after more training steps than those it goes on from."""
-    for later, path in evaluations(folder).items():
-        if later > steps:
+    """Remove the evaluations of a cell after more training steps than those it resumes from."""
+    for path in (folder / "episodes").glob("*.jsonl"):
+        name = re.fullmatch(r"(step|part|answers)-(\d{1,9})\.jsonl", path.name)
+        if name and int(name[2]) > steps:
             path.unlink()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,13 +21,14 @@ from .options import (
     Traces,
     Turns,
     configured,
+    flag,
     from_options,
     given,
     read_fields,
     read_options,
     with_options,
 )
-from .trust import Trust
+from .trust import Trust, allow
 
 if TYPE_CHECKING:
     from ..benchmarks.suite import Cell, ModelConfig
@@ -203,6 +204,47 @@ def saved_team(context: typer.Context, place: Path, *further: str) -> tuple[Path
     return folder, dataclasses.replace(cell, model=cell.model.model_copy(update=places))
 
 
+def cell_to_resume(
+    context: typer.Context, folder: Path, free: Sequence[str] = (), changes: Sequence[str] = (), *, trust: bool
+) -> Cell:
+    """Return the only cell of a run, where its folder was given without an environment.
+
+    Args:
+        context: Parameters of the command.
+        folder: Of the run.
+        free: Parameters that may be given in addition.
+        changes: Those of them that change the cell, for messages.
+        trust: See `trust.allow`.
+    """
+    from ..benchmarks.suite import Cell
+
+    allowed = given(context, "resume", "traces", "trust", "as_json", *free)
+    if refused := [option for option in given(context) if option not in allowed]:
+        may_change = f", of which {', '.join(map(flag, changes))} may change" if changes else ""
+        stop(
+            f"{', '.join(refused)}: --resume takes the options of the run{may_change}; leave it out, or give the "
+            "environment and all options"
+        )
+    if not folder.is_dir():
+        stop(f"the run {str(folder)!r} does not exist; see llm-dec-pomdp runs for those that do")
+    cells = sorted(folder.glob("cells/*/cell.json"))
+    if not cells:
+        stop(f"{str(folder)!r} has no cell yet; give the environment and all options with --resume")
+    if len(cells) != 1:
+        stop(f"{str(folder)!r} holds {len(cells)} cells, not one; a benchmark goes on with bench --resume {folder}")
+    cell = Cell.read(cells[0])
+    allow([cell], folder, trust=trust)
+    return cell
+
+
+def refuse_another(cell: Cell, folder: Path) -> None:
+    """Refuse to resume a run with another cell, with a CheckpointError that names every difference."""
+    from ..benchmarks.cell import refuse_conflicts
+
+    for path in sorted(folder.glob("cells/*/cell.json")):
+        refuse_conflicts(cell, path.parent)
+
+
 def refuse(options: list[str], reason: str) -> None:
     """Refuse options that would have no effect."""
     if options:
@@ -269,7 +311,10 @@ def run_one(
     from ..storage.runfolder import new_run_folder
 
     folder = folder or new_run_folder(name)
-    with failure(folder, goes_on=learn), shown(err, quiet=as_json) as progress, run_folder(folder, resume=resume):
+    command = "train" if learn else "eval"
+    if cell.outside:
+        command += " --trust"
+    with failure(folder, command=command), shown(err, quiet=as_json) as progress, run_folder(folder, resume=resume):
         result = run_cell(cell, folder / "cells" / cell.label, progress, learn=learn, **arguments)
         write_results(folder, [result])
         write_report(folder)

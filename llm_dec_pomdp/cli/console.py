@@ -72,23 +72,28 @@ def showing_user_code() -> Generator[None]:
 
 
 @contextlib.contextmanager
-def failure(folder: Path, *, goes_on: bool = True, command: str | None = None) -> Generator[None]:
+def failure(folder: Path, *, command: str | None = None) -> Generator[None]:
     """Work that cannot start or go on ends with a sentence: exit code 2 for input, 3, 75 and 1 for the rest.
 
-    With `goes_on` a run that is stopped can be resumed, by `command` where the folder does not say it itself.
+    A run that is stopped, or whose server fails, can be resumed by `command`, or by the one that its folder shows.
     """
     from ..agents.engines import EngineError
     from ..agents.memory import OutOfDeviceMemoryError
     from ..storage.signals import Interrupted, stopping_at_once
     from ..training import DivergedError, TrainingError
 
+    def advice() -> str:
+        known = command or ("bench" if (folder / "suite.json").exists() else "train")
+        return f"go on with: llm-dec-pomdp {known} --resume {folder}"
+
     try:
         with stopping_at_once(lambda text: err.print(text)), usage():
-            yield
+            try:
+                yield
+            except ConnectionError as error:
+                stop(f"{error}; what is finished is kept, {advice()}", code=1)
     except Interrupted as asked:
-        command = command or ("bench" if (folder / "suite.json").exists() else "train")
-        advice = f"go on with: llm-dec-pomdp {command} --resume {folder}" if goes_on else "run the command again"
-        err.print(f"stopped ({asked.reason}); {advice}")
+        err.print(f"stopped ({asked.reason}); {advice()}")
         raise
     except DivergedError as error:
         stop(str(error), code=3)

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from ..options import TrainerConfig
-from .cells import cell_options, check_cell, make_cell, measured_as, refuse, run_one, saved_team
+from .cells import (
+    cell_options,
+    cell_to_resume,
+    check_cell,
+    make_cell,
+    measured_as,
+    refuse,
+    refuse_another,
+    run_one,
+    saved_team,
+)
 from .console import err, stop, usage
 from .options import algorithms, environments, given
 from .trust import allow, typed
@@ -32,16 +43,30 @@ def eval_(
         ),
     ] = None,
     split: Annotated[str, typer.Option(help="train, test or all.")] = "test",
+    resume: Annotated[
+        Path | None, typer.Option(help="Continue the evaluation in this folder; finished episodes stay.")
+    ] = None,
     **options: Any,
 ) -> None:
     """Measure a team as it is.
 
     Examples: [bold]llm-dec-pomdp eval humaneval-v0 --model model.gguf --split all[/]
               [bold]llm-dec-pomdp eval --team runs/my-run[/]
+              [bold]llm-dec-pomdp eval --resume runs/my-eval[/]
     """
     from ..benchmarks.suite import read_team
 
+    folder, traces, as_json = resume or options["out_folder"], options["traces"], options["as_json"]
     with usage():
+        if resume is not None and env_id is None and team is None:
+            cell = cell_to_resume(context, resume, trust=options["trust"])
+            if cell.training.steps or (resume / "suite.json").exists():
+                stop(
+                    f"{str(resume)!r} holds more than an evaluation; continue it with train --resume or bench --resume"
+                )
+            cell = check_cell(cell, learn=False)
+            run_one(cell, folder, "", as_json, learn=False, resume=True, traces=traces)
+            return
         played = saved = trained = None
         if team is not None and team.suffix == ".toml":
             refuse(given(context, "model", "sharing", "load", "device", "dtype"), f"{team} says who plays")
@@ -59,10 +84,20 @@ def eval_(
             by_hand += cell.models
         if trained is not None:
             cell, changes = measured_as(context, trained, cell)
+            cell = dataclasses.replace(cell, model=cell.model.model_copy(update={"start": str(saved)}))
             if changes:
                 err.print(f"not as in {team} (there -> here): {'; '.join(changes)}", soft_wrap=True)
         if team is not None:
             allow([cell], team, by_hand, trust=options["trust"])
         cell = check_cell(cell, learn=False)
-    arguments: dict[str, Any] = {"weights": saved, "learn": False, "traces": options["traces"]}
-    run_one(cell, options["out_folder"], f"eval-{cell.environment.id}", options["as_json"], **arguments)
+        if resume is not None:
+            refuse_another(cell, resume)
+    run_one(
+        cell,
+        folder,
+        f"eval-{cell.environment.id}",
+        as_json,
+        learn=False,
+        resume=resume is not None,
+        traces=traces,
+    )

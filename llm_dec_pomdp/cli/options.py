@@ -80,7 +80,8 @@ OtherVersions = Annotated[bool, typer.Option("--other-versions", help="Resume al
 _NAMES = {"prompts_per_step": "prompts", "every": "eval_every", "id": "environment id", "max_turns": "turns"}
 
 
-def _flag(name: str) -> str:
+def flag(name: str) -> str:
+    """Return the option of a field of a configuration, as it is typed."""
     return f"--{_NAMES.get(name, name).replace('_', '-')}"
 
 
@@ -97,7 +98,7 @@ def configured(kind: type[Config], *names: str, **defaults: Any) -> dict[str, tu
     for name in names:
         field = kind.model_fields[name]
         plain = str if get_origin(types[name]) is Literal else types[name]
-        shown = typer.Option(_flag(name), help=" ".join((field.description or "").split()))
+        shown = typer.Option(flag(name), help=" ".join((field.description or "").split()))
         options[name] = (Annotated[plain, shown], defaults.get(name, field.default))
     return options
 
@@ -196,7 +197,7 @@ def from_options(kind: type[ConfigT], further: Collection[str] = (), **values: A
     """A configuration from options. Errors name the option, or for names in `further` the option --load."""
     from ..config import build
 
-    names = {name: _flag(name) for name in kind.model_fields}
+    names = {name: flag(name) for name in kind.model_fields}
     names |= {name: f"--load {name}" for name in further}
     return build(kind, values, source="options", names=names)
 

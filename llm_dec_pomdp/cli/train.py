@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..options import EvaluationConfig, TrainerConfig
-from .cells import cell_options, check_cell, make_cell, refuse, run_one, saved_team
+from .cells import (
+    cell_options,
+    cell_to_resume,
+    check_cell,
+    make_cell,
+    refuse,
+    refuse_another,
+    run_one,
+    saved_team,
+)
 from .console import stop, usage
 from .options import (
     Address,
@@ -123,7 +132,7 @@ def train(
                 allow([cell], team, (env_id, algorithm), trust=options["trust"])
         cell = check_cell(cell, executor=executor)
         if resume is not None:
-            _refuse_another(cell, resume)
+            refuse_another(cell, resume)
         executors.find(executor).load()  # whose package may not be installed
     folder, name = resume or options["out_folder"], f"train-{cell.environment.id}"
     arguments: dict[str, Any] = {"resume": resume is not None, "other_versions": other_versions}
@@ -131,40 +140,15 @@ def train(
     run_one(cell, folder, name, options["as_json"], **arguments)
 
 
-def _refuse_another(cell: Cell, folder: Path) -> None:
-    """Refuse to resume a run with another cell, with a CheckpointError that names every difference."""
-    from ..benchmarks.cell import refuse_conflicts
-
-    for path in sorted(folder.glob("cells/*/cell.json")):
-        refuse_conflicts(cell, path.parent)
-
-
 def _cell_to_resume(context: typer.Context, folder: Path | None, *, trust: bool) -> Cell:
     """The only cell of a run, where only its folder was given, or also steps, --save-every or --eval-every."""
-    from ..benchmarks.suite import Cell
-
     if folder is None:
         stop("give an environment id to train on, see `llm-dec-pomdp list`, or a run to go on with: --resume RUN")
-    changes = {"steps", "save_every", "every"}
-    free = given(
-        context, "resume", "other_versions", "executor", "address", "track", "traces", "trust", "as_json", *changes
-    )
-    if refused := [option for option in given(context) if option not in free]:
-        stop(
-            f"{', '.join(refused)}: --resume takes the options of the run, of which --steps, --save-every and "
-            "--eval-every may change; leave it out, or give the environment and all options"
-        )
-    if not folder.is_dir():
-        stop(f"the run {str(folder)!r} does not exist; see llm-dec-pomdp runs for those that do")
-    cells = sorted(folder.glob("cells/*/cell.json"))
-    if not cells:
-        stop(f"{str(folder)!r} has no cell yet; give the environment and all options with --resume")
-    if len(cells) != 1:
-        stop(f"{str(folder)!r} holds {len(cells)} trainings, not one; a benchmark goes on with bench --resume {folder}")
-    cell = Cell.read(cells[0])
-    allow([cell], folder, trust=trust)
+    changes = ("steps", "save_every", "every")
+    free = (*changes, "other_versions", "executor", "address", "track")
+    cell = cell_to_resume(context, folder, free, changes, trust=trust)
     if not cell.training.steps:
-        stop(f"{str(folder)!r} holds an evaluation without training; measure again with eval")
+        stop(f"{str(folder)!r} holds an evaluation without training; continue it with eval --resume {folder}")
     changed = {name: context.params[name] for name in changes if given(context, name)}
 
     def renewed(part: ConfigT) -> ConfigT:

@@ -208,6 +208,11 @@ def evaluation_file(cell: Path, steps: int) -> Path:
     return cell / "episodes" / f"step-{steps}.jsonl"
 
 
+def unfinished_evaluation(cell: Path, steps: int) -> tuple[Path, Path]:
+    """Where an evaluation that is not finished lies: its episodes so far, and the answers of servers since then."""
+    return cell / "episodes" / f"part-{steps}.jsonl", cell / "episodes" / f"answers-{steps}.jsonl"
+
+
 def evaluations(cell: Path) -> dict[int, Path]:
     """The files of a cell's evaluations that were kept, by training steps, in ascending order."""
     paths = (cell / "episodes").glob("step-*.jsonl")

@@ -32,6 +32,8 @@ def evaluate(
     items: int | None = None,
     samples: int | None = None,
     keep: Callable[[Sequence[Group]], object] = lambda groups: None,
+    done: Sequence[Group] = (),
+    seconds: float = 0.0,
     agents: bool = False,
 ) -> tuple[list[Group], Summary]:
     """Independent episodes of the environment's tasks, and what they earned.
@@ -44,15 +46,19 @@ def evaluate(
         items: Number of tasks, from the first on; all when left out.
         samples: Episodes of each; left out, `default_samples`.
         keep: Is given the groups as they are played.
+        done: The first groups, which an earlier process has played.
+        seconds: Wall time that these took.
         agents: Also measure what each agent moves, which plays as many episodes again; see `influence`.
     """
     env = first_rows(env, items)
-    groups: list[Group] = []
+    groups = list(done)
+    played_before = {group.item_id for group in done}
     started = time.perf_counter()
-    for played in independent(env, policy, sampling, seed, items, samples or default_samples(env)):
+    samples = samples or default_samples(env)
+    for played in independent(env, policy, sampling, seed, items, samples, played_before):
         keep(played)
         groups += played
-    seconds = time.perf_counter() - started
+    seconds += time.perf_counter() - started
     summary = summarise(groups, env.facts.score_scale, env.facts.components, seconds)
     measured = measure(env, groups)
     if agents and (moved := influence(policy, env, sampling, groups)):

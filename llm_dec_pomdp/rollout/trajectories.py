@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -42,7 +42,13 @@ class Trajectories(BatchRollout):
 
 
 def independent(
-    env: TextDecPOMDP, policy: Policy, sampling: Sampling, seed: int, items: int | None = None, samples: int = 1
+    env: TextDecPOMDP,
+    policy: Policy,
+    sampling: Sampling,
+    seed: int,
+    items: int | None = None,
+    samples: int = 1,
+    done: Collection[str] = (),
 ) -> Iterator[list[Group]]:
     """Independent episodes of the tasks of an environment, some tasks at a time: what an evaluation plays.
 
@@ -53,9 +59,12 @@ def independent(
         seed: Decides, with the id of a task, everything in its episodes.
         items: Number of tasks, from the first on; all when left out.
         samples: Episodes of each task.
+        done: Ids of tasks that an earlier process has played, in the same portions; they are left out.
     """
     ids = [item.id for item in env.items[:items]]
     tasks = max(1, _AT_ONCE // samples)
     for chunk in (ids[first : first + tasks] for first in range(0, len(ids), tasks)):
+        if done and all(item_id in done for item_id in chunk):
+            continue
         seeds = [derive(seed, "evaluation", item_id) for item_id in chunk]
         yield Trajectories(chance="own").play(env, policy, chunk, seeds, sampling, samples)
