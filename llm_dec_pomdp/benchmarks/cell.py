@@ -14,7 +14,7 @@ import dataclasses
 import hashlib
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -39,7 +39,7 @@ from ..training.rates import in_words
 from ..training.tracking import Tracker, Trackers, train_numbers
 from ..training.workers import Executor, run
 from ..types import Group
-from .kept import Kept, forget_after, keeping
+from .kept import forget_after, keeping
 from .result import Result, find_result
 from .setup import Setup, build_cell
 from .suite import FREE_IN_CHECKPOINT, Cell, conflicts
@@ -120,7 +120,7 @@ def _carry_out(
         trained = time.perf_counter()
         steps = cell.training.steps if learns else 0
         with keeping(cell, setup, folder, steps, token_ids=traces) as kept:
-            summary = evaluate(cell, setup, progress, "", kept)
+            summary = evaluate(cell, setup, progress, "", kept.keep, kept.done, kept.seconds)
         if learns:
             _note(folder, cell.training.steps, summary)
             trackers.log(cell.training.steps, evaluation_numbers(summary))
@@ -190,7 +190,10 @@ def _train(
     def note(steps: int) -> None:
         written = traces or steps == 0
         with keeping(cell, setup, folder, steps, token_ids=traces) if written else contextlib.nullcontext() as kept:
-            summary = evaluate(cell, setup, progress, f" {steps}", kept)
+            if kept:
+                summary = evaluate(cell, setup, progress, f" {steps}", kept.keep, kept.done, kept.seconds)
+            else:
+                summary = evaluate(cell, setup, progress, f" {steps}")
         _note(folder, steps, summary)
         trackers.log(steps, evaluation_numbers(summary))
 
@@ -238,7 +241,9 @@ def evaluate(
     setup: Setup,
     progress: Progress,
     when: str = "",
-    kept: Kept | None = None,
+    keep: Callable[[Sequence[Group]], object] = lambda groups: None,
+    done: Sequence[Group] = (),
+    seconds: float = 0.0,
 ) -> Summary:
     """Play independent episodes of the evaluation tasks; prompts and seeds depend only on the cell's seed.
 
@@ -247,17 +252,17 @@ def evaluate(
         setup: The same, built.
         progress: Shows how far it is.
         when: Added to the name of the stage that is shown.
-        kept: Keeps the groups as they are played, and has those of an earlier process.
+        keep: Receives the groups as they are played.
+        done, seconds: See `play.evaluate`.
     """
     env, asked = setup.eval_env, cell.evaluation
     with progress.stage(f"{cell.short}: evaluate{when}", len(env.items[: asked.items])) as advance:
 
         def played(groups: Sequence[Group]) -> None:
-            if kept:
-                kept.keep(groups)
+            keep(groups)
             advance(len(groups), "")
 
-        advance(len(kept.done) if kept else 0, "")
+        advance(len(done), "")
         _, summary = play.evaluate(
             setup.algorithm.policy,
             env,
@@ -266,8 +271,8 @@ def evaluate(
             items=asked.items,
             samples=asked.samples,
             keep=played,
-            done=kept.done if kept else (),
-            seconds=kept.seconds if kept else 0.0,
+            done=done,
+            seconds=seconds,
             agents=cell.method.learns,
         )
         advance(0, f"return {summary.earned}")
