@@ -153,7 +153,7 @@ class LanguageModel(Policy):
             ConfigError: A stop string has a special token among other letters.
             PromptTooLongError: A prompt does not fit into the context.
         """
-        stop_ids = self.stop_ids | self._stop_tokens(sampling.stop)
+        stop_ids = self.stop_ids | self.prompts.stop_tokens(sampling.stop)
         prompts = [
             Prompt(self.encode(r.history, sampling.max_new_tokens, r.ids, r.tools), r.seeds, self._adapter(r.agent))
             for r in requests
@@ -166,25 +166,6 @@ class LanguageModel(Policy):
             [self._completion(tuple(prompt.ids), sequence, sampling.stop) for sequence in sequences]
             for prompt, sequences in zip(prompts, drawn, strict=True)
         ]
-
-    def _stop_tokens(self, stop: Sequence[str]) -> set[int]:
-        """Return the ids of stop strings that are special tokens, which the text of sampled ids does not show.
-
-        Raises:
-            ConfigError: A stop string holds such a token among other letters.
-        """
-        ids: set[int] = set()
-        for token, i in self.prompts.control.items():
-            for string in stop:
-                if token not in string or token in self.raw_text([i]):
-                    continue
-                if token != string:
-                    raise ConfigError(
-                        f"stop holds {string!r}, and {token!r} in it is a special token of the model, which no text "
-                        f"shows; give {token!r} alone, or leave it out"
-                    )
-                ids.add(i)
-        return ids
 
     def sampler(self) -> LanguageModel:
         """See `Policy`: a copy of what is trained, which the same engine draws with."""

@@ -17,6 +17,7 @@ import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
+from ...config import ConfigError
 from ...types import Message, Tool
 from .templates import MARK, Template
 
@@ -127,6 +128,27 @@ class Prompts:
         if last is None:
             return prompt, [*self._tokenise(turn.removesuffix(after), behind=behind), self.end]
         return prompt, written[: last + 1]
+
+    def stop_tokens(self, stop: Sequence[str]) -> set[int]:
+        """Return the ids of stop strings that are special tokens, which the text of sampled ids does not show.
+
+        Raises:
+            ConfigError: A stop string has such a token among other letters.
+        """
+        ids: set[int] = set()
+        for token, i in self.control.items():
+            for string in stop:
+                if token not in string:
+                    continue
+                if i != self.end and token in self._tokenizer.decode([i], skip_special_tokens=True):
+                    continue  # an added token that is no special one
+                if token != string:
+                    raise ConfigError(
+                        f"stop holds {string!r}, and {token!r} in it is a special token of the model, which no text "
+                        f"shows; give {token!r} alone, or leave it out"
+                    )
+                ids.add(i)
+        return ids
 
     def plain_ids(self, text: str) -> list[int]:
         """Return the ids of plain text, outside any template, after the tokens that the tokenizer begins a text with.
