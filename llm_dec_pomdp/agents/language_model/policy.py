@@ -110,7 +110,7 @@ class LanguageModel(Policy):
         self.prompts = Prompts(tokenizer, stop_ids(model, tokenizer), chat_template_kwargs or {})
         self.stop_ids = self.prompts.stop_ids
         self._thoughts = Thoughts(tokenizer, thinking)
-        self.tokenless = tokenless_ids(model, tokenizer)
+        self.tokenless = tokenless_ids(model, tokenizer, self.stop_ids)
         self.pad_id = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else min(self.stop_ids)
         self.engine: Engine = engine or OwnLoop(self)
         self._loaded = SimpleNamespace(weights=None)  # whose weights the engine has, and which version of them

@@ -13,12 +13,21 @@ from typing import Any
 import torch
 
 
-def tokenless_ids(model: Any, tokenizer: Any) -> torch.Tensor | None:
-    """Return the ids that have a logit and no token, ascending; None where every id has a token."""
+def tokenless_ids(model: Any, tokenizer: Any, stop_ids: frozenset[int]) -> torch.Tensor | None:
+    """Return the ids that have a logit and no token, ascending; None where every id has a token.
+
+    Raises:
+        ValueError: None of the ids that end a text has a token.
+    """
     head = model.get_output_embeddings() or model.get_input_embeddings()
     ids = torch.tensor(sorted(tokenizer.get_vocab().values()))
     free = torch.ones(head.weight.shape[0], dtype=torch.bool)
     free[ids[ids < len(free)]] = False
+    if all(end >= len(free) or free[end] for end in stop_ids):
+        raise ValueError(
+            f"the tokenizer has no token for {sorted(stop_ids)}, the ids that end a text, so no text would ever end; "
+            "set tokenizer.eos_token, or load the tokenizer that was saved with the model"
+        )
     return free.nonzero()[:, 0] if free.any() else None
 
 

@@ -176,6 +176,13 @@ def test_ids_between_tokens_are_not_sampled_and_take_no_part() -> None:
     assert not model.lm_head.weight.grad[without].any()
 
 
+def test_an_end_without_a_token_is_refused() -> None:
+    model = network("Llama")
+    model.generation_config.eos_token_id = TOKENS + 1
+    with pytest.raises(ValueError, match=rf"no token for \[{TOKENS + 1}\]"):
+        LanguageModel(model, tokenizer(eos=False))
+
+
 @pytest.mark.parametrize("switch", [10, 30, 90])
 def test_each_text_of_a_batch_has_the_positions_of_its_length(switch: int) -> None:
     """The switch lies before, between and behind the texts of prompts that are read together."""
