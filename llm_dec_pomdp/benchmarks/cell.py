@@ -30,7 +30,7 @@ from ..progress import Progress, Silent
 from ..rollout import Trajectories
 from ..seeding import derive
 from ..storage.files import replace_json
-from ..storage.reading import is_there
+from ..storage.reading import find_json, is_there
 from ..storage.runfolder import append, cut, read_lines
 from ..storage.signals import finishing
 from ..training import TrainingStep, restore, train
@@ -64,7 +64,7 @@ def run_cell(
         cell: What to run.
         folder: Where its files go; created.
         progress: Shows what is going on.
-        weights: Saved team to start from.
+        weights: Saved team to start from; left out in a folder that was begun, the one that it began with.
         learn: Whether a learner is trained; False measures its team as it is.
         other_versions: Go on from a checkpoint although packages have changed since.
         tracking: Where the numbers of a training run also go.
@@ -78,6 +78,7 @@ def run_cell(
     """
     progress = progress or Silent()
     folder.mkdir(parents=True, exist_ok=True)
+    weights = _saved_weights(folder, weights)
     done = _begin(cell, folder)
     if done is not None:
         return done
@@ -147,6 +148,24 @@ def _begin(cell: Cell, folder: Path) -> Result | None:
         result.unlink(missing_ok=True)  # it goes on, and is evaluated again
     replace_json(path, cell.to_dict())
     return None
+
+
+def _saved_weights(folder: Path, weights: Path | None) -> Path | None:
+    """Return the folder of the saved team that a cell starts from, which is noted in `weights.json` for a resume.
+
+    Raises:
+        CheckpointError: The cell started from another one.
+    """
+    path, here = folder / "weights.json", weights and str(weights.absolute())
+    there = find_json(path, str)
+    if here and not is_there(folder / "cell.json"):
+        replace_json(path, here)
+    elif here and here != there:
+        raise CheckpointError(
+            f"{str(folder)!r} began with the weights of {there!r}, not of {here!r}; resume with those, or give a new "
+            "folder"
+        )
+    return Path(there) if there and not here else weights
 
 
 def refuse_conflicts(cell: Cell, folder: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -84,7 +83,6 @@ def eval_(
             by_hand += cell.models
         if trained is not None:
             cell, changes = measured_as(context, trained, cell)
-            cell = dataclasses.replace(cell, model=cell.model.model_copy(update={"start": str(saved)}))
             if changes:
                 err.print(f"not as in {team} (there -> here): {'; '.join(changes)}", soft_wrap=True)
         if team is not None:
@@ -97,6 +95,7 @@ def eval_(
         folder,
         f"eval-{cell.environment.id}",
         as_json,
+        weights=saved,
         learn=False,
         resume=resume is not None,
         traces=traces,

@@ -123,3 +123,22 @@ def test_an_evaluation_of_a_local_model_continues_after_its_last_portion(
     assert resumed.exit_code == 0, resumed.output
     assert calls == 1
     assert measured(run) == measured(tmp_path / "whole")
+
+
+@pytest.mark.slow
+def test_an_evaluation_of_a_trained_team_is_resumed_with_its_weights(tmp_path: Path) -> None:
+    small = ["--prompts", "1", "--group-size", "2", "--max-new-tokens", "4", "--items", "3", "--device", "cpu"]
+    teams = [tmp_path / "team", tmp_path / "other"]
+    for seed, team in enumerate(teams):
+        trained = call("train", "tldr-v0", *small, "--steps", "1", "--seed", str(seed), "--out", str(team))
+        assert trained.exit_code == 0, trained.output
+    run = tmp_path / "run"
+    assert call("eval", "--team", str(teams[0]), "--out", str(run)).exit_code == 0
+    before = measured(run)
+    (cell_of(run) / "result.json").unlink()
+    resumed = call("eval", "--resume", str(run))
+    assert resumed.exit_code == 0, resumed.output
+    assert measured(run) == before
+    other = call("eval", "--team", str(teams[1]), "--seed", "0", "--resume", str(run))
+    assert other.exit_code in (1, 2)
+    assert "other" in other.output
