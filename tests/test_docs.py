@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from llm_dec_pomdp.benchmarks.suite import about_suites, load_suite
+from llm_dec_pomdp.config import read_toml
 from llm_dec_pomdp.envs.registration import registry
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -56,3 +57,22 @@ def test_the_tests_that_pages_name_exist() -> None:
     named = set(re.findall(r"::(test_\w+)", pages))
     assert len(named) > 20
     assert [name for name in sorted(named) if f"def {name}" not in tests] == []
+
+
+def test_no_page_or_message_installs_this_package_from_an_index_that_lacks_it() -> None:
+    """Extras are installed in a clone; only the steps of a release install the released package by its name."""
+    release = ROOT / "docs" / "notes" / "release.md"
+    places = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "docs" / "tutorial.ipynb"]
+    for folder, pattern in (("docs", "*.md"), ("llm_dec_pomdp", "*.py"), ("examples", "*.py"), ("tests", "*.py")):
+        places += (ROOT / folder).rglob(pattern)
+    command = re.compile(r"pip install[^`\n]*?llm[-_]dec[-_]pomdp(?![-\w/.])")
+    found = {
+        str(path.relative_to(ROOT)): command.findall(path.read_text(encoding="utf-8"))
+        for path in places
+        if path not in (release, Path(__file__))
+    }
+    assert {place: commands for place, commands in found.items() if commands} == {}
+    extras = read_toml(ROOT / "pyproject.toml")["project"]["optional-dependencies"]
+    pages = "".join(path.read_text(encoding="utf-8") for path in places)
+    named = re.findall(r"pip install[^`\n]*? -e [\"']\.\[([\w, ]+)\]", pages)
+    assert {name.strip() for names in named for name in names.split(",")} - {*extras} == set()

@@ -175,7 +175,7 @@ def _refuse_unquantizable(name: str, extra: Mapping[str, Any]) -> None:
     if name == word_model.NAME or name.startswith(shapes.PREFIX) or "gguf_file" in extra:
         raise ModelError(f"quantize is for a folder or a model of the hub, and {name!r} is none; leave quantize out")
     if importlib.util.find_spec("bitsandbytes") is None:
-        raise ModelError("quantize needs bitsandbytes: pip install 'llm-dec-pomdp[bitsandbytes]'")
+        raise ModelError("quantize needs bitsandbytes: pip install -e '.[bitsandbytes]' (in the clone)")
 
 
 def _in_4_bits(dtype: Any, device: str) -> dict[str, Any]:

@@ -5,7 +5,7 @@
     env = from_gem("game:Mastermind-v0-hard", roles=("adviser", "player"))
     env = llm_dec_pomdp.make("llm_dec_pomdp.integrations.gem:from_gem", game="game:Mastermind-v0-hard")
 
-`integrations.games` says what the roles see and what they are paid. Needs `pip install 'llm-dec-pomdp[gem]'`.
+`integrations.games` says what the roles see and what they are paid. Needs `pip install -e '.[gem]'`.
 """
 
 from __future__ import annotations

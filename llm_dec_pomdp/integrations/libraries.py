@@ -20,7 +20,7 @@ def require(extra: str) -> str:
     Raises:
         ImportError: One is missing, or its version is not what the extra asks for.
     """
-    command = f"pip install '{OURS}[{extra}]'"
+    command = f"pip install -e '.[{extra}]' (in the clone)"
     for needed in _requirements(extra):
         try:
             version = metadata.version(needed.name)

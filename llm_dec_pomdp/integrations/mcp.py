@@ -7,7 +7,7 @@
 
 What a server keeps is not in the hidden state of a task. Unless it is said to be stateless, every episode (with
 `private=True` every agent in it) has a session of its own, and an environment whose episode has called it cannot be
-forked, kept as a snapshot, or served. Needs `pip install 'llm-dec-pomdp[mcp]'`.
+forked, kept as a snapshot, or served. Needs `pip install -e '.[mcp]'`.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@
 
 `integrations.games` says what the roles see and what they are paid. TextArena's ids that end in "-raw" show what is
 new, and the history of an agent grows; the others show at every turn all that matters, and histories begin anew with
-it. Needs `pip install 'llm-dec-pomdp[textarena]'`.
+it. Needs `pip install -e '.[textarena]'`.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ Its tools are a toolset that all rollouts share. What a rollout has said so far 
 episode again from there, in an environment of its own; so rollouts share nothing. The last reply is the agent's last
 text, and the reward "episode_return" its return.
 
-Needs `pip install 'llm-dec-pomdp[verifiers]'` and, for the chat program of verifiers, uv.
+Needs `pip install -e '.[verifiers]'` and, for the chat program of verifiers, uv.
 """
 
 from __future__ import annotations

@@ -98,7 +98,7 @@ def _library() -> Any:
         return importlib.import_module("uvicorn")
     except ImportError:
         raise ImportError(
-            "serving needs uvicorn and websockets; install them: pip install 'llm-dec-pomdp[serve]'"
+            "serving needs uvicorn and websockets; install them: pip install -e '.[serve]' (in the clone)"
         ) from None
 
 

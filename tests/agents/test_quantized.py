@@ -21,7 +21,7 @@ THERE = importlib.util.find_spec("bitsandbytes") is not None
 SAMPLING = Sampling(max_new_tokens=8)
 
 
-@pytest.mark.skipif(not THERE, reason="needs bitsandbytes: pip install 'llm-dec-pomdp[bitsandbytes]'")
+@pytest.mark.skipif(not THERE, reason="needs bitsandbytes: pip install -e '.[bitsandbytes]'")
 def test_adapters_are_trained_on_a_base_of_4_bits() -> None:
     team = load_team(AGENTS, sharing="lora", quantize="4bit", device="cpu")
     [policy] = team.policies

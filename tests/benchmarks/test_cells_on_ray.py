@@ -25,7 +25,7 @@ from llm_dec_pomdp.progress import Advance, Silent
 from llm_dec_pomdp.storage.runfolder import RunFolderError, read_lines
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # those of ray
-ray = pytest.importorskip("ray", reason="ray is not installed: pip install llm-dec-pomdp[ray]")
+ray = pytest.importorskip("ray", reason="ray is not installed: pip install -e '.[ray]'")
 
 VALUES = {
     "name": "cluster",

@@ -13,7 +13,7 @@ from llm_dec_pomdp.envs.wrappers import with_protocol
 from llm_dec_pomdp.episodes import Header, from_episode, validate
 from llm_dec_pomdp.rollout import Trajectories, replay
 
-gem = pytest.importorskip("gem", reason="gem-llm is not installed: pip install 'llm-dec-pomdp[gem]'")
+gem = pytest.importorskip("gem", reason="gem-llm is not installed: pip install -e '.[gem]'")
 
 GEM = "llm_dec_pomdp.integrations.gem:from_gem"
 

@@ -25,7 +25,7 @@ def declared(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_library_that_no_requirement_names_is_said_with_its_extra() -> None:
-    with pytest.raises(ImportError, match=r"'nothing_like_it' is not installed: pip install 'llm-dec-pomdp\[dev\]'"):
+    with pytest.raises(ImportError, match=r"'nothing_like_it' is not installed: pip install -e '.\[dev\]'"):
         library("nothing_like_it.inside", "dev")
 
 
@@ -34,7 +34,7 @@ def test_a_library_that_is_missing_is_said_with_its_extra(monkeypatch: pytest.Mo
         raise metadata.PackageNotFoundError(name)
 
     monkeypatch.setattr(metadata, "version", version)
-    with pytest.raises(ImportError, match=r"gem-llm is not installed.*: pip install 'llm-dec-pomdp\[gem\]'"):
+    with pytest.raises(ImportError, match=r"gem-llm is not installed.*: pip install -e '.\[gem\]'"):
         library("gem", "gem")
 
 
@@ -60,7 +60,7 @@ def test_every_adapter_says_what_it_lacks(
     monkeypatch.setattr(metadata, "version", version)
     monkeypatch.delitem(sys.modules, f"llm_dec_pomdp.integrations.{adapter}", raising=False)
     with pytest.raises(
-        ImportError, match=rf"{message}, and the adapter '{adapter}' needs .*: pip install '.*\[{adapter}\]'"
+        ImportError, match=rf"{message}, and the adapter '{adapter}' needs .*: pip install -e '\.\[{adapter}\]'"
     ):
         begin(adapter)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("mcp.client.client", reason="mcp 2 is not installed: pip install 'llm-dec-pomdp[mcp]'")
+pytest.importorskip("mcp.client.client", reason="mcp 2 is not installed: pip install -e '.[mcp]'")
 
 from llm_dec_pomdp.envs import make
 from llm_dec_pomdp.envs.check_tools import tools_check

@@ -10,9 +10,7 @@ from llm_dec_pomdp import make
 from llm_dec_pomdp.envs import CheckFailure, check_env
 from llm_dec_pomdp.envs.wrappers import with_protocol
 
-textarena = pytest.importorskip(
-    "textarena", reason="textarena is not installed: pip install 'llm-dec-pomdp[textarena]'"
-)
+textarena = pytest.importorskip("textarena", reason="textarena is not installed: pip install -e '.[textarena]'")
 
 ARENA = "llm_dec_pomdp.integrations.textarena:from_textarena"
 

@@ -18,7 +18,7 @@ import pytest
 
 from llm_dec_pomdp.envs.small.relay import WORDS
 
-pytest.importorskip("verifiers", reason="verifiers is not installed: pip install 'llm-dec-pomdp[verifiers]'")
+pytest.importorskip("verifiers", reason="verifiers is not installed: pip install -e '.[verifiers]'")
 if shutil.which("uv", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}") is None:
     pytest.skip("no uv, which the chat program of verifiers needs: pip install uv", allow_module_level=True)
 

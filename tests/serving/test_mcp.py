@@ -224,7 +224,7 @@ def half() -> str:
 
 
 def test_the_client_of_mcp_calls_tools(serving: Callable[..., str]) -> None:
-    mcp = pytest.importorskip("mcp.client.client", reason="mcp 2 is not installed: pip install 'llm-dec-pomdp[mcp]'")
+    mcp = pytest.importorskip("mcp.client.client", reason="mcp 2 is not installed: pip install -e '.[mcp]'")
     url = serving(WithTools(make("tldr-v0"), [notes(), kit("halves", half)]))
 
     async def played() -> list[Any]:

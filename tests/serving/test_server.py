@@ -85,7 +85,7 @@ def test_wrong_use_is_a_sentence(options: list[str], code: int, message: str) ->
 
 def test_a_missing_extra_is_a_sentence_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "uvicorn", None)
-    with pytest.raises(ImportError, match=r"pip install 'llm-dec-pomdp\[serve\]'"):
+    with pytest.raises(ImportError, match=r"pip install -e '.\[serve\]'"):
         server.Server(make("telegrams-v0"))
 
 

@@ -17,7 +17,7 @@ from placing import hierarchy, newest_step, ran, started
 from waiting import wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # those of ray
-ray = pytest.importorskip("ray", reason="ray is not installed: pip install llm-dec-pomdp[ray]")
+ray = pytest.importorskip("ray", reason="ray is not installed: pip install -e '.[ray]'")
 
 
 @pytest.fixture(scope="module")
