@@ -24,8 +24,8 @@ class Summary:
     Attributes:
         return_percent: Score of what was delivered last, in % of the maximum (of the environment's `score_scale`).
         components: Its parts, in units of the score.
-        distinct_2: Share of different word pairs in a text, mean over texts: 1 for natural prose of this length, lower
-            where words repeat. A high return with a low value means a gamed reward.
+        distinct_2: Share of different word pairs in a text, mean over texts. A low value means that words repeat. A
+            high one is no sign of sense: natural prose and random words both reach 1.
         tokens_per_second: Generated tokens over wall time of playing and judging.
         response_seconds: Mean time from question to joint answer: agents of a turn in parallel (max), turns in sequence
             (sum), so a discussion takes max + max. It is for comparing methods, since texts were drawn in batches; what

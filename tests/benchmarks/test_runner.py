@@ -76,7 +76,7 @@ def test_the_markdown_report_has_a_table_per_environment(run: Path) -> None:
     assert "## coophumaneval-v0" in report
     assert "No verdict on methods below 3 seeds" in report
     assert "magrpo 94.5 % (2 x Qwen3-1.7B)" in report
-    assert "distinct-2" in (run / "report.html").read_text()
+    assert "no sign of sense" in (run / "report.html").read_text()  # of a high distinct-2, which random words have too
     assert "![Test return while training](curves.png)" in report
     assert (run / "curves.png").read_bytes().startswith(b"\x89PNG")
 
