@@ -8,12 +8,16 @@ from typing import Annotated
 import typer
 
 from .console import out, stop, usage
+from .options import Out, output
 from .trust import Trust, allow
 
 
 def export(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run, or of one of its cells.")],
-    place: Annotated[Path, typer.Argument(metavar="OUT", help="New folder; one folder per agent goes into it.")],
+    place: Annotated[
+        Path | None, typer.Argument(metavar="OUT", help="New folder; one folder per agent goes into it.")
+    ] = None,
+    out_folder: Out = None,
     hub: Annotated[
         str | None,
         typer.Option(metavar="OWNER/NAME", help="Also upload it to this repository of the hub, made private if new."),
@@ -22,10 +26,12 @@ def export(
 ) -> None:
     """Write a trained team as plain folders of transformers or peft, with tokenizer and model card.
 
-    Example: [bold]llm-dec-pomdp export runs/my-run my-team[/]
+    Examples: [bold]llm-dec-pomdp export runs/my-run my-team[/]
+              [bold]llm-dec-pomdp export runs/my-run --out my-team[/]
     """
     from ..results.export import export_run, trained_cell, upload
 
+    place = output(place, out_folder)
     with usage():
         allow([trained_cell(run)[0]], run, trust=trust)
         try:

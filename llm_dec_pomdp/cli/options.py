@@ -6,6 +6,7 @@ import functools
 import inspect
 import os
 from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_origin, get_type_hints
 
 import typer
@@ -73,6 +74,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and 
 Traces = Annotated[
     bool, typer.Option("--traces", help="Write the traces of every evaluation, with token ids; see trace and view.")
 ]
+Out = Annotated[Path | None, typer.Option("--out", help="The same as OUT.")]
 OtherVersions = Annotated[bool, typer.Option("--other-versions", help="Resume although packages have changed since.")]
 
 
@@ -175,6 +177,14 @@ def given_task(
     if field:
         options["fields"] = read_fields(field)
     return make_task(env_id, options, tasks=tasks, split="all", max_turns=turns)
+
+
+def output(place: Path | None, option: Path | None, default: Path | None = None) -> Path:
+    """Return the path to write to: the argument OUT, the option --out, or the default; refuse both, and none."""
+    if place is not None and option is not None:
+        stop(f"OUT is {str(place)!r} and --out is {str(option)!r}; give one of them")
+    found = place or option or default
+    return found or stop("there is no place to write to; give it as OUT or --out OUT")
 
 
 def check_executor(executor: str, address: str | None) -> None:

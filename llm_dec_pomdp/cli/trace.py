@@ -13,7 +13,7 @@ import typer
 
 from ..visible import plain
 from .console import err, out, print_json, print_table, stop, usage
-from .options import Command, Group, Json
+from .options import Command, Group, Json, Out, output
 from .trust import Trust, allow, typed
 
 if TYPE_CHECKING:
@@ -30,7 +30,10 @@ Files = Annotated[list[Path], typer.Argument(metavar="FILE...", help="Files of t
 @app.command(cls=Command)
 def export(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run.")],
-    place: Annotated[Path, typer.Argument(metavar="OUT", help="New file; OUT.content.sqlite beside it, if hashed.")],
+    place: Annotated[
+        Path | None, typer.Argument(metavar="OUT", help="New file; OUT.content.sqlite next to it, if hashed.")
+    ] = None,
+    out_file: Out = None,
     texts: Annotated[str, typer.Option(help="inline, hashed (each text once, in a file beside) or none.")] = "inline",
     token_ids: Annotated[
         bool, typer.Option("--token-ids", help="With token ids and log-probabilities, of a run with bench --traces.")
@@ -44,6 +47,7 @@ def export(
     from ..results.runs import read_run
     from ..results.traces import export as export_run
 
+    place = output(place, out_file)
     with usage():
         read = read_run(run)
         allow([entry.cell for entry in read.entries], run, trust=trust)
@@ -138,6 +142,7 @@ def stats(files: Files, as_json: Json = False) -> None:
 def view(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A file of traces.")],
     place: Annotated[Path | None, typer.Argument(metavar="OUT", help="New page; FILE.html when left out.")] = None,
+    out_file: Out = None,
 ) -> None:
     """Make one page of the traces, with everything in it: lanes, arrows, texts, rewards and costs along time.
 
@@ -148,7 +153,7 @@ def view(
     from ..storage.files import replace
     from ..storage.reading import LONGEST
 
-    place = place or Path(f"{file}.html")
+    place = output(place, out_file, Path(f"{file}.html"))
     if file.is_file() and (size := file.stat().st_size) > LONGEST:
         stop(f"{str(file)!r} has {size / 1e6:.0f} MB, and a page holds {LONGEST >> 20} MB at most; give fewer traces")
     with usage():

@@ -193,6 +193,14 @@ def test_eval_reads_a_file_with_other_names(tmp_path: Path) -> None:
     assert "text 0" in episodes[0].turns[0].observations["agent_0"]
 
 
+@pytest.mark.parametrize("command", [["export"], ["trace", "export"]])
+def test_an_export_goes_to_one_place(command: list[str], tmp_path: Path) -> None:
+    for places, missing in (([], "--out"), (["a", "--out", "b"], "'b'")):
+        refused = call(*command, str(tmp_path), *places)
+        assert refused.exit_code == 2
+        assert missing in refused.stderr
+
+
 @pytest.mark.slow
 def test_a_trained_team_is_measured_again_and_trained_on(tmp_path: Path) -> None:
     run = tmp_path / "run"
@@ -202,7 +210,7 @@ def test_a_trained_team_is_measured_again_and_trained_on(tmp_path: Path) -> None
     again = document("eval", "tldr-v0", *QUICK, "--team", str(cell / "team"), "--out", str(tmp_path / "again"))
     third = document("eval", "--team", str(run), "--out", str(tmp_path / "third"))
     exported = tmp_path / "exported"
-    assert call("export", str(run), str(exported)).exit_code == 0
+    assert call("export", str(run), "--out", str(exported)).exit_code == 0
     fourth = document("eval", "--team", str(exported), "--out", str(tmp_path / "fourth"))
     means = [
         found["results"][0]["summary"]["return_percent"]["mean"]  # type: ignore[index]
