@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from .agents.assembly import MemberConfig, agents_by_name, assemble_team
+from .agents.assembly import MemberConfig, TeamConfig, agents_by_name, assemble_team, read_members
 from .agents.base import Policy, Sampling, Team
 from .agents.saved import load_weights, read_sampling, read_samplings
 from .algorithms.base import Algorithm
@@ -47,37 +47,53 @@ _LENGTH = TrainerConfig()  # of trainings by default
 
 def load_team(
     env: TextDecPOMDP,
-    model: str = "",
+    model: str | Path | Mapping[str, str | Mapping[str, Any]] = "",
     *,
     weights: str | Path | None = None,
     sampling: Mapping[str, Sampling] | None = None,
     seed: int = 0,
     **options: Any,
 ) -> Team:
-    """A team for the agents of an environment, in which the same kind of model plays every role.
+    """Build a team for the agents of an environment, from one model for all roles or a model for each.
+
+        load_team(env, "builtin:tiny")
+        load_team(env, {"summary": "builtin:tiny", "elaboration": {"model": "./mine", "sharing": "lora"}})
+        load_team(env, "team.toml")
 
     Args:
         env: Whose agents, under the protocol of your choice (`envs.wrappers.with_protocol`).
         model: "builtin:tiny", "builtin:words", "builtin:table", a folder, a .gguf file, a name on the hub, the
-            address of a server, or a script of the environment such as "script:optimal". Left out: that of
-            `evaluation.teams.default_model`.
+            address of a server, or a script of the environment such as "script:optimal". Or a mapping from roles or
+            agents to such names, or to tables with `model` and fields of `agents.assembly.MemberConfig`; or a .toml
+            file of members. Left out: that of `evaluation.teams.default_model`.
         weights: Whose weights to take, and whose sampling: what `Team.save`, a run or `export` wrote, a checkpoint, or
             the folder of some, of which the newest undamaged one counts.
         sampling: Of single agents, by name or role; the fields that are given take the place of those with which the
             team is trained and measured: `{"agent_0": Sampling(temperature=0.5)}`. Left out, that of `weights`.
         seed: Of first weights that are drawn.
-        options: Fields of `agents.options.ModelOptions`: sharing="lora", device="cuda:1", dtype="bfloat16", ...
+        options: Fields of `agents.options.ModelOptions`: sharing="lora", device="cuda:1", dtype="bfloat16", ...; for
+            members, what holds where their own table does not say it.
 
     Raises:
         TypeError: This is no environment.
         ConfigError: An option, or an agent with a sampling, that does not exist, or a value that it does not take.
-        ModelError: The model cannot be loaded.
+        ModelError: A model cannot be loaded, or the members do not play each agent once.
         CheckpointError: The weights are those of another kind of team.
     """
     _check_env(env, "load_team(env)")
-    name = model or default_model(env)
-    member = build(MemberConfig, {**options, "agents": env.possible_agents, "model": name}, source=f"options of {name}")
-    team = assemble_team(env.possible_agents, members=[member], seed=seed, **known_of(env))
+    if isinstance(model, Mapping):
+        members = _with_defaults(build(TeamConfig, {"members": model}, source="members").members, options)
+    elif str(model).endswith(".toml"):
+        team_file = read_members(Path(model))
+        members = _with_defaults(team_file.members, options)
+        weights = team_file.start if weights is None and team_file.start else weights
+    elif isinstance(model, (str, Path)):  # pyright: ignore[reportUnnecessaryIsInstance]
+        name = str(model) or default_model(env)
+        values = {**options, "agents": env.possible_agents, "model": name}
+        members = [build(MemberConfig, values, source=f"options of {name}")]
+    else:
+        raise ConfigError(f"model is {model!r:.80}; give a name, a mapping from roles to names, or a .toml file")
+    team = assemble_team(env.possible_agents, members=members, seed=seed, **known_of(env))
     if weights is not None:
         folder = find_team(Path(weights))
         load_weights(folder, team)
@@ -89,6 +105,14 @@ def load_team(
             raise ConfigError(f"a sampling is for {name!r}, which is no agent or role here; {nearest(name, by_name)}")
         team.samplings |= dict.fromkeys(by_name[name], change)
     return team
+
+
+def _with_defaults(members: Sequence[MemberConfig], options: dict[str, Any]) -> list[MemberConfig]:
+    """Give members the options that they do not set themselves."""
+    return [
+        build(MemberConfig, {**options, **member.model_dump(exclude_unset=True)}, source=f"options of {member.model}")
+        for member in members
+    ]
 
 
 def _check_env(env: object, call: str) -> None:

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from models import same, weights
+from models import same, save_model, weights
 from typer.testing import CliRunner
 
 import llm_dec_pomdp
-from llm_dec_pomdp.agents.loading import load_team
+from llm_dec_pomdp.agents.loading import ModelError, load_team
 from llm_dec_pomdp.cli import app
 from llm_dec_pomdp.config import ConfigError
 from llm_dec_pomdp.envs.base import TextDecPOMDP
@@ -77,6 +77,35 @@ def test_the_sampling_of_an_agent_is_saved_with_its_team(tmp_path: Path) -> None
         assert again.sampling_of("agent_1", again.sampling) == ONE_WORD
     with pytest.raises(ConfigError, match="'agent_7'"):
         llm_dec_pomdp.load_team(tiger(), "builtin:table", sampling={"agent_7": ONE_WORD})
+
+
+@pytest.mark.parametrize("form", ["mapping", "file"])
+def test_two_models_in_a_team_learn_and_come_back(form: str, tmp_path: Path) -> None:
+    env = llm_dec_pomdp.make("tldr-v0")
+    mine = save_model(tmp_path / "mine", max_position_embeddings=1024)
+    roles: Any = {"summary": mine, "elaboration": {"model": "builtin:tiny", "sharing": "lora", "lora_rank": 2}}
+    if form == "file":
+        roles = tmp_path / "team.toml"
+        roles.write_text(f'[members]\nsummary = {mine!r}\nelaboration = {{ sharing = "lora", lora_rank = 2 }}\n')
+    team = llm_dec_pomdp.load_team(env, roles, device="cpu")
+    before = weights(team)
+    short = llm_dec_pomdp.Sampling(max_new_tokens=48)
+    llm_dec_pomdp.train(team, env, steps=1, prompts_per_step=2, learning_rate=0.01, sampling=short)
+    assert [same([b], [a]) for b, a in zip(before, weights(team), strict=True)] == [False, False]
+    team.save(tmp_path / "saved")
+    again = llm_dec_pomdp.load_team(env, roles, device="cpu", weights=tmp_path / "saved")
+    assert same(weights(team), weights(again))
+
+
+def test_members_that_are_wrong_are_refused() -> None:
+    with pytest.raises(ModelError, match="no agent or role 'sumary'"):
+        llm_dec_pomdp.load_team(llm_dec_pomdp.make("tldr-v0"), {"sumary": "builtin:tiny"})
+    with pytest.raises(ModelError, match="nobody plays 'agent_1'"):
+        llm_dec_pomdp.load_team(tiger(), {"explorer 1": "builtin:table"})
+    with pytest.raises(ConfigError, match="sharin"):
+        llm_dec_pomdp.load_team(tiger(), {"explorer 1": {"sharin": "lora"}})
+    with pytest.raises(ConfigError, match="a mapping from roles"):
+        llm_dec_pomdp.load_team(tiger(), ["builtin:table"])  # type: ignore[arg-type]
 
 
 def test_a_training_goes_on_from_its_folder_bit_for_bit(tmp_path: Path) -> None:

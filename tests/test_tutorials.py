@@ -70,6 +70,14 @@ def test_the_program_for_a_library_runs_where_it_is_installed(library: str, tmp_
     run(f"{first}\n{program.replace('100_000', '512')}", tmp_path)
 
 
+def test_a_team_of_different_models_is_loaded_as_the_installation_page_says(tmp_path: Path) -> None:
+    (program,), _ = programs("installation.md")
+    (members,) = re.findall(r"^```toml\n(.*?)^```", (DOCS / "installation.md").read_text(encoding="utf-8"), re.M | re.S)
+    (tmp_path / "team.toml").write_text(members, encoding="utf-8")
+    both = "same = llm_dec_pomdp.load_team(env, 'team.toml')\nprint([len(t.policies) for t in (team, same)])"
+    assert run(f"{program}\n{both}", tmp_path) == "[2, 2]\n"
+
+
 def test_the_first_program_of_the_readme_earns_what_it_says(tmp_path: Path) -> None:
     first = PROGRAM.findall((ROOT / "README.md").read_text(encoding="utf-8"))[0]
     assert run(first, tmp_path).strip() == first.strip().rpartition("  # ")[2]

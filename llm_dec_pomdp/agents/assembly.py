@@ -2,7 +2,14 @@
 
 Members may have other models, be frozen or scripted, and have learning rates and sampling of their own.
 
-A member plays one agent or several. In a file (`llm-dec-pomdp train ID --team team.toml`):
+A member plays one agent or several. In a file, for `llm-dec-pomdp train ID --team team.toml` and
+`load_team(env, "team.toml")`:
+
+    [members]
+    summary = "model.gguf"                                                # agent or role, and its model
+    elaboration = { model = "builtin:tiny", train = false }               # with options
+
+The same as a list, in which a member may play several agents:
 
     [[members]]
     agents = ["summary"]               # names or roles
@@ -20,10 +27,12 @@ A member plays one agent or several. In a file (`llm-dec-pomdp train ID --team t
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Annotated, Any, cast
 
-from pydantic import PlainSerializer
+from pydantic import BeforeValidator, PlainSerializer
 
+from ..config import Config, ConfigError, build, read_toml
 from ..options import Sampling
 from ..registries import nearest
 from ..types import Message
@@ -82,6 +91,79 @@ class MemberConfig(ModelOptions):
     """Fields that differ from those of the run for these agents: temperature, top_p, top_k, max_new_tokens, stop."""
 
 
+def _listed(members: Any) -> Any:
+    """Return members as a list where they are given as a mapping from agents or roles to models."""
+    if not isinstance(members, Mapping):
+        return members
+    listed: list[dict[str, Any]] = []
+    for name, model in cast("Mapping[str, Any]", members).items():
+        values = cast("Mapping[str, Any]", model) if isinstance(model, Mapping) else {"model": model}
+        if "agents" in values:
+            raise ValueError(f"{name!r} has its own `agents`; write a list of members, or leave `agents` out")
+        listed.append({"agents": [name], **values})
+    return listed
+
+
+Members = Annotated[list[MemberConfig], BeforeValidator(_listed)]
+"""A list of members, or a mapping from agents or roles to models, or to tables with `model` and further options."""
+
+
+class TeamConfig(Config):
+    """A team as a file describes it."""
+
+    name: str = ""
+    """Its name in reports; left out, that of the file."""
+    members: Members = []
+    """Who plays whom."""
+    start: str = ""
+    """Folder of trained weights to begin with."""
+
+
+def read_members(path: Path) -> TeamConfig:
+    """Read a team whose members a TOML file lists as `[members]` or `[[members]]`.
+
+    Raises:
+        ConfigError: Missing file, no members, or a key or value that is not allowed.
+    """
+    team = build(TeamConfig, {"name": path.stem, **read_toml(path)}, source=str(path))
+    if not team.members:
+        raise ConfigError(
+            f"{path}: no [members]; say who plays whom, an agent or a role in a line: summary = 'builtin:tiny'"
+        )
+    return team
+
+
+def check_members(agents: Sequence[str], roles: Sequence[str], members: Sequence[MemberConfig]) -> None:
+    """Refuse members that do not play each agent once, before anything is loaded.
+
+    Args:
+        agents: All agents of the environment, in order.
+        roles: Their roles, in the same order.
+        members: Who plays whom.
+
+    Raises:
+        ModelError: An agent or role is unknown, or an agent has no member or two.
+    """
+    by_name = agents_by_name(agents, roles)
+    played: set[str] = set()
+    for member in members:
+        for name in member.agents:
+            if name not in by_name:
+                raise ModelError(f"no agent or role {name!r} in this environment; {nearest(name, by_name)}")
+            for agent in by_name[name]:
+                if agent in played:
+                    raise ModelError(
+                        f"agent {agent!r} is played twice, the second time by {member.model!r} for {name!r}; name each "
+                        "agent once, by its name or by its role"
+                    )
+                played.add(agent)
+    for agent, role in zip(agents, roles, strict=True):
+        if agent not in played:
+            raise ModelError(
+                f"nobody plays {agent!r} ({role}); give a model to every role: {', '.join(dict.fromkeys(roles))}"
+            )
+
+
 def assemble_team(
     agents: Sequence[str],
     roles: Sequence[str],
@@ -108,22 +190,19 @@ def assemble_team(
         load: Loads the models of a member, as `load_team` does.
 
     Raises:
-        ModelError: An agent is unknown, or has no member or two, or a model cannot be loaded.
+        ModelError: See `check_members`; or a model cannot be loaded.
     """
-    role_of = dict(zip(agents, roles, strict=True))
+    check_members(agents, roles, members)
     by_name = agents_by_name(agents, roles)
+    for member in members if len(members) > 1 else ():  # all of them, before the first is loaded
+        check_model(member.model, scripts)
+    role_of = dict(zip(agents, roles, strict=True))
     words = {"menus": menus, "vocabulary": vocabulary}
     players: dict[str, Policy] = {}
     rates: dict[str, float] = {}
     samplings: dict[str, Sampling] = {}
     for member in members:
-        for name in member.agents:
-            if name not in by_name:
-                raise ModelError(f"no agent or role {name!r} in this environment; {nearest(name, by_name)}")
         names = [agent for name in member.agents for agent in by_name[name]]
-        for position, name in enumerate(names):
-            if name in players or name in names[:position]:
-                raise ModelError(f"agent {name!r} is played twice; name it once, in one member")
         if member.model.startswith(SCRIPT):
             check_model(member.model, scripts)
             players |= dict.fromkeys(names, _scripted(member.model.removeprefix(SCRIPT), script, choices))
@@ -134,9 +213,6 @@ def assemble_team(
             rates |= dict.fromkeys(names, member.learning_rate)
         if member.sampling.model_fields_set:
             samplings |= dict.fromkeys(names, member.sampling)
-    missing = [agent for agent in agents if agent not in players]
-    if missing:
-        raise ModelError(f"nobody plays {missing[0]!r}; give every agent a member: {', '.join(agents)}")
     return Team({agent: players[agent] for agent in agents}, learning_rates=rates, samplings=samplings)
 
 

@@ -231,6 +231,11 @@ def locate(name: str) -> tuple[str, dict[str, Any]]:
     if path.is_dir():
         _refuse_half_a_model(path)
         return name, {}
+    if path.is_file():
+        hint = "give the folder that was saved by transformers, or a .gguf file"
+        if path.suffix == ".toml":
+            hint = f"a file of members describes a team: give it as --team {name}, or load_team(env, {name!r})"
+        raise ModelError(f"model {name!r} is a file and no model; {hint}")
     return name, _ask_hub(name)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from ..agents.assembly import MemberConfig, check_model
+from ..agents.assembly import MemberConfig, check_members, check_model
 from ..agents.loading import TABLE
 from ..algorithms.options import UpdaterOptions, refuse_endless_warmup
 from ..algorithms.registration import find_algorithm, learns
@@ -61,7 +61,10 @@ def fitted(cell: Cell, env: TextDecPOMDP, *, learn: bool = True) -> Cell:
 
     Raises:
         ConfigError: One of them does not fit; see `refuse_misfit`.
+        ModelError: Its members do not play each agent once; see `check_members`.
     """
+    if cell.model.members:
+        check_members(env.possible_agents, [env.role(agent) for agent in env.possible_agents], cell.model.members)
     for method in (*cell.method.stages, cell.method) if learn and cell.method.learns else ():
         refuse_misfit(method.name, method.options, env)
     if learn and cell.model.name == TABLE and not cell.model.members and shows_texts(cell):

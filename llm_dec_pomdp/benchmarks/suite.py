@@ -15,7 +15,7 @@ from typing import Annotated, Any, ClassVar
 import pydantic
 from pydantic import AfterValidator
 
-from ..agents.assembly import MemberConfig
+from ..agents.assembly import Members, read_members
 from ..agents.loading import server_model
 from ..agents.options import ModelOptions
 from ..algorithms.registration import find_algorithm, learns
@@ -119,7 +119,7 @@ class ModelConfig(_Named, ModelOptions):
     name: str = ""
     """builtin:tiny, a folder, a .gguf file, a hub id, the address of a server, or a script (script:optimal); left out,
     that of `setup.default_model`."""
-    members: list[MemberConfig] = []
+    members: Members = []
     """Members of different kinds instead: who plays whom; `name` is then only a name."""
     start: str = ""
     """Folder of a trained team to begin with (`team` of a cell), built with the same options; "": `name` as it is."""
@@ -412,14 +412,6 @@ def _assigned(values: dict[str, Any], assignments: Sequence[str], source: str) -
 
 
 def read_team(path: Path) -> ModelConfig:
-    """A team whose members a TOML file lists as `[[members]]`; see `agents.assembly`.
-
-    Raises:
-        ConfigError: Missing file, no members, or a key or value that is not allowed.
-    """
-    model = build(ModelConfig, {"name": path.stem, **read_toml(path)}, source=str(path))
-    if not model.members:
-        raise ConfigError(
-            f"{path}: no [[members]]; say who plays whom, e.g. agents = ['summary'], model = 'model.gguf'"
-        )
-    return model
+    """A team whose members a TOML file lists; raises ConfigError, see `agents.assembly.read_members`."""
+    team = read_members(path)
+    return ModelConfig(name=team.name, members=team.members, start=team.start)

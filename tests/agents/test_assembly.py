@@ -14,7 +14,7 @@ from models import AGENTS, match, same, weights
 from llm_dec_pomdp.agents.assembly import MemberConfig, assemble_team
 from llm_dec_pomdp.agents.base import Request, Sampling, Team
 from llm_dec_pomdp.agents.language_model.policy import LanguageModel
-from llm_dec_pomdp.agents.loading import ModelError
+from llm_dec_pomdp.agents.loading import ModelError, load_model
 from llm_dec_pomdp.agents.scripted import RandomText, Scripted
 from llm_dec_pomdp.algorithms.magrpo import MAGRPO, MAGRPOConfig
 from llm_dec_pomdp.benchmarks.suite import read_team
@@ -27,6 +27,10 @@ from llm_dec_pomdp.types import Group, conversation
 ROLES = ("left", "right")
 SHORT = Sampling(max_new_tokens=4)
 Folder = Callable[[int], str]
+
+
+def refuse_to_load(*_: Any, **__: Any) -> Team:
+    raise AssertionError("a model is loaded")
 
 
 def assemble(*members: Mapping[str, Any], agents: tuple[str, ...] = AGENTS, roles: tuple[str, ...] = ROLES) -> Team:
@@ -197,17 +201,36 @@ def test_two_to_eight_agents_in_one_call(saved: Folder, count: int, sharing: str
         ([{"agents": ["left"], "model": "script:random"}], "nobody plays 'agent_1'"),
         ([{"agents": ["left", "agent_0"], "model": "script:random"}], "agent 'agent_0' is played twice"),
         ([{"agents": ["lefft"], "model": "script:random"}], "no agent or role 'lefft'.*did you mean left"),
-        ([{"agents": ["left"], "model": "script:rand"}], "no script 'script:rand'.*did you mean script:random"),
+        ([{"agents": ["left"]}, {"agents": ["agent_0"]}], "agent 'agent_0' is played twice"),
+        ([{"agents": ["left"]}, {"agents": ["right"], "model": "builtin:tyny"}], "did you mean builtin:tiny"),
+        ([{"agents": ["left"]}, {"agents": ["right"], "model": "script:rand"}], "did you mean script:random"),
+        ([{"agents": ["left"]}, {"agents": ["right"], "model": __file__}], "is a file and no model"),
     ],
 )
-def test_what_is_wrong_with_a_team_is_named(members: list[dict[str, Any]], message: str) -> None:
+def test_what_is_wrong_with_a_team_is_named_before_a_model_is_loaded(
+    members: list[dict[str, Any]], message: str
+) -> None:
     with pytest.raises(ModelError, match=message):
-        assemble(*members)
+        assemble_team(AGENTS, ROLES, [MemberConfig(**member) for member in members], load=refuse_to_load)
 
 
-def test_a_team_file(tmp_path: Path) -> None:
+def test_a_file_of_members_is_no_model(tmp_path: Path) -> None:
+    path = tmp_path / "team.toml"
+    path.write_text("[members]\n")
+    with pytest.raises(ModelError, match=f"--team {path}"):
+        load_model(str(path))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '[[members]]\nagents = ["summary"]\ntrain = false\n\n[[members]]\nagents = ["elaboration"]\n',
+        '[members]\nsummary = { train = false }\nelaboration = "builtin:tiny"\n',
+    ],
+)
+def test_a_team_file(text: str, tmp_path: Path) -> None:
     path = tmp_path / "mixed.toml"
-    path.write_text('[[members]]\nagents = ["summary"]\ntrain = false\n\n[[members]]\nagents = ["elaboration"]\n')
+    path.write_text(text)
     team = read_team(path)
     assert team.name == "mixed"
     assert [(m.agents, m.train) for m in team.members] == [(["summary"], False), (["elaboration"], True)]
@@ -220,7 +243,10 @@ def test_a_team_file(tmp_path: Path) -> None:
         ('[[members]]\nagents = ["a"]\nsampling = { temprature = 1 }\n', "temprature.*did you mean temperature"),
         ("[[members]]\n", "members.0.agents"),
         ("seed = 1\n", "no such key"),
-        ("", r"no \[\[members\]\]"),
+        ('sharing = "lora"\n[members]\nleft = "x"\n', "sharing: no such key"),
+        ("[members]\nleft = 3\n", "members.0.model = 3"),
+        ("[members.left]\nagents = ['right']\n", "'left' has its own `agents`"),
+        ("", r"no \[members\]"),
     ],
 )
 def test_a_bad_team_file_is_explained(tmp_path: Path, text: str, message: str) -> None:

@@ -72,6 +72,31 @@ def test_a_script_is_a_model_on_the_command_line_and_in_suites(tmp_path: Path) -
     assert entry.result.summary.return_percent.mean > 60
 
 
+# --- teams of different models ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_a_team_file_trains_on_the_command_line_and_a_wrong_one_leaves_no_run(tmp_path: Path) -> None:
+    team, run = tmp_path / "team.toml", tmp_path / "run"
+    mine = save_model(tmp_path / "mine", max_position_embeddings=1024)
+    small = [option for option in SMALL if option not in ("--device", "cpu")]
+    command = ["train", "tldr-v0", *small, "--team", str(team), "--out", str(run)]
+    for members, message in (
+        (f"summary = {mine!r}", "nobody plays 'agent_1' (elaboration)"),
+        (f"summary = {mine!r}\nelaboration = {mine!r}\nagent_0 = {mine!r}", "'agent_0' is played twice"),
+        (f"sumary = {mine!r}", "did you mean summary"),
+    ):
+        team.write_text(f"[members]\n{members}\n")
+        refused = call(*command)
+        assert refused.exit_code == 2
+        assert message in refused.stderr
+        assert not run.exists()
+    team.write_text(f'[members]\nsummary = {mine!r}\nelaboration = "builtin:tiny"\n')
+    assert call(*command).exit_code == 0
+    assert sorted(path.name for path in run.glob("cells/*/team/agent_*")) == ["agent_0", "agent_1"]
+    assert call("eval", "--team", str(run), "--out", str(tmp_path / "again")).exit_code == 0
+
+
 # --- saved teams ------------------------------------------------------------------------------------------------------
 
 
