@@ -14,11 +14,11 @@ import dataclasses
 import hashlib
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from ..agents.loading import server_model
+from ..agents.loading import TABLE, server_model
 from ..agents.saved import save_team
 from ..envs.base import TextDecPOMDP
 from ..evaluation import play
@@ -108,10 +108,9 @@ def _carry_out(
     """Train and evaluate a cell that has no result yet."""
     train_seconds = 0.0
     learns = learn and setup.algorithm.learns()
-    if learns and cell.environment.tasks not in ("sample", "hub"):
-        stream = setup.train_env.stream
-        rows = f"{len(setup.train_env.items)} rows" if stream is None else f"a stream ({stream.place})"
-        progress.say(f"{cell.short}: {rows} to train on, {len(setup.eval_env.items)} rows held out")
+    if learns:
+        for line in _about_tasks(cell, setup):
+            progress.say(f"{cell.short}: {line}")
     with Trackers.open(tracking if learns else (), folder, cell.label, cell.to_dict()) as trackers:
         if learns:
             train_seconds = _train(
@@ -134,6 +133,24 @@ def _carry_out(
     result = Result(cell, summary, train_seconds, seconds, maximum, _tasks_digest(cell, env), zero, roles, judge)
     replace_json(folder / "result.json", result.to_dict())
     return result
+
+
+def _about_tasks(cell: Cell, setup: Setup) -> Iterator[str]:
+    """Yield what a user should know of the rows that a team trains on and those that it is measured on."""
+    stream, measured = setup.train_env.stream, {item.prompt for item in setup.eval_env.items}
+    config = cell.environment
+    trained = set[str]() if stream else {item.prompt for item in setup.train_env.items}
+    if config.tasks not in ("sample", "hub") or config.split:
+        rows = f"{len(setup.train_env.items)} rows" if stream is None else f"a stream ({stream.place})"
+        known = len(trained & measured)
+        held_out = "held out" if not known else f"to measure on, of which {known} are trained on too"
+        yield f"{rows} to train on, {len(setup.eval_env.items)} rows {held_out}"
+    tables = TABLE in (cell.model.name, *(member.model for member in cell.model.members))
+    if tables and measured - trained:
+        yield (
+            f"{TABLE} learns each task by heart, and {len(measured - trained)} of {len(measured)} measured tasks are "
+            "none of those that it trains on; measure it on these: --eval-split train (evaluation.split in a suite)"
+        )
 
 
 def _begin(cell: Cell, folder: Path) -> Result | None:

@@ -41,7 +41,8 @@ def check_cells(cells: Sequence[Cell], *, learn: bool = True, executor: str = "l
             continue
         tasks[_task_key(cell)] = build_task(cell, evaluation=True)
         tasks[_task_key(cell)].task.try_rows()
-        if learn and (cell.environment.eval_tasks is not None or cell.environment.tasks not in ("sample", "hub")):
+        config = cell.environment
+        if learn and (config.eval_tasks is not None or config.split or config.tasks not in ("sample", "hub")):
             first_rows(build_task(cell, evaluation=False), 1).task.try_rows()
     named = ((name, cell) for cell in cells for name in cell.models if name != cell.reward_model)
     for name, key in dict.fromkeys((name, _task_key(cell)) for name, cell in named):

@@ -76,10 +76,9 @@ def build_task(cell: Cell, *, evaluation: bool) -> TextDecPOMDP:
         TaskError: Tasks that cannot be used; a stream in an evaluation that does not say how many of them.
     """
     config = cell.environment
-    split: str | None = cell.evaluation.split if evaluation else "train"
-    tasks = config.tasks
-    if config.eval_tasks is not None:
-        tasks, split = (config.eval_tasks if evaluation else tasks), "all"
+    tasks, split = config.tasks, config.split or ("train" if config.eval_tasks is None else "all")
+    if evaluation:
+        tasks, split = (tasks, cell.evaluation.split) if config.eval_tasks is None else (config.eval_tasks, "all")
     rest = dict(config.options)
     learnt = named_model(rest.get("reward"))
     if learnt is not None:

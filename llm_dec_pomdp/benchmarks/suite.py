@@ -72,6 +72,8 @@ class EnvironmentConfig(_Named):
     """Registered id; one without a version is completed, see `with_version`."""
     tasks: str = "sample"
     """"sample", "hub" or a path; training and evaluation rows are its train and test splits."""
+    split: str | None = None
+    """Rows to train on: train, test or all; left out, train, or with `eval_tasks` all. See also `evaluation.split`."""
     eval_tasks: str | None = None
     """Another source for the evaluation rows, all of which are used."""
     fields: dict[str, str] = {}

@@ -85,6 +85,7 @@ def make_cell(
     played: ModelConfig | None,
     training: TrainerConfig,
     settings: list[str] | None = None,
+    train_split: str | None = None,
     eval_tasks: str | None = None,
     protocol: str | None = None,
     **evaluation: Any,
@@ -98,6 +99,7 @@ def make_cell(
         played: The team, where a file describes it.
         training: How long to train.
         settings: Options of the algorithm.
+        train_split: Rows to train on; see `EnvironmentConfig.split`.
         eval_tasks: Another source of the evaluation tasks.
         protocol: Of communication; the algorithm's own when left out.
         evaluation: Further values of the evaluation.
@@ -111,6 +113,7 @@ def make_cell(
         EnvironmentConfig,
         id=env_id,
         tasks=options["tasks"],
+        split=train_split,
         eval_tasks=eval_tasks,
         fields=read_fields(options["field"]),
         max_turns=options["turns"],

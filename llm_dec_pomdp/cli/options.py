@@ -45,7 +45,7 @@ def suites(incomplete: str) -> list[str]:
 
 _PANELS = {  # of help pages
     "Model": "model team sharing device dtype load",
-    "Tasks": "tasks eval_tasks field turns env_option protocol split items samples",
+    "Tasks": "tasks split eval_tasks eval_split field turns env_option protocol items samples",
     "Sampling": "temperature top_p max_new_tokens",
     "Training": "steps prompts_per_step group_size every save_every staleness setting",
     "Run": "seed out_folder resume overwrite other_versions executor address jobs track traces trust dry_run as_json",

@@ -59,9 +59,13 @@ def train(
             help="A run, one of its cells, or a saved or exported team to begin with; or a .toml of who plays whom."
         ),
     ] = None,
-    eval_tasks: Annotated[
-        str | None, typer.Option(help="File for the evaluation; else the test split of --tasks.")
+    split: Annotated[
+        str | None, typer.Option(help="Rows to train on: train, test or all. Left out: train; with --eval-tasks all.")
     ] = None,
+    eval_tasks: Annotated[
+        str | None, typer.Option(help="File for the evaluation, with all its rows; else those of --eval-split.")
+    ] = None,
+    eval_split: Annotated[str, typer.Option(help="Rows of --tasks to measure on: train, test or all.")] = "test",
     protocol: Annotated[
         str | None, typer.Option(help="parallel, sequential, discussion, ...; the learner's own when left out.")
     ] = None,
@@ -83,6 +87,9 @@ def train(
 ) -> None:
     """Train a team and measure it before and after on the test rows.
 
+    Rows of a file say by a field `split` which they are, train or test. Without it a fifth of them are test rows,
+    always the same ones.
+
     With --resume RUN --steps N, a run that is done goes on to more steps, and one that was stopped may end with fewer;
     it is measured after N steps.
 
@@ -90,6 +97,7 @@ def train(
               [bold]llm-dec-pomdp train --resume runs/my-run[/]
               [bold]llm-dec-pomdp train --resume runs/my-run --steps 80[/]
               [bold]llm-dec-pomdp train tldr-v0 --model model.gguf --sharing lora --tasks my.jsonl --field prompt=x[/]
+              [bold]llm-dec-pomdp train tldr-v0 --tasks my.jsonl --split all --eval-split test[/]
               [bold]llm-dec-pomdp train tldr-v0 --team runs/my-run[/]
     """
     from ..benchmarks.suite import read_team
@@ -109,6 +117,8 @@ def train(
         if env_id is None:
             cell = _cell_to_resume(context, resume, trust=options["trust"])
         else:
+            if eval_tasks is not None:
+                refuse(given(context, "eval_split"), "all rows of --eval-tasks are measured")
             played = None
             if team is not None and team.suffix == ".toml":
                 refuse(given(context, "model", "sharing", "load", "device", "dtype"), f"{team} says who plays")
@@ -123,7 +133,9 @@ def train(
                 played=played,
                 training=from_options(TrainerConfig, **{name: options[name] for name in _LENGTH}),
                 settings=setting,
+                train_split=split,
                 eval_tasks=eval_tasks,
+                split=eval_split,
                 protocol=protocol,
                 every=options["every"],
             )

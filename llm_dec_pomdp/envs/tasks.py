@@ -29,6 +29,10 @@ from .hub import load_published
 Row = Mapping[str, Any]
 Tasks = str | Path | Iterable[TaskItem] | Iterable[Row]
 SPLITS = ("train", "test", "all")
+ALL_ROWS = (
+    "give every row a field `split` (train or test), or use all rows: split='all' (--split all; for what a training is "
+    "measured on --eval-split all)"
+)
 _ID_FIELDS = ("id", "task_id")
 _CHOICES = ("task_id", "index")  # options of a reset
 _SUFFIXES = (".jsonl", ".json")  # of task files
@@ -103,8 +107,9 @@ def load_tasks(
             rows at hand: dictionaries, a `datasets.Dataset`, a pandas `DataFrame`, or ready-made items. A value of a
             row that is null or NaN is not there.
         split: "train", "test" or "all". Default: "train" for sample and hub; for a file "train" when its rows have a
-            `split` field, else "all". A file without that field is split by a hash of the row's prompt, four fifths to
-            one fifth, so that training and test rows never overlap however the file is ordered or extended.
+            `split` field, else "all". Rows without that field are split by a hash of the prompt, four fifths to one
+            fifth, so that training and test rows never overlap however the file is ordered or extended. In a file of a
+            few rows, where one split would be empty, it gets the prompt with the lowest (test) or highest (train) hash.
         fields: Extra field mapping, this suite's name -> the name in the file, e.g. `{"prompt": "abstract"}`.
 
     Raises:
@@ -395,18 +400,32 @@ def _select(items: tuple[TaskItem, ...], split: str | None, place: str) -> tuple
     if split == "all" or (split is None and not with_split):
         return items
     wanted = split or "train"
-    chosen = tuple(item for item in items if (item.split if with_split else split_of(item)) == wanted)
+    tested = _test_prompts(items)
+    chosen = tuple(
+        item for item in items if (item.split if with_split else ("train", "test")[item.prompt in tested]) == wanted
+    )
     if not chosen:
-        raise TaskError(f"{place}: no rows in split {wanted!r} among {len(items)}; use split='all' for all of them")
+        raise TaskError(f"{place}: no rows in split {wanted!r} among {len(items)}; {ALL_ROWS}")
     return chosen
 
 
+def _test_prompts(items: Sequence[TaskItem]) -> set[str]:
+    """Return the prompts of test rows among rows that have no split: neither none nor all where there are several."""
+    prompts = {item.prompt for item in items}
+    tested = {prompt for prompt in prompts if _hash(prompt) % 5 == 0}
+    if len(prompts) > 1 and not tested:
+        return {min(prompts, key=_hash)}
+    return tested - {max(prompts, key=_hash)} if len(prompts) > 1 and tested == prompts else tested
+
+
 def split_of(item: TaskItem) -> str:
-    """The split of an item; one without is in that which follows from its prompt."""
-    if item.split:
-        return item.split
-    digest = hashlib.blake2b(item.prompt.encode("utf-8", "backslashreplace"), digest_size=8).digest()
-    return "test" if int.from_bytes(digest, "big") % 5 == 0 else "train"
+    """Return the split of an item; without one, "test" for a fifth of all prompts, by their hash, and else "train"."""
+    return item.split or ("test" if _hash(item.prompt) % 5 == 0 else "train")
+
+
+def _hash(prompt: str) -> int:
+    digest = hashlib.blake2b(prompt.encode("utf-8", "backslashreplace"), digest_size=8).digest()
+    return int.from_bytes(digest, "big")
 
 
 def check_options(options: Mapping[str, Any]) -> None:

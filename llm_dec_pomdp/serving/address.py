@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..envs import TextDecPOMDP
-from ..envs.tasks import SPLITS, TaskError, is_sample
+from ..envs.tasks import ALL_ROWS, SPLITS, TaskError, is_sample
 from ..registries import nearest
 from .remote import RemoteEnv
 
@@ -35,7 +35,5 @@ def served(
         return env
     chosen = [item for item in env.items if item.split in ("", split)]
     if not chosen:
-        raise TaskError(
-            f"{url} has no tasks in split {split!r} among {len(env.items)}; use split='all' for all of them"
-        )
+        raise TaskError(f"{url} has no tasks in split {split!r} among {len(env.items)}; {ALL_ROWS}")
     return env.with_items(chosen)

@@ -206,6 +206,64 @@ def test_a_training_says_how_its_file_was_split_and_what_changed(tmp_path: Path)
         assert f"{point['return_percent']['mean']:.1f} %" in before_and_after
 
 
+@pytest.mark.slow
+def test_own_rows_without_a_split_are_trained_on_and_measured(tmp_path: Path) -> None:
+    rows = tmp_path / "posts.jsonl"
+    rows.write_text("".join(json.dumps({"post": f"I lost my key number {k}."}) + "\n" for k in range(4)))
+    command = ["train", "tldr-v0", *SMALL, "--tasks", str(rows), "--field", "prompt=post", "--out"]
+    for name, options, counts in (
+        ("divided", [], [3, 1]),
+        ("all", ["--split", "all", "--eval-split", "all"], [4, 4, 4]),
+        ("known", ["--eval-split", "train"], [3, 3, 3]),
+    ):
+        ran = call(*command, str(tmp_path / name), *options)
+        assert ran.exit_code == 0, ran.output
+        [about] = [line for line in ran.stderr.splitlines() if "rows to train on" in line]
+        assert [int(word) for word in about.split()[3:] if word.isdigit()] == counts
+    rows.write_text("".join(json.dumps({"post": f"Key {k}.", "split": "train"}) + "\n" for k in range(4)))
+    refused = call(*command, str(tmp_path / "none"))
+    assert refused.exit_code == 2
+    assert "--eval-split all" in refused.stderr
+    assert call(*command, str(tmp_path / "none"), "--eval-split", "all").exit_code == 0
+    refused = call(*command, str(tmp_path / "both"), "--eval-tasks", str(rows), "--eval-split", "all")
+    assert "--eval-split would have no effect" in refused.stderr
+
+
+HEART = """
+from llm_dec_pomdp.envs import Facts, TaskSource, TextTask
+from llm_dec_pomdp.types import Score, TaskItem
+
+
+class Heart(TextTask):
+    declared = Facts(name="heart-v0", roles=("a", "b"), components=("hit",), score_range=(0.0, 1.0))
+    source = TaskSource("heart", sample=lambda: [TaskItem(s, f"Who is in {s}?", split=s) for s in ("train", "test")])
+
+    def observe(self, item, agent):
+        return item.prompt
+
+    def score(self, item, actions):
+        hit = float(actions["agent_0"] == "yes")
+        return Score(hit, {"hit": hit})
+
+    def choices(self, agent, history=()):
+        return ["yes", "no"]
+"""
+
+
+@pytest.mark.slow
+def test_a_table_that_is_measured_on_other_tasks_than_it_learns_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "heart_of.py").write_text(HEART, encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    size = ["--steps", "1", "--prompts", "1", "--group-size", "2", "--model", "builtin:table", "--max-new-tokens", "1"]
+    for options, named in (([], True), (["--eval-split", "train"], False), (["--split", "all"], False)):
+        ran = call("train", "heart_of:Heart", *size, *options, "--out", str(tmp_path / "".join(options or ["default"])))
+        assert ran.exit_code == 0, ran.output
+        assert ("by heart" in ran.stderr) == named
+        assert ("--eval-split train" in ran.stderr) == named
+
+
 def test_the_report_shows_what_everybody_wrote_in_turn(tmp_path: Path) -> None:
     options = ["--algorithm", "sequential", "--items", "1", "--max-new-tokens", "8", "--out", str(tmp_path / "run")]
     assert call("eval", "tldr-v0", *options).exit_code == 0

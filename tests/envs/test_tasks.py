@@ -285,7 +285,7 @@ def test_a_task_set_of_which_nothing_is_left_is_refused() -> None:
 def test_splits_that_are_not_there_or_mixed_are_explained(write: Write) -> None:
     refuse(write(rows(1)), r"split 'tset' does not exist; did you mean test\?", split="tset")
     refuse(write([*rows(1, split="train"), rows(2)[1]]), r"row 't1' has no split although other rows have one")
-    refuse(write(rows(2, split="train")), r"no rows in split 'test' among 2; use split='all'", split="test")
+    refuse(write(rows(2, split="train")), r"no rows in split 'test' among 2; .*split='all'", split="test")
 
 
 @pytest.mark.parametrize(("split", "ids"), [(None, ["t0"]), ("train", ["t0"]), ("test", ["t1"]), ("all", ["t0", "t1"])])
@@ -319,6 +319,21 @@ def test_hashed_splits_of_rows_without_id_do_not_depend_on_the_order(write: Writ
     first, second = write(plain, "one/rows.jsonl"), write(plain[::-1], "two/rows.jsonl")
     tests = [{item.prompt for item in load_tasks(SOURCE, path, "test")} for path in (first, second)]
     assert tests[0] == tests[1]
+
+
+@pytest.mark.parametrize("count", range(2, 30))
+def test_a_few_rows_without_splits_have_both(write: Write, count: int) -> None:
+    train, test = (ids_of(write(rows(count)), split) for split in ("train", "test"))
+    assert train
+    assert test
+    assert train.isdisjoint(test)
+    assert len(train | test) == count
+
+
+def test_rows_with_one_prompt_are_in_one_split(write: Write) -> None:
+    path = write([{**row, "prompt": "the same"} for row in rows(3)])
+    assert ids_of(path, "train") == {"t0", "t1", "t2"}
+    refuse(path, r"no rows in split 'test' among 3; .* --eval-split all", split="test")
 
 
 def test_hashed_splits_are_pinned(write: Write) -> None:
