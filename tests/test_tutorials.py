@@ -27,10 +27,14 @@ def programs(page: str) -> tuple[list[str], str]:
     return PROGRAM.findall(text), "".join(PRINTED.findall(text))
 
 
-def plays(page: str, module: str, folder: Path) -> None:
-    """The first program of a page is a module of the user's, the others follow each other."""
+def plays(page: str, module: str, folder: Path, **later: str) -> None:
+    """The first program of a page is a module of the user's, as are `later` ones, by a class; the others form one."""
     (first, *others), printed = programs(page)
     (folder / f"{module}.py").write_text(first, encoding="utf-8")
+    for name, kind in later.items():
+        (program,) = (program for program in others if f"class {kind}(" in program)
+        others.remove(program)
+        (folder / f"{name}.py").write_text(program, encoding="utf-8")
     assert run("\n".join([f"import {module}", *others]), folder) == printed
 
 
@@ -45,7 +49,7 @@ def test_the_tools_of_the_page_answer_as_it_says(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_learner_of_the_tutorial_learns_and_its_control_does_not(tmp_path: Path) -> None:
-    plays("tutorials/learner.md", "best_of", tmp_path)
+    plays("tutorials/learner.md", "best_of", tmp_path, median="Median")
 
 
 def test_the_programs_without_another_library_print_what_their_pages_say(tmp_path: Path) -> None:

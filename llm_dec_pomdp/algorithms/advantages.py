@@ -10,7 +10,7 @@ and `values` what the joint action returned: to the team [B], or to each agent [
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -19,6 +19,8 @@ import numpy.typing as npt
 Kind = Literal["std", "mean", "leave_one_out", "max", "raw"]
 Array = npt.NDArray[np.float64]
 Choices = npt.NDArray[np.int64]
+Compare = Callable[[Array], Array]
+"""Advantages [N] of returns [N] that are compared with each other, all of which could be scored."""
 _EQUAL = 1e-12  # returns closer than this are equal; where they are larger than 1, relative to their size
 
 
@@ -54,7 +56,7 @@ def returns_of_group(rewards: Sequence[Sequence[float]], gamma: float) -> Array:
     return table
 
 
-def group_advantages(values: Sequence[float], kind: Kind = "std") -> Array:
+def group_advantages(values: Sequence[float] | Array, kind: Kind | Compare = "std") -> Array:
     """Advantages of one group's returns at one turn.
 
     | kind | A^(g) | source |
@@ -69,16 +71,26 @@ def group_advantages(values: Sequence[float], kind: Kind = "std") -> Array:
 
     Args:
         values: R^(g) of every episode of the group [G], NaN where it could not be scored.
-        kind: See the table.
+        kind: See the table; or a function from the returns that could be scored [N] to their advantages [N].
 
     Returns:
         Advantages [G], NaN where `values` is.
+
+    Raises:
+        ValueError: The function does not return an advantage for each return.
     """
     group = np.asarray(values, dtype=np.float64)
     result = np.full_like(group, np.nan)
     scored = ~np.isnan(group)
     r = group[scored]
-    if kind == "raw":
+    if callable(kind):
+        advantages = np.asarray(kind(r), dtype=np.float64) if len(r) else r
+        if advantages.shape != r.shape:
+            raise ValueError(
+                f"advantages of {len(r)} returns have shape {advantages.shape}; return one number for each return"
+            )
+        result[scored] = advantages
+    elif kind == "raw":
         result[scored] = r
     elif _equal(r):
         result[scored] = 0.0
@@ -176,7 +188,7 @@ def weighted_advantages(values: Sequence[float], weights: Sequence[float], kind:
     return result
 
 
-def marginal_advantages(choices: Choices, values: Array, width: int, kind: Kind = "std") -> Array:
+def marginal_advantages(choices: Choices, values: Array, width: int, kind: Kind | Compare = "std") -> Array:
     """Advantages of every agent's texts, each text by its mean return over the others' texts.
 
         Q_i^(g) = mean of R(a) over the joint actions a that hold agent i's g-th text,    A_i = group_advantages(Q_i)
@@ -187,7 +199,7 @@ def marginal_advantages(choices: Choices, values: Array, width: int, kind: Kind 
         choices: Which text each agent said [B, n].
         values: Returns of the joint actions, [B] or by agent [n, B], NaN where they could not be scored.
         width: G, texts per agent.
-        kind: Baseline and scale over the G texts of an agent.
+        kind: Baseline and scale over the G texts of an agent, see `group_advantages`.
 
     Returns:
         Advantages [n, G], NaN for texts that were never scored.
@@ -201,10 +213,12 @@ def marginal_advantages(choices: Choices, values: Array, width: int, kind: Kind 
             beside_others = values[i, scored[i] & (choices[:, i] == g)]
             if len(beside_others):
                 marginals[i, g] = beside_others.mean()
-    return np.stack([group_advantages(q, kind) for q in marginals.tolist()]) if agents else marginals
+    return np.stack([group_advantages(q, kind) for q in marginals]) if agents else marginals
 
 
-def counterfactual_advantages(choices: Choices, values: Array, width: int) -> Array:
+def counterfactual_advantages(
+    choices: Choices, values: Array, width: int, kind: Kind | Compare = "leave_one_out"
+) -> Array:
     """Advantages of an agent's texts against its other texts, while the others say the same.
 
         A_i^(g) = R(a_i^g, a_-i) - mean over h != g of R(a_i^h, a_-i),   averaged over the a_-i it was drawn with
@@ -218,6 +232,7 @@ def counterfactual_advantages(choices: Choices, values: Array, width: int) -> Ar
             with.
         values: Returns of the joint actions, [B] or by agent [n, B], NaN where they could not be scored.
         width: Texts per agent that were drawn here.
+        kind: Baseline and scale over the texts of an agent, see `group_advantages`; the equation is of the default.
 
     Returns:
         Advantages [n, width]; NaN for texts that were never scored, 0 where there is nothing to compare with.
@@ -229,22 +244,10 @@ def counterfactual_advantages(choices: Choices, values: Array, width: int) -> Ar
         others, row = np.unique(np.delete(choices, i, axis=1), axis=0, return_inverse=True)
         table = np.full((len(others), max(width, choices[:, i].max(initial=0) + 1)), np.nan)  # others' texts x own
         table[row.reshape(-1), choices[:, i]] = values[i]
-        differences = _left_out(table)[(others < width).all(axis=1), :width]
+        differences = np.stack([group_advantages(row, kind) for row in table])[(others < width).all(axis=1), :width]
         tried = ~np.isnan(differences)
         np.divide(np.where(tried, differences, 0.0).sum(0), tried.sum(0), out=result[i], where=tried.any(0))
     return result
-
-
-def _left_out(table: Array) -> Array:
-    """R - mean of the others in its row, which is (R - mean of the row) n / (n - 1); NaN is left out and stays NaN."""
-    scored = ~np.isnan(table)
-    count = scored.sum(axis=1, keepdims=True)
-    largest = np.where(scored, table, -np.inf).max(axis=1, keepdims=True)
-    smallest = np.where(scored, table, np.inf).min(axis=1, keepdims=True)
-    size = np.where(scored, np.abs(table), 0.0).max(axis=1, keepdims=True)
-    mean = np.where(scored, table, 0.0).sum(axis=1, keepdims=True) / np.maximum(count, 1)
-    difference = (table - mean) * count / np.maximum(count - 1, 1)
-    return np.where(scored & (largest - smallest <= _rounding(size)), 0.0, difference)
 
 
 def _equal(values: Array) -> bool:

@@ -43,6 +43,7 @@ from ..agents.base import Sampling, Team
 from ..rollout import Rollout
 from ..rollout.replaced import Replaced
 from ..types import Group
+from .advantages import Array
 from .base import Metrics
 from .exchange import Compared
 from .learner import PolicyLearner, first_seed
@@ -71,7 +72,8 @@ class MAGRPO(PolicyLearner):
         credit = self.config.credit
         if not credit.replacements:
             return credit.rollout
-        return Replaced(credit.rollout, partial(credit.silent, gamma=self.config.gamma), credit.replacements)
+        silent = partial(credit.silent, gamma=self.config.gamma, advantages=self.advantages)
+        return Replaced(credit.rollout, silent, credit.replacements)
 
     @property
     def compared(self) -> Compared:
@@ -80,7 +82,10 @@ class MAGRPO(PolicyLearner):
 
     @classmethod
     def misfit(cls, config: Any, env: Any) -> str:
-        """Also why its credit cannot be given there."""
+        """Also why its credit cannot be given there, or an option that its own `advantages` leave without effect."""
+        chosen = getattr(config.credit, "advantage", "std")
+        if cls.advantages is not MAGRPO.advantages and chosen != "std":
+            return f"advantage is {chosen!r}, and {cls.__name__} computes advantages itself; leave the option out"
         return super().misfit(config, env) or config.credit.misfit(env)
 
     def update(self, groups: Sequence[Group]) -> Metrics:
@@ -109,4 +114,27 @@ class MAGRPO(PolicyLearner):
 
     def credit(self, group: Group) -> Iterator[Sample]:
         """Every text of a group with its advantage: (return) and (advantage), as `credit` of the options says."""
-        return self.config.credit.samples(group, self.config.gamma)
+        return self.config.credit.samples(group, self.config.gamma, self.advantages)
+
+    def advantages(self, returns: Array) -> Array:
+        """Return the advantages of returns that are compared with each other; override it for another baseline.
+
+            def advantages(self, returns):
+                return returns - np.median(returns)
+
+        It is called with returns as they are, for each comparison that the credit makes:
+
+        | credit | returns |
+        |---|---|
+        | joint | R_t^(g) of the trajectories of a group at turn t, for an agent; in a tree, of sibling joint actions |
+        | crossed | of each text of an agent, the mean over the texts of its teammates |
+        | counterfactual, message | of a text of an agent and its alternatives, with the same texts of its teammates |
+
+        Args:
+            returns: [N], N at most the group size (with message: 1 + alternatives). Returns that could not be scored
+                are left out.
+
+        Returns:
+            An advantage for each return, [N].
+        """
+        return self.config.credit.advantages(returns)

@@ -266,3 +266,12 @@ def test_the_expected_gradient_is_that_of_the_expected_return(estimator: str) ->
     wanted = [first * (PAYS @ second - first @ PAYS @ second), second * (first @ PAYS - first @ PAYS @ second)]
     for found, exact in zip(expected_gradients(estimator), wanted, strict=True):
         np.testing.assert_allclose(found, exact, rtol=1e-9, atol=1e-12)
+
+
+def test_returns_that_could_not_be_scored_are_left_out_of_own_advantages() -> None:
+    def against_median(returns: Array) -> Array:
+        return returns - np.median(returns)
+
+    found = group_advantages([1.0, math.nan, 3.0, 8.0], against_median)
+    np.testing.assert_array_equal(found, [-2.0, math.nan, 0.0, 5.0])
+    assert np.isnan(group_advantages([math.nan], against_median)).all()

@@ -291,3 +291,58 @@ def test_counterfactual_credit_needs_fewer_episodes_where_a_bystander_shares_the
     """One agent that decides and one that does not, with one table: about a tenth fewer (393 against 431)."""
     joint, counterfactual = (mean_needed(OneRed, shared=True, seeds=8, **o) for o in ({}, {"credit": "counterfactual"}))
     assert counterfactual < 0.97 * joint
+
+
+# --- advantages of a learner's own ------------------------------------------------------------------------------------
+
+
+class Own(MAGRPO):
+    """Its baseline is the mean of the returns that are compared."""
+
+    def advantages(self, returns: Any) -> Any:
+        return returns - returns.mean()
+
+
+class LeftOut(MAGRPO):
+    """Its baseline is the mean of the other returns."""
+
+    def advantages(self, returns: Any) -> Any:
+        return returns - (returns.sum() - returns) / max(len(returns) - 1, 1) if len(returns) > 1 else 0 * returns
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "default"),
+    [
+        (Own, {}, {"advantage": "mean"}),
+        (Own, {"tree": True}, {"advantage": "mean"}),
+        (Own, {"credit": "crossed", "tree": True}, {"advantage": "mean"}),
+        (LeftOut, {"credit": "counterfactual"}, {}),
+        (LeftOut, {"credit": "message"}, {}),
+    ],
+    ids=str,
+)
+def test_a_learner_has_its_own_advantages_of_the_returns_under_every_credit(
+    kind: type[MAGRPO], options: dict[str, Any], default: dict[str, Any]
+) -> None:
+    env = Bystander(QUESTIONS, max_turns=2)
+    own = kind(tables(env), ONE_WORD, kind.Config(**options))
+    groups = play(own, env)
+    found, wanted = advantages(own, groups), advantages(make(own.team, **options, **default), groups)
+    assert any(found["agent_0"])
+    assert {agent: pytest.approx(values, abs=1e-9) for agent, values in wanted.items()} == found
+
+
+def test_own_advantages_are_one_number_for_each_return() -> None:
+    class Scalar(MAGRPO):
+        def advantages(self, returns: Any) -> Any:
+            return np.median(returns)
+
+    env = Bystander(QUESTIONS)
+    learner = Scalar(tables(env), ONE_WORD)
+    with pytest.raises(ValueError, match=r"advantages of 3 returns have shape \(\)"):
+        learner.samples(play(learner, env))
+
+
+def test_own_advantages_refuse_the_option_that_they_replace() -> None:
+    assert "'batch'" in Own.misfit(Own.Config(advantage="batch"), Bystander(QUESTIONS))
+    assert Own.misfit(Own.Config(), Bystander(QUESTIONS)) == ""

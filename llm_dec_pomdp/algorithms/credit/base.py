@@ -13,7 +13,7 @@ import numpy as np
 from ...config import Config, Count
 from ...rollout import Rollout
 from ...types import Group, grouped
-from ..advantages import Array, Choices, Kind, returns, weighted_advantages
+from ..advantages import Array, Choices, Compare, Kind, group_advantages, returns, weighted_advantages
 from ..exchange import Compared
 from ..samples import Sample
 
@@ -53,12 +53,17 @@ class Credit(Config, ABC):
         return ""
 
     @abstractmethod
-    def samples(self, group: Group, gamma: float) -> Iterator[Sample]:
+    def advantages(self, returns: Array) -> Array:
+        """Return the advantages [N] of returns [N] that this credit compares with each other."""
+
+    @abstractmethod
+    def samples(self, group: Group, gamma: float, advantages: Compare | None = None) -> Iterator[Sample]:
         """Every text of a group with its advantage, NaN where it could not be scored.
 
         Args:
             group: Played by `rollout`.
             gamma: Discount between turns.
+            advantages: Of returns that are compared with each other; left out, `advantages` of this credit.
         """
 
     def over_update(self, samples: Sequence[Sample]) -> Sequence[Sample]:
@@ -68,9 +73,9 @@ class Credit(Config, ABC):
         heard = {s.group for s in samples if s.advantage and not math.isnan(s.advantage)}
         return [s for s in samples if s.group in heard]
 
-    def silent(self, group: Group, gamma: float) -> bool:
+    def silent(self, group: Group, gamma: float, advantages: Compare | None = None) -> bool:
         """Whether no text of a group has an advantage."""
-        return not any(s.advantage and not math.isnan(s.advantage) for s in self.samples(group, gamma))
+        return not any(s.advantage and not math.isnan(s.advantage) for s in self.samples(group, gamma, advantages))
 
 
 class BaselineCredit(Credit):
@@ -97,6 +102,10 @@ class BaselineCredit(Credit):
     def kind(self) -> Kind:
         """The baseline within a group; with batch and agent none yet, see `over_update`."""
         return "raw" if self.advantage in ("batch", "agent") else self.advantage
+
+    def advantages(self, returns: Array) -> Array:
+        """By `kind`, see `group_advantages`."""
+        return group_advantages(returns, self.kind)
 
     def over_update(self, samples: Sequence[Sample]) -> Sequence[Sample]:
         """With batch, (R - mean R) / std R of all samples, which hold returns, each by its share (ReBN).

@@ -7,11 +7,12 @@ exactly 0. At later turns it borrows texts that were said after other histories;
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from ...rollout import Counterfactual, Rollout
 from ...rollout.counterfactual import Continuation
 from ...types import Group
-from ..advantages import counterfactual_advantages
+from ..advantages import Array, Compare, counterfactual_advantages, group_advantages
 from ..samples import Sample
 from .base import Credit, at_decisions
 
@@ -29,6 +30,10 @@ class CounterfactualCredit(Credit):
         """G trajectories, and every text replaced by the agent's other texts."""
         return Counterfactual(self.continuation)
 
-    def samples(self, group: Group, gamma: float) -> Iterator[Sample]:
+    def advantages(self, returns: Array) -> Array:
+        """R - mean of the others, see `group_advantages`."""
+        return group_advantages(returns, "leave_one_out")
+
+    def samples(self, group: Group, gamma: float, advantages: Compare | None = None) -> Iterator[Sample]:
         """One advantage per agent and text, see `counterfactual_advantages`."""
-        return at_decisions(group, gamma, counterfactual_advantages)
+        return at_decisions(group, gamma, partial(counterfactual_advantages, kind=advantages or self.advantages))

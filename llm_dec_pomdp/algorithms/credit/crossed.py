@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ...rollout import Crossed, Rollout, Tree
 from ...types import Group
-from ..advantages import marginal_advantages
+from ..advantages import Compare, marginal_advantages
 from ..samples import Sample
 from .base import BaselineCredit, at_decisions
 
@@ -33,6 +33,6 @@ class CrossedCredit(BaselineCredit):
             return ""
         return f"credit is 'crossed', and episodes of {env.metadata['name']} have {env.max_turns} turns; set tree=true"
 
-    def samples(self, group: Group, gamma: float) -> Iterator[Sample]:
+    def samples(self, group: Group, gamma: float, advantages: Compare | None = None) -> Iterator[Sample]:
         """One advantage per agent and text, see `marginal_advantages`."""
-        return at_decisions(group, gamma, partial(marginal_advantages, kind=self.kind))
+        return at_decisions(group, gamma, partial(marginal_advantages, kind=advantages or self.advantages))

@@ -10,7 +10,7 @@ from functools import partial
 
 from ...rollout import Rollout, Trajectories, Tree
 from ...types import Group
-from ..advantages import Array, group_advantages, marginal_advantages, returns_of_group
+from ..advantages import Array, Compare, group_advantages, marginal_advantages, returns_of_group
 from ..samples import Sample
 from .base import BaselineCredit, at_decisions
 
@@ -29,17 +29,18 @@ class JointCredit(BaselineCredit):
         """G trajectories side by side, or a tree of them."""
         return Tree() if self.tree else Trajectories()
 
-    def samples(self, group: Group, gamma: float) -> Iterator[Sample]:
+    def samples(self, group: Group, gamma: float, advantages: Compare | None = None) -> Iterator[Sample]:
         """One advantage per trajectory, turn and agent, or per joint action."""
+        compare = advantages or self.advantages  # (advantage)
         if self.tree:
-            yield from at_decisions(group, gamma, partial(marginal_advantages, kind=self.kind))  # (advantage)
+            yield from at_decisions(group, gamma, partial(marginal_advantages, kind=compare))
             return
         values: dict[str, Array] = {}  # (return) [G, T] of each agent
         for agent in dict.fromkeys(agent for e in group.episodes for turn in e.turns for agent in turn.actions):
             values[agent] = returns_of_group([episode.rewards_of(agent) for episode in group.episodes], gamma)
         for t in range(max((len(episode.turns) for episode in group.episodes), default=0)):
-            advantages = {agent: group_advantages(r[:, t].tolist(), self.kind) for agent, r in values.items()}
+            of_agents = {agent: group_advantages(r[:, t], compare) for agent, r in values.items()}
             for g, episode in enumerate(group.episodes):
                 for turn in episode.turns[t : t + 1]:  # none where it has ended
                     for agent, completion in turn.actions.items():
-                        yield Sample(agent, completion, float(advantages[agent][g]))  # (advantage)
+                        yield Sample(agent, completion, float(of_agents[agent][g]))  # (advantage)

@@ -6,6 +6,7 @@ Unlike counterfactual credit it is unbiased at every turn, and it costs generati
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from pydantic import model_validator
 
@@ -13,7 +14,7 @@ from ...config import Count, Positive
 from ...rollout import Messages, Rollout
 from ...rollout.counterfactual import Continuation
 from ...types import Group
-from ..advantages import counterfactual_advantages
+from ..advantages import Array, Compare, counterfactual_advantages, group_advantages
 from ..samples import Sample
 from .base import Credit, at_decisions
 
@@ -46,6 +47,10 @@ class MessageCredit(Credit):
         """G trajectories, and every text replaced by others from its history."""
         return Messages(self.continuation, self.alternatives, self.silence, self.budget)
 
-    def samples(self, group: Group, gamma: float) -> Iterator[Sample]:
+    def advantages(self, returns: Array) -> Array:
+        """R - mean of the others, see `group_advantages`."""
+        return group_advantages(returns, "leave_one_out")
+
+    def samples(self, group: Group, gamma: float, advantages: Compare | None = None) -> Iterator[Sample]:
         """One advantage per agent and text, see `counterfactual_advantages`."""
-        return at_decisions(group, gamma, counterfactual_advantages)
+        return at_decisions(group, gamma, partial(counterfactual_advantages, kind=advantages or self.advantages))
