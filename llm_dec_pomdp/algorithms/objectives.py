@@ -58,9 +58,9 @@ class Objective(Config, ABC):
     """What becomes of a weight above the bound: it is the bound (truncated importance sampling), or 0, as is one below
     1 / bound (masked importance sampling)."""
     clip_low: NotNegative = 0.2
-    """The ratio is clipped below 1 - clip_low ..."""
+    """The ratio is clipped below 1 - clip_low."""
     clip_high: NotNegative = 0.2
-    """... and above 1 + clip_high."""
+    """The ratio is clipped above 1 + clip_high."""
 
     @property
     def clip(self) -> tuple[float, float]:
@@ -138,7 +138,7 @@ class Cispo(Objective):
     """Clips the weight of a text and keeps its gradient."""
 
     clip_low: NotNegative = 1.0
-    """The ratio is clipped below 1 - clip_low: with 1.0, as in the paper, not at all ..."""
+    """The ratio is clipped below 1 - clip_low: with 1.0, as in the paper, not at all."""
 
     def of(
         self,

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from ..config import Count, NotNegative, Positive, by_name
+from ..config import Config, Count, NotNegative, Positive, by_name
 from .base import Options
 from .credit import CREDITS, Credit, JointCredit
 from .objectives import OBJECTIVES, Clipped, Objective, OfTrajectories
@@ -22,8 +22,8 @@ class UpdaterOptions(Options):
     """How the weights of a policy move."""
 
     learning_rate: NotNegative | None = None
-    """AdamW's. Left out, what suits the policy: 0.3 for tables, 5e-4 for adapters and models of less than 10 million
-    weights, 1e-5 for all weights of larger ones (the paper trains 1.7B-3B models at 5e-6 to 2e-5)."""
+    """Learning rate of AdamW; left out, what suits the policy: 0.3 for tables, 5e-4 for adapters and models of less
+    than 10 million weights, 1e-5 for all weights of larger ones (the paper trains 1.7B-3B models at 5e-6 to 2e-5)."""
     schedule: Schedule = "constant"
     """How the learning rate falls: constant, or linear or cosine, which reach 0 with the last update."""
     warmup: Annotated[int, Field(ge=0)] = 0
@@ -56,6 +56,11 @@ class UpdaterOptions(Options):
     beside: ClassVar[tuple[str, ...]] = ("objective",)
     objectives: ClassVar[Mapping[str, type[Objective]]] = OBJECTIVES
     """The objectives by name."""
+
+    @classmethod
+    def kinds(cls) -> dict[str, Mapping[str, type[Config]]]:
+        """Return the classes of the objects that fields hold, by the name that a user gives."""
+        return {"objective": cls.objectives}
 
     @model_validator(mode="before")
     @classmethod
@@ -102,6 +107,11 @@ class MAGRPOConfig(TurnOptions):
     overlong_penalty: NotNegative = 1.0
     """What a text at the limit costs its agent, in units of the reward."""
     beside: ClassVar[tuple[str, ...]] = ("objective", "credit")
+
+    @classmethod
+    def kinds(cls) -> dict[str, Mapping[str, type[Config]]]:
+        """Add the classes of credit."""
+        return {**super().kinds(), "credit": CREDITS}
 
     @property
     def least_group_size(self) -> int:  # type: ignore[override]  # follows from the credit

@@ -1,24 +1,32 @@
-"""The command `list`: environments, algorithms and suites."""
+"""The command `list`: environments, algorithms and suites, or one of them."""
 
 from __future__ import annotations
 
+import dataclasses
 import re
+import textwrap
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 import typer
 
-from ..algorithms.registration import algorithms
+from ..algorithms.registration import CONTROL, algorithms, find_algorithm
+from ..registries import UnknownNameError, load_attribute, nearest
 from ..visible import plain
-from .console import out, print_json, print_table, usage
-from .options import Json, environments
+from .console import out, print_json, print_table, stop, usage
+from .options import Json, named
 from .trust import typed
 
 
 def list_(
-    env_id: Annotated[
-        str | None, typer.Argument(help="Print the manual of this environment.", autocompletion=environments)
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            help="Print the manual of this environment, the options of this learner, or the methods, environments and "
+            "cost of this suite.",
+            autocompletion=named,
+        ),
     ] = None,
     verbose: Annotated[bool, typer.Option("--verbose", help="Print the manual of every environment.")] = False,
     as_json: Json = False,
@@ -26,20 +34,18 @@ def list_(
     """List environments, algorithms and suites.
 
     Examples: [bold]llm-dec-pomdp list tldr-v0[/]
+              [bold]llm-dec-pomdp list magrpo[/]
+              [bold]llm-dec-pomdp list quick[/]
               [bold]llm-dec-pomdp list --verbose[/]
               [bold]llm-dec-pomdp list --json[/]
     """
     from ..benchmarks.suite import about_suites
     from ..envs.registration import manual, registry
 
-    if env_id is not None:
-        typed(env_id)
+    if name is not None:
+        typed(name)
         with usage():
-            described = _describe_environment(env_id)
-        if as_json:
-            print_json({"id": env_id, **described})
-        else:
-            _print_manual(described["manual"])
+            _show(name, as_json)
         return
     if verbose and not as_json:
         for env_id in registry:
@@ -61,7 +67,7 @@ def list_(
     out.print()
     print_table(["name", "about"], about, "Algorithms")
     out.print()
-    out.print(plain("Suites", "bold"), "(llm-dec-pomdp bench --help describes them)")
+    out.print(plain("Suites", "bold"), "(llm-dec-pomdp list NAME describes one)")
     out.print(", ".join(about_suites()))
 
 
@@ -81,6 +87,90 @@ def _agents(roles: Sequence[str]) -> str:
     """The roles of a team, each once: "main, 8 readers"."""
     counted = Counter(re.sub(r" \d+$", "", role) for role in roles)
     return ", ".join(role if count == 1 else f"{count} {role}s" for role, count in counted.items())
+
+
+def _show(name: str, as_json: bool) -> None:
+    """Print the environment, learner or suite of this name.
+
+    Raises:
+        UnknownNameError: There is none; the message names the nearest.
+    """
+    from ..benchmarks.suite import built_in_suites, suites_of
+    from ..envs.registration import OPTIONAL, registry, with_version
+
+    suites = [suite for suite in suites_of(name) if suite in built_in_suites()]
+    learner = name in algorithms or name.removesuffix(CONTROL) in algorithms or _is_algorithm(name)
+    environment = with_version(name) if not (learner or suites) else name
+    if learner:
+        _show_algorithm(name, as_json)
+    elif suites:
+        _show_suites(suites, as_json)
+    elif ":" in name or environment in registry or environment in OPTIONAL:
+        described = _describe_environment(environment)
+        if as_json:
+            print_json({"id": environment, **described})
+        else:
+            _print_manual(described["manual"])
+    elif name.endswith(".toml"):
+        stop(f"{name!r} is a file; a suite in it is shown by llm-dec-pomdp bench {name} --dry-run")
+    else:
+        known = [*registry, *algorithms, *built_in_suites()]
+        raise UnknownNameError(f"no environment, learner or suite {name!r}; {nearest(name, known)}")
+
+
+def _is_algorithm(name: str) -> bool:
+    """Return whether "module:Class" is a class of algorithms."""
+    from ..algorithms.base import Algorithm
+
+    kind: Any = load_attribute(name, what=name) if ":" in name and "://" not in name else None
+    return isinstance(kind, type) and issubclass(kind, Algorithm)
+
+
+def _show_algorithm(name: str, as_json: bool) -> None:
+    from ..algorithms.described import options_of
+
+    spec = find_algorithm(name)
+    kind, fixed = spec.load(), dict(spec.kwargs)
+    options = options_of(kind.Config, fixed)
+    if as_json:
+        rows = [dataclasses.asdict(option) for option in options]
+        about = {"name": name, "about": spec.about(), "protocol": spec.protocol, "learns": kind.learns()}
+        print_json({**about, "fixed": fixed, "options": rows})
+        return
+    own = "".join(f"; {option} = {value!r}" for option, value in fixed.items())
+    out.print(f"{name}: {spec.about()}\nprotocol: {spec.protocol}{own}\n")
+    if not options:
+        out.print(f"no options; measure it with llm-dec-pomdp eval ID --algorithm {name}")
+        return
+    for option in options:
+        default = f" = {option.default}" if option.default else ""
+        only = f", with {option.of}" if option.of else ""
+        out.print(plain(f"{option.name}{default}", "bold"), f"({option.type}{only})")
+        out.print(textwrap.indent(textwrap.fill(option.about, max(out.width - 4, 20)), "    "))
+    out.print(f"\ngive them as llm-dec-pomdp train ID --algorithm {name} --set {options[0].name}=VALUE")
+
+
+def _show_suites(names: list[str], as_json: bool) -> None:
+    from ..benchmarks.checks import check_methods
+    from ..benchmarks.estimate import complete, estimate_table, estimates
+    from ..benchmarks.suite import load_suite
+
+    described: list[dict[str, Any]] = []
+    for name in names:
+        suite = load_suite(name)
+        cells = suite.cells()
+        check_methods(cells)
+        cells = complete(cells)
+        estimated = estimates(cells)
+        methods, titles = [m.title for m in suite.methods], [e.title for e in suite.environments]
+        about = {"name": name, "about": suite.about, "methods": methods, "environments": titles, "seeds": suite.seeds}
+        described.append({**about, "cost": [dataclasses.asdict(estimate) for estimate in estimated]})
+        if not as_json:
+            out.print(f"{name}: {suite.about}\nmethods: {', '.join(methods)}\nenvironments: {', '.join(titles)}\n")
+            out.print(estimate_table(suite, cells, estimated))
+            out.print(f"run it: llm-dec-pomdp bench {name}\n")
+    if as_json:
+        print_json(described if len(described) > 1 else described[0])
 
 
 def _or_error(known: dict[str, Any], describe: Callable[[], dict[str, Any]]) -> dict[str, Any]:

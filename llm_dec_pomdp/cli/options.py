@@ -41,6 +41,11 @@ def suites(incomplete: str) -> list[str]:
     return [name for name in built_in_suites() if name.startswith(incomplete)]
 
 
+def named(incomplete: str) -> list[str]:
+    """Environments, algorithms and suites that begin so."""
+    return [*environments(incomplete), *algorithms(incomplete), *suites(incomplete)]
+
+
 # --- options ----------------------------------------------------------------------------------------------------------
 
 _PANELS = {  # of help pages

@@ -67,6 +67,46 @@ def test_the_example_of_a_manual_can_be_copied_from_a_narrow_terminal() -> None:
     assert '\n>>> _, rewards, _, _, _ = env.step({agent: "Too short." for agent in env.agents})\n' in shown
 
 
+def test_list_shows_the_options_of_a_learner() -> None:
+    options = {option["name"]: option for option in document("list", "magrpo")["options"]}  # type: ignore[attr-defined]
+    assert options["warmup"] | {"about": ""} == {
+        "name": "warmup",
+        "type": "int >= 0",
+        "default": "0",
+        "about": "",
+        "of": "",
+    }
+    assert {"learning_rate", "gamma", "credit", "advantage", "tree", "alternatives", "clip_low"} <= options.keys()
+    assert options["alternatives"]["of"] == "credit=message"
+    fixed = document("list", "mareinforce")
+    assert fixed["fixed"] == {"advantage": "raw"}
+    assert "advantage" not in [option["name"] for option in fixed["options"]]  # type: ignore[attr-defined]
+    assert "warmup = 0 (int >= 0)" in call("list", "magrpo").stdout
+
+
+@pytest.mark.parametrize("name", [*algorithms, "magrpo_shuffled", "llm_dec_pomdp.algorithms.magrpo:MAGRPO"])
+def test_every_option_of_every_learner_is_described_in_a_sentence(name: str) -> None:
+    found = document("list", name)
+    assert found["about"]
+    for option in found["options"]:  # type: ignore[attr-defined]
+        assert len(option["about"]) > 10, option
+        assert "typing" not in option["type"], option
+
+
+def test_list_shows_what_a_suite_compares_and_costs() -> None:
+    found = document("list", "classics")
+    assert "magrpo" in found["methods"]  # type: ignore[operator]
+    assert found["environments"]
+    assert all(cell["episodes"] > 0 for cell in found["cost"])  # type: ignore[attr-defined]
+    names = [suite["name"] for suite in json.loads(call("list", "claims", "--json").stdout)]
+    assert {"claims/joint", "claims/rates"} <= {*names}  # a folder of suites
+    assert "run it: llm-dec-pomdp bench classics" in call("list", "classics").stdout
+
+
+def test_list_shows_an_environment_of_a_module() -> None:
+    assert document("list", "llm_dec_pomdp.envs.small.relay:Relay")["roles"] == document("list", "relay-v0")["roles"]
+
+
 def test_a_plugin_that_is_broken_does_not_hide_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     broken = {"acme/lost-v0": Spec("acme/lost-v0", "no_such_module:Lost")}
     for registry in (llm_dec_pomdp.registry, algorithms):
@@ -113,6 +153,9 @@ def test_check_of_a_broken_environment_fails_with_exit_code_1(tmp_path: Path) ->
         (["eval", "tldr-v0", "--tasks", "x.csv"], "does not exist"),
         (["check", "mymod:Foo"], "no file of the working folder"),
         (["list", "tldr-v3"], "did you mean tldr-v"),
+        (["list", "magrop"], "did you mean magrpo"),
+        (["list", "quik"], "did you mean quick"),
+        (["list", "mine.toml"], "bench mine.toml --dry-run"),
         (["train", "tldr-v0", "--set", "lr=1e-3"], "lr: no such key; did you mean learning_rate"),
         (["train", "tldr-v0", "--set", "learning_rate"], "write learning_rate=VALUE"),
         (["train", "tldr-v0", "--track", "wandbb"], "no tracker 'wandbb'; did you mean wandb"),

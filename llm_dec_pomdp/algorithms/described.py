@@ -1,0 +1,89 @@
+"""Options of a learner for a reader: name, type, default and a line about each."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import types
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from pydantic.fields import FieldInfo
+
+from ..config import Config
+
+_BOUNDS = {"ge": ">=", "gt": ">", "le": "<=", "lt": "<"}
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """An option of a learner.
+
+    Attributes:
+        name: As `--set NAME=VALUE` takes it.
+        type: Of its values, e.g. "int >= 1" or "std | mean".
+        default: Its value where it is left out; "" where that depends on other things.
+        about: The first sentence of its description.
+        of: The values of other options for which it exists, e.g. "credit=crossed"; "" for all.
+    """
+
+    name: str
+    type: str
+    default: str
+    about: str
+    of: str = ""
+
+
+def options_of(config: type[Config], fixed: Mapping[str, Any] | None = None) -> list[Option]:
+    """Return the options of a configuration, with those of the objects that it holds after them.
+
+    Args:
+        config: The configuration of a learner.
+        fixed: Options that belong to the name of the learner. They are left out, as are those with a single value.
+    """
+    kinds: Mapping[str, Mapping[str, type[Config]]] = getattr(config, "kinds", dict[str, Any])()
+    options: list[Option] = []
+    for name, field in config.model_fields.items():
+        if name in kinds:
+            default = next(kind for kind, made in kinds[name].items() if isinstance(field.default, made))
+            options.append(Option(name, " | ".join(kinds[name]), default, _first_sentence(field)))
+        else:
+            options.append(_option(name, field))
+    for holder, classes in kinds.items():
+        having: dict[Option, list[str]] = {}  # kinds with the same option, which may have another default elsewhere
+        for kind, made in classes.items():
+            for name, field in made.model_fields.items():
+                having.setdefault(_option(name, field), []).append(kind)
+        for option, where in having.items():
+            of = "" if len(where) == len(classes) else f"{holder}={' or '.join(where)}"
+            options.append(dataclasses.replace(option, of=of))
+    return [option for option in options if option.name not in (fixed or {}) and option.type != option.default]
+
+
+def _option(name: str, field: FieldInfo) -> Option:
+    bounds = {_BOUNDS[k]: v for m in field.metadata for k in _BOUNDS if (v := getattr(m, k, None)) is not None}
+    kind = " ".join([_type(field.annotation), ", ".join(f"{sign} {bound:g}" for sign, bound in bounds.items())]).strip()
+    default = "" if field.default is None else str(field.default)
+    if isinstance(field.default, bool):
+        default = default.lower()
+    if bounds and bounds.get(">=") == bounds.get("<="):  # a subclass has fixed it
+        kind = default
+    return Option(name, kind, default, _first_sentence(field))
+
+
+def _type(annotation: Any) -> str:
+    origin, parts = get_origin(annotation), get_args(annotation)
+    if origin is Literal:
+        return " | ".join(map(str, parts))
+    if origin in (Union, types.UnionType):
+        return " | ".join(_type(part) for part in parts if part is not types.NoneType)
+    if origin is Annotated:
+        return _type(parts[0])
+    if origin is not None:
+        return f"{origin.__name__} of {', '.join(map(_type, parts))}"
+    return str(getattr(annotation, "__name__", annotation))
+
+
+def _first_sentence(field: FieldInfo) -> str:
+    return re.split(r"(?<!Dr\.)(?<=\.) (?=[A-Z])", " ".join((field.description or "").split()))[0]
