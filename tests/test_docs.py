@@ -12,10 +12,12 @@ import pytest
 from llm_dec_pomdp.benchmarks.suite import about_suites, load_suite
 from llm_dec_pomdp.config import read_toml
 from llm_dec_pomdp.envs.registration import registry
+from llm_dec_pomdp.report.published import PUBLISHED
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.append(str(ROOT / "scripts"))  # its scripts import each other
 BUILD = runpy.run_path(str(ROOT / "scripts" / "build_docs.py"))
+PAGES = ("README.md", "docs/index.md")
 FAMILIES = BUILD["environment_pages"].FAMILIES
 SOURCES = BUILD["environment_pages"].SOURCES
 
@@ -57,6 +59,25 @@ def test_the_tests_that_pages_name_exist() -> None:
     named = set(re.findall(r"::(test_\w+)", pages))
     assert len(named) > 20
     assert [name for name in sorted(named) if f"def {name}" not in tests] == []
+
+
+def test_the_page_on_reproducing_quotes_what_was_published_and_the_suite() -> None:
+    page = (ROOT / "docs" / "reproduce.md").read_text(encoding="utf-8")
+    assert page.split("\n\n")[1].startswith("**This has not been run at full size yet.**")
+    rows = {
+        line.split("|")[1].strip(): line for line in page.split("## Published")[1].splitlines() if line[:3] == "| `"
+    }
+    for quoted in PUBLISHED:
+        assert f"{quoted.return_percent}" in rows[f"`{quoted.environment}`"]
+    for environment in load_suite("paper").environments:
+        (row,) = re.findall(rf"\| `{environment.id}` \| 2 x .*", page)
+        assert f"| {environment.training['steps']} |" in row
+        assert str(environment.model["name"]).rpartition("/")[2] in row
+
+
+def test_the_start_page_has_the_program_of_the_readme() -> None:
+    shown = [re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)[0] for page in PAGES]
+    assert shown[0] == shown[1], "docs/index.md has another first program than README.md; copy it"
 
 
 def test_no_page_or_message_installs_this_package_from_an_index_that_lacks_it() -> None:

@@ -12,7 +12,7 @@ all agents of a trajectory share the group-relative advantage
 and agent i ascends, over its own samples, the clipped objective of `updater`. These are the equations of the paper's
 section on MAGRPO; the lines of code that implement them cite their names.
 
-Departures from the paper, each an option:
+Departures from the paper (docs/reproduce.md has those of the suite `paper` too):
 * The ratio is per token, with a mean over all tokens of an agent (`ratio="token"`, common practice); "sequence" is as
   printed.
 * beta is 0, as in the paper's experiments; the KL term is estimated by k3, per token.
