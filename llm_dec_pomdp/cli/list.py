@@ -118,6 +118,17 @@ def _show(name: str, as_json: bool) -> None:
         raise UnknownNameError(f"no environment, learner or suite {name!r}; {nearest(name, known)}")
 
 
+def _print_manual(text: str) -> None:
+    """Print a page of Markdown; lines of programs stay whole in narrow terminals, so that they can be copied."""
+    from rich.markdown import Markdown
+
+    for place, part in enumerate(re.split(r"^```.*\n", text, flags=re.MULTILINE)):
+        if place % 2:
+            out.print(textwrap.indent(part, "    "), soft_wrap=True)
+        else:
+            out.print(Markdown(part))
+
+
 def _is_algorithm(name: str) -> bool:
     """Return whether "module:Class" is a class of algorithms."""
     from ..algorithms.base import Algorithm
