@@ -62,10 +62,10 @@ def load_team(
 
     Args:
         env: Whose agents, under the protocol of your choice (`envs.wrappers.with_protocol`).
-        model: "builtin:tiny", "builtin:words", "builtin:table", a folder, a .gguf file, a name on the hub, the
-            address of a server, or a script of the environment such as "script:optimal". Or a mapping from roles or
-            agents to such names, or to tables with `model` and fields of `agents.assembly.MemberConfig`; or a .toml
-            file of members. Left out: that of `evaluation.teams.default_model`.
+        model: "builtin:tiny", "builtin:extractive", "builtin:words", "builtin:table", a folder, a .gguf file, a name on
+            the hub, the address of a server, or a script of the environment such as "script:optimal". Or a mapping from
+            roles or agents to such names, or to tables with `model` and fields of `agents.assembly.MemberConfig`; or a
+            .toml file of members. Left out: that of `evaluation.teams.default_model`.
         weights: Whose weights to take, and whose sampling: what `Team.save`, a run or `export` wrote, a checkpoint, or
             the folder of some, of which the newest undamaged one counts.
         sampling: Of single agents, by name or role; the fields that are given take the place of those with which the

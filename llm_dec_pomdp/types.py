@@ -142,6 +142,30 @@ Reviewer = Callable[[str, int], str]
 """An expert outside the team: from (prompt, number of the try) to its answer."""
 
 
+class Excerpt(NamedTuple):
+    """Where the text that a task is about stands in the first observation of an agent.
+
+    Attributes:
+        start: The text begins after this label, where the observation has it; "" for none.
+        requests: (role, request) pairs in agent order. The text ends before the paragraph with the first request.
+    """
+
+    start: str
+    requests: tuple[tuple[str, str], ...]
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """The roles in agent order."""
+        return tuple(role for role, _ in self.requests)
+
+    def of(self, observation: str) -> str:
+        """The text within an observation; all of it where there is no request."""
+        ends = [place for _, request in self.requests if (place := observation.find(request)) >= 0]
+        text = observation[: min(ends)].rpartition("\n\n")[0] if ends else observation
+        before, _, after = text.partition(self.start) if self.start else ("", "", text)
+        return (after or before).strip()
+
+
 class TextJudge(Protocol):
     """A frozen language model that says how likely texts are."""
 

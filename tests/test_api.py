@@ -56,9 +56,9 @@ def test_an_evaluation_is_that_of_the_command_line(tmp_path: Path) -> None:
 
 def test_a_team_is_measured_as_it_was_trained(tmp_path: Path) -> None:
     env, short = llm_dec_pomdp.make("tldr-v0", split="test"), llm_dec_pomdp.Sampling(temperature=0.5, max_new_tokens=6)
-    team = llm_dec_pomdp.load_team(env, sharing="shared")
+    team = llm_dec_pomdp.load_team(env, "builtin:tiny", sharing="shared")
     llm_dec_pomdp.train(team, env, steps=1, prompts_per_step=1, sampling=short, checkpoints=tmp_path)
-    again = llm_dec_pomdp.load_team(env, weights=tmp_path / "step-000001", sharing="shared")
+    again = llm_dec_pomdp.load_team(env, "builtin:tiny", weights=tmp_path / "step-000001", sharing="shared")
     for measured in (team, again):
         (group, *_) = llm_dec_pomdp.collect(measured, env, items=1)
         texts = [text for turn in group.episodes[0].turns for text in turn.actions.values()]

@@ -35,9 +35,9 @@ from pydantic import BeforeValidator, PlainSerializer
 from ..config import Config, ConfigError, build, read_toml
 from ..options import Sampling
 from ..registries import nearest
-from ..types import Message
+from ..types import Excerpt, Message
 from .base import Policy, Team
-from .loading import TABLE, ModelError, load_team, locate, server_model
+from .loading import WHOLE_TEAMS, ModelError, load_team, locate, server_model
 from .options import ModelOptions
 from .scripted import RandomText, Say, Scripted, Uniform
 
@@ -67,7 +67,7 @@ def check_model(name: str, scripts: Collection[str] = ()) -> None:
         ModelError: Nothing has this name; the message names the nearest.
     """
     if not name.startswith(SCRIPT):
-        if not (server_model(name) or name == TABLE):
+        if not (server_model(name) or name in WHOLE_TEAMS):
             locate(name)
         return
     known = [SCRIPT + script for script in (*_GENERAL, *scripts)]
@@ -174,6 +174,7 @@ def assemble_team(
     choices: Choices = no_choices,
     menus: Mapping[str, Sequence[str]] | None = None,
     vocabulary: Sequence[str] = (),
+    excerpt: Excerpt | None = None,
     seed: int = 0,
     load: Callable[..., Team] = load_team,
 ) -> Team:
@@ -186,7 +187,7 @@ def assemble_team(
         scripts: Names of the environment's own scripts, `facts.scripts`.
         script: What "script:NAME" says, by the name, e.g. `TextDecPOMDP.script`.
         choices: The texts of an agent after its history for "script:uniform", e.g. `TextDecPOMDP.choices`.
-        menus, vocabulary, seed: See `load_team`.
+        menus, vocabulary, excerpt, seed: See `load_team`.
         load: Loads the models of a member, as `load_team` does.
 
     Raises:
@@ -197,7 +198,7 @@ def assemble_team(
     for member in members if len(members) > 1 else ():  # all of them, before the first is loaded
         check_model(member.model, scripts)
     role_of = dict(zip(agents, roles, strict=True))
-    words = {"menus": menus, "vocabulary": vocabulary}
+    words = {"menus": menus, "vocabulary": vocabulary, "excerpt": excerpt}
     players: dict[str, Policy] = {}
     rates: dict[str, float] = {}
     samplings: dict[str, Sampling] = {}

@@ -5,6 +5,7 @@
 |---|---|
 | `builtin:tiny` | the small model in this package (works offline) |
 | `builtin:table` | a table per agent over the few texts that matter in an environment, see `agents.table` |
+| `builtin:extractive` | a policy per role that copies sentences of the task's text, see `agents.extractive` |
 | `builtin:words` | an untrained model of the words of an environment that has few; see `agents.word_model` |
 | `random:Qwen3-1.7B` | random weights in a published shape, to measure time and memory with; see `agents.shapes` |
 | `path/to/folder` | a saved transformers model, or an adapter of peft, which is merged into its base |
@@ -33,6 +34,7 @@ from typing import Any
 from ..config import build
 from ..http import checked_address
 from ..registries import nearest
+from ..types import Excerpt
 from . import gguf, shapes, word_model
 from .base import Policy, Team
 from .engines import make_engine
@@ -43,6 +45,8 @@ from .trained_adapters import CONFIG, AdapterError, base_of, merged
 TINY = "builtin:tiny"
 BUILTIN = {TINY: "tiny"}
 TABLE = "builtin:table"
+EXTRACTIVE = "builtin:extractive"
+WHOLE_TEAMS = (TABLE, EXTRACTIVE)  # built-in names of policies that are no language model
 _HUB_SECONDS = 5.0  # to wait for an answer of the hub
 _DTYPES = ("auto", "float32", "bfloat16", "float16")
 _NO_CODE = {"trust_remote_code": False}  # run no program of a folder or of the hub
@@ -218,10 +222,10 @@ def locate(name: str) -> tuple[str, dict[str, Any]]:
             raise ModelError(f"no shape {shape!r} of a published model is known; {nearest(shape, shapes.SHAPES)}")
         name = TINY  # whose tokenizer it has
     if name.startswith("builtin:"):
-        if name == TABLE:
-            raise ModelError(f"{TABLE!r} is a whole team, for eval, train and bench; give builtin:tiny here")
+        if name in WHOLE_TEAMS:
+            raise ModelError(f"{name!r} is a whole team, for eval, train and bench; give builtin:tiny here")
         if name not in BUILTIN:
-            raise ModelError(f"no built-in model {name!r}; {nearest(name, [*BUILTIN, TABLE, word_model.NAME])}")
+            raise ModelError(f"no built-in model {name!r}; {nearest(name, [*BUILTIN, *WHOLE_TEAMS, word_model.NAME])}")
         return str(resources.files("llm_dec_pomdp.data") / BUILTIN[name]), {}
     path = Path(name)
     if path.suffix == ".gguf":
@@ -384,6 +388,7 @@ def load_team(
     train: bool = True,
     menus: Mapping[str, Sequence[str]] | None = None,
     vocabulary: Sequence[str] = (),
+    excerpt: Excerpt | None = None,
     **options: Any,
 ) -> Team:
     """A team in which every agent is played by the same kind of model.
@@ -397,6 +402,7 @@ def load_team(
         train: False: no weights are trainable.
         menus: What each agent may say, for builtin:table, e.g. `TextDecPOMDP.menu`.
         vocabulary: Words of the environment, for builtin:words.
+        excerpt: Where an observation shows the text of the task, for builtin:extractive.
         options: Fields of `ModelOptions`: sharing="lora", device="cuda:1", ...
 
     Raises:
@@ -409,8 +415,10 @@ def load_team(
     building |= {"trained": train and o.sharing != "lora", "attention": o.attention}
     building["quantize"] = o.quantize
     role_of = dict(zip(agents, roles or agents, strict=True))
-    if model == TABLE:
-        team = _tables(role_of, menus or {}, o)
+    if model in WHOLE_TEAMS:
+        from .small import extractive, tables  # which need this module
+
+        team = tables(role_of, menus or {}, o) if model == TABLE else extractive(role_of, excerpt, o)
     elif o.sharing == "shared" or server_model(model):
         team = Team(dict.fromkeys(agents, load_policy(model, o, **building)))
     else:
@@ -441,26 +449,3 @@ def _of_roles(role_of: Mapping[str, str], model: str, options: ModelOptions, bui
         networks = [moved.to(device) for moved, device in zip(networks, itertools.cycle(options.devices))]
     policies = [_policy(moved, tokenizer, **running) for moved in networks]
     return Team({agent: policies[names.index(owner)] for agent, owner in owners.items()})
-
-
-def _tables(role_of: Mapping[str, str], menus: Mapping[str, Sequence[str]], options: ModelOptions) -> Team:
-    """A table for each role, or one for all, on the processor."""
-    from .table import Table
-
-    for name, value in options.options().items():
-        allowed = (ModelOptions.model_fields[name].default, {"device": "cpu", "dtype": "float32"}.get(name))
-        if name not in ("sharing", "lora_rank") and value not in allowed:
-            raise ModelError(f"{name} is {value!r}, but {TABLE!r} is a small table; leave {name} out")
-    without = [agent for agent in role_of if not menus.get(agent)]
-    if without:
-        raise ModelError(
-            f"{TABLE!r} plays agents that have a few things to say, and {without[0]!r} may say anything in this "
-            "environment or protocol; give builtin:tiny or another language model"
-        )
-    of_menus = {role: tuple(menus[agent]) for agent, role in role_of.items()}
-    if options.sharing == "separate":
-        tables = {role: Table(menu) for role, menu in of_menus.items()}
-        return Team({agent: tables[role] for agent, role in role_of.items()})
-    if options.sharing == "lora" or len(set(of_menus.values())) > 1:
-        raise ModelError(f"sharing is {options.sharing!r}, which tables of these agents cannot do; give 'separate'")
-    return Team(dict.fromkeys(role_of, Table(next(iter(of_menus.values())))))

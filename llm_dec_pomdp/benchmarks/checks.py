@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 
 from ..agents.assembly import MemberConfig, check_members, check_model
-from ..agents.loading import TABLE
+from ..agents.loading import WHOLE_TEAMS
 from ..algorithms.options import UpdaterOptions, refuse_endless_warmup
 from ..algorithms.registration import find_algorithm, learns
 from ..config import ConfigError
@@ -68,9 +68,10 @@ def fitted(cell: Cell, env: TextDecPOMDP, *, learn: bool = True) -> Cell:
         check_members(env.possible_agents, [env.role(agent) for agent in env.possible_agents], cell.model.members)
     for method in (*cell.method.stages, cell.method) if learn and cell.method.learns else ():
         refuse_misfit(method.name, method.options, env)
-    if learn and cell.model.name == TABLE and not cell.model.members and shows_texts(cell):
+    if learn and cell.model.name in WHOLE_TEAMS and not cell.model.members and shows_texts(cell):
         raise ConfigError(
-            f"{cell.method.title} shows its policies texts, and {TABLE} cannot be shown one; give another model"
+            f"{cell.method.title} shows its policies texts, and {cell.model.name} cannot be shown one; give another "
+            "model, such as builtin:tiny"
         )
     return settled(cell, env)
 

@@ -19,7 +19,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from ..agents.loading import TABLE
+from ..agents.loading import WHOLE_TEAMS
 from ..agents.scripted import Say
 from ..config import named_model
 from ..envs.base import TextDecPOMDP
@@ -192,7 +192,7 @@ def _texts_and_characters(env: TextDecPOMDP, item: str, say: Say | None) -> tupl
 
 def model_parameters(name: str) -> float | None:
     """Parameters of a built-in model, or by the "1.7B" or "135M" in a name; None where neither is known."""
-    if name == TABLE:
+    if name in WHOLE_TEAMS:
         return 1e5
     if name == "builtin:tiny":
         weights = Path(str(resources.files("llm_dec_pomdp.data") / "tiny" / "model.safetensors"))

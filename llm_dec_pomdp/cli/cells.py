@@ -42,7 +42,8 @@ _OPTIONS: dict[str, tuple[Any, Any]] = {
             str,
             typer.Option(
                 help="builtin:tiny, a folder, a .gguf file, a hub id, or a script such as script:optimal. Left out: "
-                "builtin:table or builtin:words where agents have few texts or words to say, else builtin:tiny.",
+                "builtin:extractive for tldr-v0, builtin:table or builtin:words where agents have few texts or words "
+                "to say, else builtin:tiny.",
                 show_default=False,
             ),
         ],

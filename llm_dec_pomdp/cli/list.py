@@ -71,18 +71,6 @@ def list_(
     out.print(", ".join(about_suites()))
 
 
-def _print_manual(text: str) -> None:
-    """Print Markdown; the lines of code blocks stay whole, so that they can be copied."""
-    from rich.markdown import Markdown
-
-    for place, part in enumerate(re.split(r"```python\n(.*?)\n```", text, flags=re.DOTALL)):
-        if place % 2:
-            out.print(plain(part), soft_wrap=True)
-        elif part.strip():
-            out.print(Markdown(part))
-            out.print()
-
-
 def _agents(roles: Sequence[str]) -> str:
     """The roles of a team, each once: "main, 8 readers"."""
     counted = Counter(re.sub(r" \d+$", "", role) for role in roles)
@@ -124,7 +112,7 @@ def _print_manual(text: str) -> None:
 
     for place, part in enumerate(re.split(r"^```.*\n", text, flags=re.MULTILINE)):
         if place % 2:
-            out.print(textwrap.indent(part, "    "), soft_wrap=True)
+            out.print(plain(textwrap.indent(part, "    ")), soft_wrap=True)
         else:
             out.print(Markdown(part))
 

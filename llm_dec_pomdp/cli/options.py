@@ -61,7 +61,12 @@ EnvId = Annotated[
     str, typer.Argument(help="Environment id, see `llm-dec-pomdp list`, or module:Class.", autocompletion=environments)
 ]
 Model = Annotated[
-    str, typer.Option(help="builtin:tiny, a folder, a .gguf file, a hub id, or a script such as script:optimal.")
+    str,
+    typer.Option(
+        help="builtin:tiny, a folder, a .gguf file, a hub id, or a script such as script:optimal. Left out: that of "
+        "the environment, see `llm-dec-pomdp train --help`.",
+        show_default=False,
+    ),
 ]
 Tasks = Annotated[str, typer.Option(help="sample (embedded), hub (the published data set), or a .jsonl/.json file.")]
 Fields = Annotated[list[str] | None, typer.Option("--field", help="Field mapping for files, e.g. prompt=abstract.")]

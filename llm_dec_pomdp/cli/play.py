@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def play(
     env_id: EnvId,
     role: Annotated[str | None, typer.Option(help="The role you take; the first one when left out.")] = None,
-    model: Model = "builtin:tiny",
+    model: Model = "",
     task: Annotated[str | None, typer.Option(help="Task id; one at random when left out.")] = None,
     protocol: Annotated[str, typer.Option(help="parallel, centralized, sequential or discussion.")] = "parallel",
     turns: Turns = None,
@@ -42,9 +42,10 @@ def play(
     from ..agents.assembly import MemberConfig, assemble_team, check_model
     from ..agents.base import Team
     from ..agents.human import Human
+    from ..agents.loading import WHOLE_TEAMS
     from ..benchmarks.setup import make_task
     from ..envs.wrappers import with_protocol
-    from ..evaluation.teams import known_of
+    from ..evaluation.teams import default_model, known_of
     from ..registries import nearest
     from ..rollout import Trajectories
 
@@ -59,13 +60,15 @@ def play(
         taken = role or roles[0]
         mine = [agent for agent in env.possible_agents if env.role(agent) == taken]
         others = [agent for agent in env.possible_agents if agent not in mine]
+        model = model or default_model(env)
         if others:
             check_model(model, env.task.facts.scripts)
         out.print("You are", plain(taken, "bold"), f"in {env_id}, task {env.item.id}.")
         rest: Mapping[str, Policy] = {}
         if others:
             known: dict[str, Any] = {**known_of(env), "roles": [env.role(agent) for agent in others]}
-            members = [MemberConfig(agents=others, model=model, sharing="shared", train=False)]
+            sharing = "separate" if model in WHOLE_TEAMS else "shared"
+            members = [MemberConfig(agents=others, model=model, sharing=sharing, train=False)]
             rest = dict.fromkeys(others, LoadedMeanwhile(lambda: assemble_team(others, members=members, **known)))
         person = Human(partial(_ask_person, several=len(mine) > 1))
         team = Team({**dict.fromkeys(mine, person), **rest})  # in this order: the person does not wait for a model

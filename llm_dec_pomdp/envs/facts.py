@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..types import Scale, Score
+from ..types import Excerpt, Scale, Score
 from .judging import RememberingJudge
 
 Range = tuple[float, float]
@@ -34,6 +34,8 @@ class Facts:
         hierarchical: True where a main agent calls sub-agents, each of which sees only its subtask; see `alone`.
         hidden_fields: Fields of the tasks that only the reward may read; `check_env` looks for them in observations.
         vocabulary: Every word that agents are told or have to say, where these are few; () for any word.
+        excerpt: Where an observation shows the text that the task is about; None where there is no such text.
+        default_model: The model of a team that names none; "": see `evaluation.teams.default_model`.
         scripts: Names of teams without a model, see `TextDecPOMDP.script`.
         parts_per_action: How many agents' parts one action holds; a policy's token budget is per part.
         one_module: True where one text that holds every agent's part is a module, in which parts are found by name.
@@ -58,6 +60,8 @@ class Facts:
     hierarchical: bool = False
     hidden_fields: tuple[str, ...] = ()
     vocabulary: tuple[str, ...] = ()
+    excerpt: Excerpt | None = None
+    default_model: str = ""
     scripts: tuple[str, ...] = ()
     parts_per_action: int = 1
     one_module: bool = False

@@ -19,13 +19,16 @@ def default_model(env: TextDecPOMDP, *, shows_texts: bool = False) -> str:
 
     Args:
         env: The environment, under the protocol of the team.
-        shows_texts: Policies are shown the texts of others, which tables cannot be.
+        shows_texts: Policies are shown the texts of others, which only language models can be.
 
     Returns:
-        A table where every agent has a few texts to choose from and tasks are few too, since it learns each by itself;
-        a model of words where there are few; or the small language model.
+        The model that the environment names (`Facts.default_model`). Where it names none: a table, if every agent has
+        a few texts to choose from and tasks are few too, since it learns each by itself; a model of words, if there are
+        few words; else the small language model.
     """
-    known = known_of(env)
+    known, named = known_of(env), env.task.facts.default_model
+    if named and not shows_texts:
+        return named
     if all(known["menus"].values()) and len(env.items) <= MOST_TASKS and not shows_texts:
         return TABLE
     return WORDS if known["vocabulary"] else TINY
@@ -46,6 +49,7 @@ def known_of(env: TextDecPOMDP, *others: TextDecPOMDP) -> dict[str, Any]:
         "roles": [env.role(agent) for agent in agents],
         "menus": {agent: env.choices(agent) for agent in agents},
         "vocabulary": tasks[0].facts.vocabulary,
+        "excerpt": tasks[0].facts.excerpt,
         "scripts": tasks[0].facts.scripts,
         "script": script,
         "choices": tasks[0].choices,

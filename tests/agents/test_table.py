@@ -91,15 +91,17 @@ def test_it_learns_to_listen_where_opening_is_dear() -> None:
     assert max(steps[-3:]) > -10
 
 
-def test_a_training_goes_on_bit_for_bit(tmp_path: Path) -> None:
-    env = llm_dec_pomdp.make("dectiger-v0", max_turns=2)
+@pytest.mark.parametrize("env_id", ["dectiger-v0", "tldr-v0"])  # tables, and policies that copy sentences
+def test_a_training_resumes_bit_for_bit(env_id: str, tmp_path: Path) -> None:
+    env = llm_dec_pomdp.make(env_id, max_turns=2)
 
     def trained(steps: int, folder: Path) -> tuple[MAGRPO, list[str]]:
-        mine, texts = learner(env), list[str]()
+        mine, texts = MAGRPO(llm_dec_pomdp.load_team(env), Sampling(max_new_tokens=6)), list[str]()
         places = Checkpoints(folder, {})
         done = restore(mine, env, places)
         config = TrainerConfig(steps=steps, prompts_per_step=2, group_size=4)
-        train(mine, env, ONE_WORD, config, 0, lambda step: texts.append(step.texts), checkpoints=places, done=done)
+        short = mine.sampling
+        train(mine, env, short, config, 0, lambda step: texts.append(step.texts), checkpoints=places, done=done)
         return mine, texts
 
     whole, expected = trained(6, tmp_path / "whole")

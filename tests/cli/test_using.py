@@ -112,6 +112,19 @@ def test_a_team_comes_back_from_wherever_it_was_saved(tmp_path: Path) -> None:
     assert same(weights(first), weights(newest))
 
 
+def test_a_team_that_copies_sentences_comes_back_from_its_run_and_is_not_exported(tmp_path: Path) -> None:
+    run, env = tmp_path / "run", llm_dec_pomdp.make("tldr-v0")
+    size = ["--steps", "1", "--prompts", "2", "--items", "2", "--max-new-tokens", "8"]
+    assert call("train", "tldr-v0", *size, "--out", str(run)).exit_code == 0
+    team = llm_dec_pomdp.load_team(env, weights=run)
+    team.save(tmp_path / "saved")
+    assert same(weights(team), weights(llm_dec_pomdp.load_team(env, weights=tmp_path / "saved")))
+    assert not same(weights(team), weights(llm_dec_pomdp.load_team(env)))
+    refused = call("export", str(run), str(tmp_path / "exported"))
+    assert refused.exit_code == 2
+    assert "Extractive, which no other library can load" in refused.output
+
+
 @pytest.mark.slow
 def test_a_shared_model_comes_back_from_an_export_where_every_agent_has_a_copy(tmp_path: Path) -> None:
     run, env = tmp_path / "run", llm_dec_pomdp.make("tldr-v0")

@@ -15,6 +15,8 @@ from llm_dec_pomdp.cli import app
 from llm_dec_pomdp.envs.wrappers import with_protocol
 from llm_dec_pomdp.evaluation.teams import default_model
 
+COPIED = {"name": "imitation", "options": {"source": "script:gold"}}
+
 
 @pytest.mark.parametrize(
     ("env_id", "protocol", "model"),
@@ -23,7 +25,10 @@ from llm_dec_pomdp.evaluation.teams import default_model
         ("dectiger-v0", "centralized", "builtin:tiny"),
         ("scouts-v0", "parallel", "builtin:table"),
         ("keys-v0", "parallel", "builtin:words"),
-        ("tldr-v0", "parallel", "builtin:tiny"),
+        ("tldr-v0", "parallel", "builtin:extractive"),
+        ("tldr-v0", "centralized", "builtin:extractive"),
+        ("tldr-v1", "parallel", "builtin:tiny"),
+        ("arxiv-v0", "parallel", "builtin:tiny"),
     ],
 )
 def test_the_default_model_can_say_what_the_environment_asks_for(env_id: str, protocol: str, model: str) -> None:
@@ -35,7 +40,9 @@ def test_a_suite_measures_a_single_task_a_hundred_times() -> None:
     values = {"name": "s", "environments": [{"id": i} for i in ids], "methods": [{"name": "magrpo"}]}
     cells = check_cells(Suite.model_validate(values).cells())
     assert [cell.evaluation.samples for cell in cells] == [100, 100, 1, 1]
-    assert [cell.model.name for cell in cells] == ["builtin:table"] * 3 + ["builtin:tiny"]
+    assert [cell.model.name for cell in cells] == ["builtin:table"] * 3 + ["builtin:extractive"]
+    shown = {**values, "environments": [{"id": "tldr-v0"}], "methods": [COPIED]}
+    assert [cell.model.name for cell in check_cells(Suite.model_validate(shown).cells())] == ["builtin:tiny"]
     few = {**values, "evaluation": {"samples": 3}}
     assert {cell.evaluation.samples for cell in check_cells(Suite.model_validate(few).cells())} == {3}
 

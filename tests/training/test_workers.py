@@ -65,6 +65,10 @@ def test_main_and_sub_agents_in_processes_of_their_own_learn_as_in_one(whole: di
             cell({"id": "dectiger-v0"}, {"name": "maac", "options": {"estimates": "q"}}, {"name": "builtin:table"}, 2),
             marks=pytest.mark.slow,
         ),
+        *(
+            pytest.param(cell(TLDR, {"name": learner}, {"name": "builtin:extractive"}, 2), marks=pytest.mark.slow)
+            for learner in ("magrpo", "maac")
+        ),
     ],
     ids=[
         "a model each",
@@ -74,6 +78,8 @@ def test_main_and_sub_agents_in_processes_of_their_own_learn_as_in_one(whole: di
         "preferences",
         "a critic each",
         "a critic of the team",
+        "copied sentences",
+        "copied sentences and a critic",
     ],
 )
 def test_a_team_in_processes_learns_as_in_one(of: Cell, tmp_path: Path) -> None:

@@ -367,7 +367,7 @@ def drawn_so(
     seed: int, sampling: Sampling, stop_ids: frozenset[int], policy: LanguageModel | None = None
 ) -> dict[str, Any]:
     """Return the parameters of vLLM for sampling one text; ids that a policy has no token for are not sampled."""
-    tokenless = [] if policy is None or policy.tokenless is None else policy.tokenless.tolist()
+    tokenless: list[int] = [] if policy is None or policy.tokenless is None else policy.tokenless.tolist()
     return {
         "seed": seed % 2**63,
         "temperature": sampling.temperature,

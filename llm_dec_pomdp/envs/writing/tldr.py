@@ -41,21 +41,29 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ...types import TaskItem
+from ...types import Excerpt, TaskItem
 from ..tasks import TaskSource
 from . import reward
 from .base import WritingTask
+
+_ROLES = ("summary", "elaboration")
 
 
 class TLDR(WritingTask):
     """Summarise a post in two lengths; the module is the manual."""
 
-    declared = replace(WritingTask.declared, name="tldr-v0", roles=("summary", "elaboration"))
     source = TaskSource("tldr", "trl-lib/tldr", {"train": "train[:1000]", "test": "test[:1000]"})
     formula = reward.TLDR
     requests = (
         "Write a concise, factual summary of this post in one or a few sentences.",
         "Write a detailed summary of this post. Use more unique words and some transition words.",
+    )
+    declared = replace(
+        WritingTask.declared,
+        name="tldr-v0",
+        roles=_ROLES,
+        excerpt=Excerpt("\nPOST:", tuple(zip(_ROLES, requests, strict=True))),
+        default_model="builtin:extractive",
     )
 
     def source_text(self, item: TaskItem) -> str:

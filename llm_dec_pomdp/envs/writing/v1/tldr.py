@@ -49,4 +49,4 @@ from .base import HardenedWritingTask
 class HardenedTLDR(HardenedWritingTask, TLDR):
     """Summarise a post in two lengths; the module is the manual."""
 
-    declared = replace(TLDR.declared, name="tldr-v1")
+    declared = replace(TLDR.declared, name="tldr-v1", default_model="")

@@ -51,5 +51,5 @@ from .base import JudgedWritingTask
 class JudgedTLDR(JudgedWritingTask, TLDR):
     """Summarise a post in two lengths; the module is the manual."""
 
-    declared = replace(TLDR.declared, name="tldr-v2")
+    declared = replace(TLDR.declared, name="tldr-v2", default_model="")
     lowest = judged.TLDR

@@ -1,0 +1,62 @@
+"""Teams of the built-in policies that are not language models: tables, and writers that copy sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from ..types import Excerpt, grouped
+from .base import Policy, Team
+from .extractive import Extractive
+from .loading import EXTRACTIVE, TABLE, ModelError
+from .options import ModelOptions
+from .table import Table
+
+
+def tables(role_of: Mapping[str, str], menus: Mapping[str, Sequence[str]], options: ModelOptions) -> Team:
+    """Return a table for each role, or one for all, on the processor; raises ModelError, see `load_team`."""
+    _refuse_language_options(f"{TABLE!r} is a small table", options)
+    without = [agent for agent in role_of if not menus.get(agent)]
+    if without:
+        raise ModelError(
+            f"{TABLE!r} plays agents that have a few things to say, and {without[0]!r} may say anything in this "
+            "environment or protocol; give builtin:tiny or another language model"
+        )
+    of_menus = {role: tuple(menus[agent]) for agent, role in role_of.items()}
+    if options.sharing == "lora" or (options.sharing == "shared" and len(set(of_menus.values())) > 1):
+        raise ModelError(f"sharing is {options.sharing!r}, which tables of these agents cannot do; give 'separate'")
+    return _by_role(role_of, options, lambda agents: Table(menus[agents[-1]]))
+
+
+def extractive(role_of: Mapping[str, str], excerpt: Excerpt | None, options: ModelOptions) -> Team:
+    """Return a copying policy for each role, or one for all; raises ModelError, see `load_team`."""
+    _refuse_language_options(f"{EXTRACTIVE!r} is a small linear policy", options)
+    if excerpt is None:
+        raise ModelError(
+            f"{EXTRACTIVE!r} copies sentences of the text that a task is about, and this environment does not say "
+            "where its observations show one (`Facts.excerpt`); give builtin:tiny or another language model"
+        )
+    if options.sharing == "lora":
+        raise ModelError(f"sharing is 'lora', and {EXTRACTIVE!r} has no adapters; give 'separate' or 'shared'")
+    unknown = [agent for agent, role in role_of.items() if role not in excerpt.roles]
+    if unknown and len(role_of) > 1:
+        raise ModelError(
+            f"{unknown[0]!r} has the role {role_of[unknown[0]]!r}, and the text is for "
+            f"{', '.join(excerpt.roles)}; give load_team the roles of the agents"
+        )
+    written = {agent: (role,) if role in excerpt.roles else excerpt.roles for agent, role in role_of.items()}
+    return _by_role(role_of, options, lambda agents: Extractive(excerpt, {agent: written[agent] for agent in agents}))
+
+
+def _by_role(role_of: Mapping[str, str], options: ModelOptions, make: Callable[[Sequence[str]], Policy]) -> Team:
+    """Return a team with one policy, made for the agents that it plays, for each role or for all."""
+    groups = grouped(role_of, lambda agent: role_of[agent] if options.sharing == "separate" else "")
+    players = {agent: policy for agents in groups.values() for policy in [make(agents)] for agent in agents}
+    return Team({agent: players[agent] for agent in role_of})
+
+
+def _refuse_language_options(kind: str, options: ModelOptions) -> None:
+    """Raise ModelError for options of language models; `kind` says which model this is."""
+    for name, value in options.options().items():
+        allowed = (ModelOptions.model_fields[name].default, {"device": "cpu", "dtype": "float32"}.get(name))
+        if name not in ("sharing", "lora_rank") and value not in allowed:
+            raise ModelError(f"{name} is {value!r}, but {kind}; leave {name} out")
