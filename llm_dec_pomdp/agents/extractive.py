@@ -12,7 +12,7 @@ applies to any other.
 
 Under every protocol the sentences come from the source alone: messages of teammates are ignored. One agent that acts
 for the whole team writes a part for each role, with the weights of that role. `tldr-v0` rewards lengths and
-vocabularies, which copied sentences can have. `tldr-v1` and `tldr-v2` do not reward copies ("originality").
+vocabularies, which copied sentences can have. `tldr-v1` and `tldr-v2` do not reward copies ("originality"): 0 %.
 """
 
 from __future__ import annotations
@@ -126,8 +126,8 @@ class Extractive(_Linear, Policy):
 
     @property
     def default_learning_rate(self) -> float:
-        """See `Policy`."""
-        return 0.3
+        """See `Policy`; three times as much also moves texts far under shuffled rewards."""
+        return 0.1
 
     @property
     def knows_entropy(self) -> bool:

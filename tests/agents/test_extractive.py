@@ -171,7 +171,7 @@ def test_it_learns_to_write_texts_that_fit_and_its_control_does_not() -> None:
     train_env, test_env = (llm_dec_pomdp.make("tldr-v0", split=split) for split in ("train", "test"))
     for algorithm in ("magrpo", "shuffled"):
         team = llm_dec_pomdp.load_team(train_env)
-        llm_dec_pomdp.train(team, train_env, algorithm, steps=30)
+        llm_dec_pomdp.train(team, train_env, algorithm, steps=60)
         returns[algorithm] = llm_dec_pomdp.evaluate(team, test_env).return_percent.mean
     assert returns["magrpo"] > 80
     assert returns["shuffled"] < 50

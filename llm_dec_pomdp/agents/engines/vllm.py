@@ -367,7 +367,8 @@ def drawn_so(
     seed: int, sampling: Sampling, stop_ids: frozenset[int], policy: LanguageModel | None = None
 ) -> dict[str, Any]:
     """Return the parameters of vLLM for sampling one text; ids that a policy has no token for are not sampled."""
-    tokenless: list[int] = [] if policy is None or policy.tokenless is None else policy.tokenless.tolist()
+    ids = None if policy is None else policy.tokenless
+    tokenless: list[int] = [] if ids is None else cast("list[int]", ids.tolist())
     return {
         "seed": seed % 2**63,
         "temperature": sampling.temperature,
