@@ -186,7 +186,7 @@ class LanguageModel(Policy):
             rest()
 
     def _completion(self, prompt: tuple[int, ...], s: Sampled, stop: Sequence[str]) -> Completion:
-        text = self._thoughts.text(s.ids)
+        text = self._thoughts.text([i for i in s.ids if i != self.prompts.end])
         end = min((place for string in stop if (place := text.find(string)) >= 0), default=len(text))
         thought, answer = self._thoughts.split(text[:end], prompt)
         return Completion(answer.strip(), prompt, tuple(s.ids), tuple(s.logprobs), s.truncated, s.seconds, thought)
