@@ -80,7 +80,8 @@ def _owner(file: str, module: str) -> Literal["user", "package", "library", "sta
 
 def is_of_user(error: BaseException) -> bool:
     """Return whether an exception is one of user code, see the module."""
-    return not _has_own_class(error) and any(frame.owner == "user" for frame in frames(error))
+    own = _has_own_class(error) or not isinstance(error, Exception)  # KeyboardInterrupt, SystemExit
+    return not own and any(frame.owner == "user" for frame in frames(error))
 
 
 def is_sentence(error: BaseException) -> bool:

@@ -86,7 +86,7 @@ def test_no_page_or_message_installs_this_package_from_an_index_that_lacks_it() 
     places = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "docs" / "tutorial.ipynb"]
     for folder, pattern in (("docs", "*.md"), ("llm_dec_pomdp", "*.py"), ("examples", "*.py"), ("tests", "*.py")):
         places += (ROOT / folder).rglob(pattern)
-    command = re.compile(r"pip install[^`\n]*?llm[-_]dec[-_]pomdp(?![-\w/.])")
+    command = re.compile(r"pip install[^`\n&]*?llm[-_]dec[-_]pomdp(?![-\w/.])")
     found = {
         str(path.relative_to(ROOT)): command.findall(path.read_text(encoding="utf-8"))
         for path in places

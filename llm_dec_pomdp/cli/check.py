@@ -38,7 +38,7 @@ def check(
     elif failure is not None:
         if failure.__cause__ is not None and is_of_user(failure.__cause__):
             err.print(user_traceback(failure.__cause__), soft_wrap=True)
-        err.print(plain("failed:", "red"), str(failure))
+        err.print(plain("failed:", "red"), str(failure), soft_wrap=True)
     else:
         for name in passed:
             out.print(plain("passed", "green"), "", name)

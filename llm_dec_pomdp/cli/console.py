@@ -34,8 +34,8 @@ err = Terminal(stderr=True)
 
 
 def stop(message: str, code: int = 2) -> NoReturn:
-    """End the command with a sentence."""
-    err.print(plain("error:", "red"), message)
+    """End the command with a sentence, in one line, so that paths and commands in it can be copied."""
+    err.print(plain("error:", "red"), message, soft_wrap=True)
     raise typer.Exit(code)
 
 

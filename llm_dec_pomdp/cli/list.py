@@ -112,7 +112,7 @@ def _print_manual(text: str) -> None:
 
     for place, part in enumerate(re.split(r"^```.*\n", text, flags=re.MULTILINE)):
         if place % 2:
-            out.print(plain(textwrap.indent(part, "    ")), soft_wrap=True)
+            out.print(plain(part), soft_wrap=True)
         else:
             out.print(Markdown(part))
 

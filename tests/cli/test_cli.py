@@ -103,11 +103,6 @@ def test_list_shows_what_a_suite_compares_and_costs() -> None:
     assert "run it: llm-dec-pomdp bench classics" in call("list", "classics").stdout
 
 
-def test_the_program_of_a_manual_is_not_cut_in_a_narrow_terminal() -> None:
-    shown = CliRunner().invoke(app, ["list", "tldr-v0"], env={"COLUMNS": "40"}).stdout
-    assert 'env.step({agent: "Too short." for agent in env.agents})' in shown
-
-
 def test_list_shows_an_environment_of_a_module() -> None:
     assert document("list", "llm_dec_pomdp.envs.small.relay:Relay")["roles"] == document("list", "relay-v0")["roles"]
 

@@ -101,7 +101,7 @@ def test_a_resumed_evaluation_must_be_the_same(server: Server, tmp_path: Path) -
 def test_an_evaluation_of_a_local_model_continues_after_its_last_portion(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given = ["tldr-v0", "--split", "all", "--items", "40", "--max-new-tokens", "2", "--device", "cpu"]
+    given = ["tldr-v0", "--model", "builtin:tiny", "--split", "all", "--items", "40", "--max-new-tokens", "2"]
     assert call("eval", *given, "--out", str(tmp_path / "whole")).exit_code == 0
     run, calls, stop = tmp_path / "run", 0, threading.Event()
     original = LanguageModel.generate

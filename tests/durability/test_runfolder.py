@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import subprocess
 import sys
 from dataclasses import asdict, replace
@@ -139,7 +140,9 @@ def status_after(folder: Path, error: BaseException | None) -> tuple[str, str]:
 def test_the_status_tells_how_it_ended(tmp_path: Path) -> None:
     assert status_after(tmp_path / "a", None) == ("done", "")
     assert status_after(tmp_path / "b", Interrupted("SIGTERM")) == ("interrupted", "SIGTERM")
-    assert status_after(tmp_path / "c", ValueError("no rain")) == ("failed", "ValueError: no rain")
+    reason, place = status_after(tmp_path / "c", ValueError("no rain"))[1].split(" (")
+    assert reason == "ValueError: no rain"
+    assert re.search(r"test_runfolder\.py:\d+, in status_after", place)
     assert status_after(tmp_path / "d", KeyboardInterrupt()) == ("failed", "KeyboardInterrupt: ")
 
 
