@@ -90,7 +90,7 @@ def vllm(session: nox.Session) -> None:
 
 @nox.session(reuse_venv=True)
 def openenv(session: nox.Session) -> None:
-    """OpenEnv's clients and its own check against our server, and every law of every environment through the wire."""
+    """OpenEnv's clients and its own check against our server, and every check of every environment through the wire."""
     _install(session, ".[serve,openenv]")
     session.run(*PYTEST, "tests/serving", "tests/integrations/test_openenv.py")
 

@@ -1,4 +1,4 @@
-"""What runs with fixed seeds said, earned and learnt, as one JSON object: a refactor leaves it as it is.
+"""Print texts, returns and weights of runs with fixed seeds as one JSON object, which a refactoring leaves as it is.
 
     python scripts/fingerprints.py > before.json        # the same after the change, and compare
 
@@ -26,20 +26,21 @@ from llm_dec_pomdp.types import Episode
 
 PLAY = ["--items", "2", "--max-new-tokens", "24", "--seed", "3"]
 TRAIN = ["--steps", "2", "--prompts", "2", "--group-size", "3", *PLAY]
+TLDR = ["tldr-v0", "--model", "builtin:tiny"]
 TRAINED = {
-    "magrpo": ["tldr-v0"],
+    "magrpo": TLDR,
     "magrpo turns": ["coophumaneval-v0", "--turns", "2", "--set", "epochs=2", "--set", "minibatches=2"],
     "magrpo kl entropy": ["arxiv-v0", "--set", "beta=0.1", "--set", "entropy=0.01"],
-    "magrpo lora": ["tldr-v0", "--sharing", "lora", "--load", "lora_rank=4"],
+    "magrpo lora": [*TLDR, "--sharing", "lora", "--load", "lora_rank=4"],
     "magrpo shared": ["telegrams-v0", "--sharing", "shared"],
-    "marloo": ["tldr-v0", "--algorithm", "marloo"],
-    "mareinforce": ["tldr-v0", "--algorithm", "mareinforce", "--set", "ratio=sequence"],
-    "grpo": ["tldr-v0", "--algorithm", "grpo"],
+    "marloo": [*TLDR, "--algorithm", "marloo"],
+    "mareinforce": [*TLDR, "--algorithm", "mareinforce", "--set", "ratio=sequence"],
+    "grpo": [*TLDR, "--algorithm", "grpo"],
     "crossed": ["arxiv-v0", "--set", "credit=crossed"],
     "tree": ["humaneval-v0", "--turns", "2", "--set", "tree=true"],
-    "crossed tree": ["tldr-v0", "--turns", "2", "--set", "tree=true", "--set", "credit=crossed"],
-    "counterfactual": ["tldr-v0", "--turns", "2", "--set", "credit=counterfactual"],
-    "resampled": [*"tldr-v0 --turns 2 --set credit=counterfactual --set continuation=resampled".split()],
+    "crossed tree": [*TLDR, "--turns", "2", "--set", "tree=true", "--set", "credit=crossed"],
+    "counterfactual": [*TLDR, "--turns", "2", "--set", "credit=counterfactual"],
+    "resampled": [*TLDR, *"--turns 2 --set credit=counterfactual --set continuation=resampled".split()],
 }
 PLAYED = [(task, protocol) for task in ("tldr-v1", "coophumaneval-v0") for protocol in ("single", "concat")]
 PLAYED += [(task, protocol) for task in ("arxiv-v0", "humaneval-v0") for protocol in ("sequential", "discussion")]
