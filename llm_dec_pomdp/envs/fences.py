@@ -27,6 +27,8 @@ def blocks(text: str, whole: Callable[[str], bool]) -> list[str]:
             closing fence that makes it whole; else at one that stands behind code, at the end of a line, if that does;
             else at the first closing fence.
     """
+    if "```" not in text and "~~~" not in text:
+        return []
     lines = re.split(r"\r\n|\r|\n", text)
     found: list[str] = []
     left, at = _MOST_TRIED, 0
@@ -35,10 +37,11 @@ def blocks(text: str, whole: Callable[[str], bool]) -> list[str]:
         at += 1
         if opening is None:
             continue
-        margin = re.compile(f" {{0,{len(opening[1])}}}")
         first: tuple[str, int] | None = None
         for end, before in _ends(lines, at, opening[2]):
-            content = "".join(f"{margin.sub('', line, count=1)}\n" for line in [*lines[at:end], *before])
+            content = "\n".join([*lines[at:end], *before, ""])
+            if opening[1]:
+                content = re.sub(f"^ {{1,{len(opening[1])}}}", "", content, flags=re.MULTILINE)
             first = first or (content, end)
             if left <= 0:
                 break

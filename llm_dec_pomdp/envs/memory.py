@@ -101,7 +101,7 @@ _TALK = tuple(
     "There was a long line in front of the ticket office.|The coffee machine on the second floor is broken.|"
     "A dog barked outside until late in the evening.|The meeting took longer than anybody had planned.".split("|")
 )
-_LINE = re.compile(r"^[ \t]*(?:(note|forget)[ \t]*:[ \t]*(.*\S)|(keep))[ \t]*$", re.IGNORECASE | re.MULTILINE)
+_LINE = re.compile(r"^[ \t]*(?:(note|forget)[ \t]*:[ \t]*+(.*\S)|(keep))[ \t]*$", re.IGNORECASE | re.MULTILINE)
 
 
 # --- conversations ----------------------------------------------------------------------------------------------------

@@ -118,7 +118,7 @@ class Dispatch(Task[State]):
         agents = [LEAD if single_agent else f"agent_{i}" for i in range(1, len(kits) + 1)]
         self.specialists = {} if single_agent else dict(zip(names, agents, strict=True))
         self.toolbox = Toolbox(kits, limits, {name: [agent] for name, agent in zip(names, agents, strict=True)})
-        self._order = re.compile(rf"^\W*({'|'.join(names)})\W*:[ \t]*(\S.*)$", re.IGNORECASE | re.MULTILINE)
+        self._order = re.compile(rf"^[^\w\n]*({'|'.join(names)})[^\w\n]*:[ \t]*(\S.*)$", re.IGNORECASE | re.MULTILINE)
         roles = ("assistant",) if single_agent else ("dispatcher", *names)
         self.declared = replace(
             self.declared, roles=roles, hierarchical=not single_agent, hears_others=not single_agent

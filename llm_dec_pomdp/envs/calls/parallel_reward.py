@@ -38,7 +38,7 @@ WEIGHTS: Mapping[str, float] = {
 LOWEST, HIGHEST = -0.4, 1.1  # clamped at 1.2, which the parts do not reach
 LONGEST = 10_000  # characters of a text; the time to look through it may grow with their square
 _NO_ARGUMENTS = 0.7  # of a call with arguments where none is right
-_FENCED = re.compile(r"```(?:json|python|text)?\s*(.*?)```", re.DOTALL | re.IGNORECASE)
+_FENCED = re.compile(r"```(?:json|python|text)?\s*+(.*?)```", re.DOTALL | re.IGNORECASE)
 _CONSTANTS = {"true": "True", "false": "False", "null": "None"}
 _UNREADABLE = (ValueError, TypeError, SyntaxError, RecursionError, MemoryError)
 

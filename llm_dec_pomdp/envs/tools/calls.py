@@ -8,22 +8,27 @@
 | lines | a line `f(a=1)` of a known tool among other text | the same |
 
 The first form that the text has is read, and other text is for thinking. What looks like a call and cannot be read is a
-call with a `problem`, so that its agent hears of it. Values are JSON's: texts, numbers, true, false, null, lists,
-objects.
+call with a `problem`, so that its agent receives an answer that names it. Values are JSON's: texts, numbers, true,
+false, null, lists, objects.
 """
 
 from __future__ import annotations
 
 import ast
+import itertools
 import json
+import math
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NoReturn, cast
+from typing import Any, cast
 
 from .. import fences
 
 LONGEST = 50_000  # characters of a call; parsers take memory, and some the stack, in proportion
+MOST = 64  # calls that are read in a text
+DEEPEST = 50  # levels of lists and objects in an argument, so that whatever writes or checks it has enough stack
+DIGITS = 4300  # of an integer; Python reads and writes no longer ones
 _TAGGED = re.compile(r"<tool_call>(.*?)(?:</tool_call>|\Z)", re.DOTALL)
 _LINE = re.compile(r"^[ \t]*([A-Za-z_][\w.]*)\(.*\)[ \t]*$", re.MULTILINE)
 _UNREADABLE = (ValueError, TypeError, SyntaxError, RecursionError, MemoryError)
@@ -47,20 +52,23 @@ class Call:
 
 
 def read_calls(text: str, known: Collection[str] = ()) -> tuple[Call, ...]:
-    """The calls of a text, in order; () where it has none.
+    """Return the first `MOST` calls of a text, in order; () where it has none. No text raises.
 
     Args:
-        text: What an agent wrote.
+        text: Output of an agent.
         known: Names of tools, for lines of calls among other text.
     """
     if "<tool_call>" in text:
-        return tuple(call for match in _TAGGED.finditer(text) for call in _within(match[1], _json))
+        return _first(call for match in _TAGGED.finditer(text) for call in _within(match[1], _json))
     for block in (text, *fences.blocks(text, lambda block: any(_bare(block.strip())))):
-        calls = tuple(_bare(block.strip()))
-        if calls:
+        if calls := _first(_bare(block.strip())):
             return calls
     lines = (match[0].strip() for match in _LINE.finditer(text) if match[1] in known)
-    return tuple(call for line in lines for call in _within(line, _python))
+    return _first(call for line in lines for call in _within(line, _python))
+
+
+def _first(calls: Iterator[Call]) -> tuple[Call, ...]:
+    return tuple(itertools.islice(calls, MOST))
 
 
 def written(name: str, arguments: Mapping[str, Any]) -> str:
@@ -70,76 +78,100 @@ def written(name: str, arguments: Mapping[str, Any]) -> str:
 
 
 def _bare(block: str) -> Iterator[Call]:
-    """Calls of a block that is nothing else; none where it is something else."""
+    """Yield the calls of a block that contains nothing else; none for another block."""
     if len(block) > LONGEST:
         return
     if block[:1] in ("{", "["):
         try:
-            values = _loaded(block)
+            values = _listed(block)
         except _UNREADABLE:
             pass
         else:
-            listed = cast("list[Any]", values) if isinstance(values, list) else [values]
-            if listed and all(isinstance(value, dict) and _name_of(cast("Any", value)) for value in listed):
-                yield from map(_from_json, listed)
+            if values and all(map(_name_of, values)):
+                yield from map(_from_json, values)
             return
     if block.endswith((")", ")]")) and "(" in block:
+        calls: list[Call] = []
         try:
-            yield from _python(block)
-        except _UNREADABLE:
-            return
+            calls += _python(block)
+        except _UNREADABLE as error:
+            if calls:  # the block is a list of calls, and the next of them cannot be read
+                calls.append(_unread(error))
+        yield from calls
 
 
 def _within(text: str, read: Callable[[str], Iterator[Call]]) -> Iterator[Call]:
-    """What is marked as a call; where it cannot be read, a call with a problem."""
+    """Yield the calls of a text that is marked as calls; where it cannot be read, a call with a problem."""
     if len(text) > LONGEST:
         yield Call("", problem=f"it has {len(text)} characters; a call has at most {LONGEST}")
         return
     try:
         yield from list(read(text))
     except _UNREADABLE as error:
-        yield Call("", problem=f"{type(error).__name__}: {error}"[:200])
+        yield _unread(error)
+
+
+def _unread(error: BaseException) -> Call:
+    return Call("", problem=f"{type(error).__name__}: {error}"[:200])
+
+
+def _plain(value: object, levels: int = DEEPEST) -> Any:
+    """Return a value that everything behind it can check, compute with and write; ValueError for another one."""
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"a number is NaN, infinite or has more than {DIGITS} digits")
+    if isinstance(value, (list, dict)):
+        if not levels:
+            raise ValueError(f"a value has more than {DEEPEST} levels of lists and objects")
+        for part in cast("list[Any]", value if isinstance(value, list) else list(cast("Any", value).values())):
+            _plain(part, levels - 1)
+    return cast("Any", value)
 
 
 # --- JSON -------------------------------------------------------------------------------------------------------------
 
 
 def _json(text: str) -> Iterator[Call]:
+    yield from map(_from_json, _listed(text))
+
+
+def _listed(text: str) -> list[Any]:
     values = _loaded(text)
-    yield from map(_from_json, cast("list[Any]", values) if isinstance(values, list) else [values])
+    return cast("list[Any]", values) if isinstance(values, list) else [values]
 
 
 def _loaded(text: str) -> Any:
-    return json.loads(text, parse_constant=_refuse_constant)
+    return json.loads(text, parse_int=_whole)
 
 
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no value of JSON")
+def _whole(digits: str) -> int | float:
+    return int(digits) if len(digits) <= DIGITS else math.inf
 
 
-def _name_of(value: Mapping[str, Any]) -> str:
-    name = value.get("name")
+def _name_of(value: Any) -> str:
+    name = cast("dict[str, Any]", value).get("name") if isinstance(value, dict) else None
     return name if isinstance(name, str) else ""
 
 
 def _from_json(value: Any) -> Call:
-    """A call as an object; its arguments may be an object or the text of one, as servers write it."""
-    if not isinstance(value, dict) or not _name_of(cast("Any", value)):
-        raise ValueError('a call is an object {"name": ..., "arguments": {...}}')
-    call = cast("dict[str, Any]", value)
-    arguments: Any = call.get("arguments", call.get("parameters", {}))
-    if isinstance(arguments, str):
-        arguments = _loaded(arguments or "{}")
-    if not isinstance(arguments, dict):
-        raise ValueError(f"the arguments of {_name_of(call)} are {arguments!r:.40}; give an object")
-    return Call(_name_of(call), cast("dict[str, Any]", arguments))
+    """Return an object as a call, with a problem where it is none; servers write its arguments as text."""
+    try:
+        if not (name := _name_of(value)):
+            raise ValueError('a call is an object {"name": ..., "arguments": {...}}')
+        arguments: Any = value.get("arguments", value.get("parameters", {}))
+        if isinstance(arguments, str):
+            arguments = _loaded(arguments or "{}")
+        if not isinstance(_plain(arguments), dict):
+            raise ValueError(f"the arguments of {name} are {arguments!r:.40}; give an object")
+        return Call(name, cast("dict[str, Any]", arguments))
+    except _UNREADABLE as error:
+        return _unread(error)
 
 
 # --- Python -----------------------------------------------------------------------------------------------------------
 
 
 def _python(text: str) -> Iterator[Call]:
-    """Calls as Python writes them; ValueError where the text is something else."""
+    """Yield calls as Python writes them; ValueError where the text is something else."""
     tree = ast.parse(text, mode="eval").body
     nodes = tree.elts if isinstance(tree, (ast.List, ast.Tuple)) else [tree]
     if not nodes or not all(isinstance(node, ast.Call) for node in nodes):
@@ -154,10 +186,13 @@ def _python(text: str) -> Iterator[Call]:
 
 
 def _value(node: ast.expr) -> Any:
-    """A literal as JSON has it: tuples become lists, and true, false and null are read too."""
+    """Return a literal as JSON has it: tuples become lists, and true, false and null are read too."""
     if isinstance(node, ast.Name) and node.id in ("true", "false", "null"):
         return {"true": True, "false": False, "null": None}[node.id]
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return node.value
-    value = ast.literal_eval(node)
-    return json.loads(json.dumps(value, allow_nan=False))
+    try:
+        value = ast.literal_eval(node)
+    except ValueError:  # its message has an address in memory
+        raise ValueError(f"{ast.unparse(node)[:40]!r} is no value; give text, numbers, lists or objects") from None
+    return _plain(json.loads(json.dumps(value, allow_nan=False)))

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ...sandbox import Job, Limits, default_pool
+from ...sandbox import Limits
+from . import confined
 from .function import Kit, kit
 
 LONGEST_PROGRAM = 20_000  # characters
@@ -38,7 +39,6 @@ def _run(sources):
 def program():
     return _run({sources!r})
 """
-_CHECK = "def check(candidate):\n    return candidate()\n"
 
 
 def python(*, keep: bool = True, limits: Limits | None = None) -> Kit:
@@ -66,11 +66,6 @@ class Programs(NamedTuple):
         if len(code) > LONGEST_PROGRAM:
             raise ValueError(f"the program has {len(code)} characters; give at most {LONGEST_PROGRAM}")
         source = _RUN.format(finished=_FINISHED, raised=_RAISED, most=LONGEST_OUTPUT, sources=[*state, code])
-        [verdict] = default_pool().run([Job(source, _CHECK, "program", limits=self.limits)])
-        if verdict.returned is None:
-            why = {"timeout": "it took too long", "died": "it ended its process"}.get(verdict.outcome, verdict.outcome)
-            raise ValueError("; ".join([why, *verdict.notes[:1]]))
-        sign, answer = verdict.returned[:1], verdict.returned[1:]
-        return ((*state, code) if self.keep and sign == _FINISHED else state), answer.rstrip(
-            "\n"
-        ) or "(it printed nothing)"
+        answer = confined.returned(source, self.limits)
+        kept = self.keep and answer[:1] == _FINISHED
+        return ((*state, code) if kept else state), answer[1:].rstrip("\n") or "(it printed nothing)"

@@ -25,9 +25,16 @@ _OPERATORS: dict[type, Callable[[Any, Any], Any]] = {
     ast.Pow: operator.pow,
 }
 _SIGNS: dict[type, Callable[[Any], Any]] = {ast.UAdd: operator.pos, ast.USub: operator.neg}
+
+
+def _rounded(number: Any, digits: Any = None) -> Any:
+    """Round as Python does; an integer has no more than `MOST_BITS` digits, so that further ones change nothing."""
+    return round(number, max(digits, -MOST_BITS) if isinstance(digits, int) else digits)
+
+
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "abs": abs,
-    "round": round,
+    "round": _rounded,
     "min": min,
     "max": max,
     **{name: getattr(math, name) for name in ("sqrt", "floor", "ceil", "log", "log10", "exp", "sin", "cos", "tan")},
@@ -56,12 +63,13 @@ def calculate(expression: str) -> str:
         raise ValueError(f"it has {len(expression)} characters; give at most {LONGEST_EXPRESSION}")
     try:
         tree = ast.parse(expression.strip().replace("^", "**"), mode="eval").body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return str(_computed(tree))
+    except (SyntaxError, RecursionError, MemoryError):
         raise ValueError(f"{expression!r:.60} is no expression of numbers") from None
-    return str(_computed(tree))
 
 
 def _computed(node: ast.expr) -> int | float:
+    """Compute a node. Operands have at most `MOST_BITS` bits, and no operator or function here is slow on those."""
     if isinstance(node, ast.Constant) and type(node.value) in (int, float):
         return _bounded(node.value)
     if isinstance(node, ast.Name) and node.id in _CONSTANTS:

@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ...registries import nearest
+from ...sandbox import SandboxError
 from ...types import Event, Message, Tool
 from ...user_code import is_of_user, summary, where
 from ..task import mutable_part
@@ -248,6 +249,8 @@ def _called(function: Function, state: Any, call: Call, seconds: float) -> tuple
         return state, str(error), False
     except TimeoutError:
         return state, f"{name} took longer than {seconds:g} seconds", False
+    except SandboxError:  # of this machine; the call is not to blame
+        raise
     except ValueError as error:  # of what it was given
         return state, f"{name}: {error}", False
     except Exception as error:

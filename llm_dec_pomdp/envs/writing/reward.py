@@ -134,7 +134,11 @@ class PublishedPair(Pair):
 
     def __init__(self, first: str, second: str) -> None:
         self.first, self.second = first, second
-        self._vocabularies = set(words_of(first)), set(words_of(second))
+
+    @functools.cached_property
+    def _vocabularies(self) -> tuple[set[str], set[str]]:
+        """Their different words, which texts of a wrong number of words do not need."""
+        return set(words_of(self.first)), set(words_of(self.second))
 
     def words(self) -> tuple[int, int]:
         """How many words they have, whatever stands between white space."""

@@ -10,7 +10,8 @@ from llm_dec_pomdp.envs.tools import Kit, Limits, Toolbox, ToolState
 from llm_dec_pomdp.envs.tools.python import python
 from llm_dec_pomdp.envs.tools.ready import calculator, files, notes
 from llm_dec_pomdp.envs.tools.search import search
-from llm_dec_pomdp.envs.tools.sql import sql
+from llm_dec_pomdp.envs.tools.sql import Database, sql
+from llm_dec_pomdp.envs.tools.sqlite_program import LONGEST_RESULT
 
 TOWNS = "CREATE TABLE towns (name TEXT, people INTEGER); INSERT INTO towns VALUES ('Ald', 300), ('Bor', 1200);"
 
@@ -35,6 +36,12 @@ class Played:
         ("-7 % 3", "2"),
         ("sqrt(2 ^ 4) + max(1, 2)", "6.0"),
         ("1 / 8", "0.125"),
+        ("round(1234, -2)", "1200"),
+        ("round(2.675, 1)", "2.7"),
+        ("round(2.5)", "2"),
+        ("round(1, -1000000000)", "0"),
+        ("round(1, -9 ** 1000)", "0"),
+        ("round(0.1, 10 ** 9)", "0.1"),
     ],
 )
 def test_the_calculator_computes(expression: str, value: str) -> None:
@@ -55,6 +62,8 @@ def test_the_calculator_computes(expression: str, value: str) -> None:
         "(" * 200,
         "",
         "10.0 ** 400",
+        "2 ** -9 ** 999",
+        "round(1, 0.5)",
     ],
 )
 def test_the_calculator_refuses_what_is_no_small_number(expression: str) -> None:
@@ -130,6 +139,34 @@ def test_sql_reaches_nothing_but_its_tables_and_ends(statement: str, writable: b
     box = Toolbox([sql(TOWNS, writable=writable)])
     [answer] = box.answer(ToolState(), "a", box.calls("a", f"query({statement!r})"))[1]
     assert not answer.valid and answer.answer.startswith("query: ")
+
+
+DOUBLED = "SELECT 1, 'aaaaaaaaaa' UNION ALL SELECT i + 1, t || t FROM n LIMIT 13"
+LONG = f"(WITH RECURSIVE n(i, t) AS ({DOUBLED}) SELECT max(t) FROM n)"
+MANY = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 5000), b AS MATERIALIZED (SELECT {} AS t)"
+
+
+@pytest.mark.parametrize(
+    ("statement", "reason"),
+    [
+        (f"{MANY} SELECT sum(instr(t, substr(t, 1, 40000) || 'b' || n.i)) FROM b, n, n m", "it took too long"),
+        (f"{MANY}, c AS MATERIALIZED (SELECT t || n.i AS t FROM b, n) SELECT count(DISTINCT t) FROM c", "memory"),
+        (f"{MANY} SELECT t || n.i FROM b, n ORDER BY 1 DESC", "memory"),
+    ],
+)
+@pytest.mark.parametrize("writable", [False, True])
+def test_a_statement_has_limits_of_time_and_memory(statement: str, reason: str, writable: bool) -> None:
+    database = Database(TOWNS, writable)
+    with pytest.raises(ValueError, match=reason):
+        database.query((), statement.format(LONG))
+    assert database.query((), "SELECT name FROM towns")[1] == "name\nAld\nBor"
+
+
+def test_a_result_has_a_limit_of_characters() -> None:
+    columns = ", ".join(["t"] * 1500)
+    _, answer = Database(TOWNS, False).query((), f"WITH b AS (SELECT {LONG} AS t) SELECT {columns} FROM b, towns")
+    text, _, note = answer.rpartition("\n")
+    assert len(text) == LONGEST_RESULT and str(LONGEST_RESULT) in note
 
 
 def test_search_gives_passages_by_number() -> None:

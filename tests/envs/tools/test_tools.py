@@ -10,6 +10,7 @@ from typing import Any, Literal
 import pytest
 
 from llm_dec_pomdp.envs.tools import Kit, Limits, Toolbox, ToolState, function, read_calls
+from llm_dec_pomdp.envs.tools.calls import MOST
 from llm_dec_pomdp.envs.tools.function import kit, of_schema
 
 FRESH = ToolState()
@@ -107,6 +108,43 @@ def test_several_calls_keep_their_order() -> None:
 def test_what_is_marked_and_cannot_be_read_is_a_call_with_a_problem(inside: str) -> None:
     [call] = read_calls(f"<tool_call>{inside}</tool_call>")
     assert call.problem
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        '["x"]',
+        "null",
+        "1",
+        '"no JSON"',
+        '"[1]"',
+        '"' + "[" * 20_000 + '"',
+        '{"a": NaN}',
+        '{"a": 1e999}',
+        '{"a": ' + "9" * 5000 + "}",
+        '{"a": ' + "[" * 60 + "]" * 60 + "}",
+    ],
+)
+@pytest.mark.parametrize("form", ["{}", "[{}]", "```json\n{}\n```", "<tool_call>{}</tool_call>"])
+def test_arguments_that_cannot_be_read_are_a_problem_of_their_call(form: str, arguments: str) -> None:
+    wrong, fine = f'{{"name": "f", "arguments": {arguments}}}', '{"name": "g", "arguments": {}}'
+    [call] = read_calls(form.replace("{}", wrong))
+    assert call.problem
+    listed = read_calls(form.replace("{}", f"{wrong}, {fine}")) if "[" in form else ()
+    assert [call.name for call in listed] == (["", "g"] if "[" in form else [])
+
+
+@pytest.mark.parametrize("value", ["x", "{1, 2}", "1e999", "[" * 60 + "]" * 60])
+@pytest.mark.parametrize("text", ["f(a={})", "[f(a=1), f(a={})]"])
+def test_the_problem_of_a_call_is_the_same_in_every_process(text: str, value: str) -> None:
+    *_, call = read_calls(text.replace("{}", value), known=["f"])
+    assert call.problem
+    assert " at 0x" not in call.problem
+
+
+@pytest.mark.parametrize("text", ["f(a=1)\n" * 100_000, "<tool_call>{}</tool_call>" * 100_000, f"[{'f(),' * 5000}f()]"])
+def test_the_first_calls_of_a_text_are_read(text: str) -> None:
+    assert len(read_calls(text, known=["f"])) == MOST
 
 
 # --- functions --------------------------------------------------------------------------------------------------------

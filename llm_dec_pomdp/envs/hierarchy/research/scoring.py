@@ -110,8 +110,13 @@ def _shown(of: World, fact: Fact, work: Invocation) -> bool:
 
 @functools.lru_cache(maxsize=4096)
 def _depends(script: str, falsified: str, statement: str) -> bool:
-    """Whether the answer of a statement is another one after a fact was falsified."""
-    answers = {Database(text, writable=False).query((), statement)[1] for text in (script, f"{script}\n{falsified}")}
+    """Return whether the answer of a statement changes when a fact is falsified."""
+    answers = set[str]()
+    for text in (script, f"{script}\n{falsified}"):
+        try:
+            answers.add(Database(text, writable=False).query((), statement)[1])
+        except ValueError as error:  # a statement may fail for some facts only
+            answers.add(f"refused: {error}")
     return len(answers) > 1
 
 

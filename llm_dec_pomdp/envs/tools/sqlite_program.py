@@ -1,0 +1,138 @@
+"""The program behind the tool `query`: it runs in the sandbox, and imports nothing but the standard library.
+
+Work is bounded by steps of sqlite's machine, so that the same statements give the same answers on every machine. One
+step may call a function that takes long: the limits of the process are for that. Statements reach nothing but the
+tables: no files, no extensions, no settings.
+
+Each function returns a letter and a text: "+" an answer, "*" an answer after a change, "-" a reason against it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from collections.abc import Generator, Sequence
+
+STEPS = 20_000_000  # of sqlite's virtual machine in a call
+ROWS = 100  # of a result that are shown
+LONGEST_VALUE = 100_000  # bytes of a value
+LONGEST_RESULT = 50_000  # characters
+HEAP = 128 << 20  # bytes of memory of sqlite
+_EVERY = 1000  # steps between two looks
+_READS = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_RECURSIVE}
+_WRITES = {
+    sqlite3.SQLITE_INSERT,
+    sqlite3.SQLITE_UPDATE,
+    sqlite3.SQLITE_DELETE,
+    sqlite3.SQLITE_CREATE_TABLE,
+    sqlite3.SQLITE_CREATE_INDEX,
+    sqlite3.SQLITE_CREATE_VIEW,
+    sqlite3.SQLITE_DROP_TABLE,
+    sqlite3.SQLITE_DROP_INDEX,
+    sqlite3.SQLITE_DROP_VIEW,
+    sqlite3.SQLITE_ALTER_TABLE,
+    sqlite3.SQLITE_REINDEX,
+}
+# Functions of a fixed result: no chance, no clock, nothing of the machine, no values out of proportion.
+_FUNCTIONS = frozenset(
+    "abs avg coalesce count group_concat ifnull iif instr length like glob lower ltrim max min nullif round rtrim sum "
+    "substr substring total trim typeof upper rank row_number dense_rank lag lead first_value last_value "
+    "date strftime julianday".split()
+)
+
+
+class RefusedError(Exception):
+    """A statement is not run to its end; the message is for the agent."""
+
+
+def schema(script: str, changes: Sequence[str]) -> str:
+    """Describe the tables of the database that a script makes, after changes."""
+    with _opened(script, changes) as database:
+        rows = database.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY name").fetchall()
+    return "+" + ("\n".join(row[0] for row in rows)[:LONGEST_RESULT] or "There are no tables.")
+
+
+def query(script: str, changes: Sequence[str], statement: str, writable: bool) -> str:
+    """Run a statement on the database that a script makes, after changes."""
+    try:
+        with _opened(script, changes) as database:
+            before = database.total_changes
+            with _bounded(database, writable=writable):
+                table = _table(database.execute(statement))
+            changed = database.total_changes > before or statement.lstrip().lower().startswith(
+                ("create", "drop", "alter")
+            )
+    except RefusedError as error:
+        return f"-{error}"
+    return f"{'*' if changed else '+'}{table}"
+
+
+@contextlib.contextmanager
+def _opened(script: str, changes: Sequence[str]) -> Generator[sqlite3.Connection]:
+    """The database after earlier changes, which are made again."""
+    with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as database:
+        database.executescript(script)
+        database.execute("PRAGMA temp_store = MEMORY")
+        database.execute(f"PRAGMA hard_heap_limit = {HEAP}")
+        for statement in changes:
+            with _bounded(database, writable=True):
+                database.execute(statement).fetchmany(1)
+        yield database
+
+
+@contextlib.contextmanager
+def _bounded(database: sqlite3.Connection, *, writable: bool) -> Generator[None]:
+    """Let statements reach the tables only, in a limited number of steps."""
+    left = STEPS // _EVERY
+    allowed = _READS | _WRITES if writable else _READS
+
+    def step() -> int:
+        nonlocal left
+        left -= 1
+        return left < 0
+
+    def authorized(action: int, first: str | None, second: str | None, *_: str | None) -> int:
+        fine = second in _FUNCTIONS if action == sqlite3.SQLITE_FUNCTION else action in allowed
+        return sqlite3.SQLITE_OK if fine else sqlite3.SQLITE_DENY
+
+    database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_VALUE)
+    database.set_authorizer(authorized)
+    database.set_progress_handler(step, _EVERY)
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        if left < 0:
+            raise RefusedError(f"it took more than {STEPS} steps; ask for less") from None
+        raise RefusedError(str(error)) from None
+    except sqlite3.DatabaseError as error:
+        refused = "not authorized" in str(error) or "prohibited" in str(error)
+        raise RefusedError(
+            f"{error}; this database is {'for its tables' if writable else 'read'} only" if refused else str(error)
+        ) from None
+    except (sqlite3.Error, sqlite3.Warning) as error:  # several statements
+        raise RefusedError(f"{error}; give one statement") from None
+    except MemoryError:
+        raise RefusedError(f"it took more than {HEAP >> 20} MB of memory; ask for less") from None
+    except ValueError as error:  # a statement that is no UTF-8
+        raise RefusedError(f"{type(error).__name__}: {str(error)[:100]}") from None
+    finally:
+        database.set_progress_handler(None, 0)
+        database.set_authorizer(None)
+
+
+def _table(cursor: sqlite3.Cursor) -> str:
+    """The first rows of a result, which are read one after the other."""
+    if not cursor.description:
+        return f"done; rows changed: {max(cursor.rowcount, 0)}"
+    lines = [" | ".join(column[0] for column in cursor.description)]
+    left = LONGEST_RESULT - len(lines[0])
+    for row in cursor:
+        if len(lines) > ROWS:
+            lines.append(f"[only the first {ROWS} rows]")
+            break
+        lines.append(" | ".join("" if value is None else str(value) for value in row))
+        left -= 1 + len(lines[-1])
+        if left < 0:
+            break
+    text = "\n".join(lines) if len(lines) > 1 else f"{lines[0]}\n(no rows)"
+    return text if left >= 0 else f"{text[:LONGEST_RESULT]}\n[only the first {LONGEST_RESULT} characters]"
