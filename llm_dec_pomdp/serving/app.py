@@ -23,12 +23,13 @@ from ..visible import visible
 from . import mcp
 from .codec import MOST_BYTES, Data, Reply, from_bytes, to_bytes
 from .openenv import Conversation, described
-from .operations import run
+from .operations import PLAYS, run
 from .sessions import RefusedError, Sessions
 
 BODY_SECONDS = 30.0  # until a request has to have come
 MOST_TRAFFIC = 1 << 26  # bytes of long requests and answers at the same time
 FREE_BYTES = 1 << 16  # of each request
+_QUICK_THREADS = 2
 LOCAL = ("127.0.0.1", "localhost", "::1")
 
 Scope = MutableMapping[str, Any]
@@ -78,13 +79,15 @@ class App:
     Args:
         sessions: What is held.
         token: What every request has to bring; None: nothing, and then only requests to this machine are answered.
-        threads: How many requests are worked on at the same time.
+        threads: How many requests play at the same time. Those that play nothing, such as `open`, have threads of
+            their own, so that slow calls of one client do not keep others from the server.
     """
 
     def __init__(self, sessions: Sessions, token: str | None, threads: int) -> None:
         self._sessions = sessions
         self._token = token
         self._threads = ThreadPoolExecutor(threads, "play")
+        self._quick_threads = ThreadPoolExecutor(_QUICK_THREADS, "quick")
         self.traffic = Traffic()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -115,7 +118,7 @@ class App:
             if method != "POST":
                 raise RefusedError(405, f"{method[:20]} {path[:60]} is not answered; POST to it, or GET /health")
             body = await asyncio.wait_for(_whole(scope, receive, share), BODY_SECONDS)
-            answer = await self._in_thread(_operation, path[1:], self._sessions, body)
+            answer = await self._in_thread(_operation, path[1:], self._sessions, body, quick=path[1:] not in PLAYS)
             share.add(len(answer))
             return Reply(200, answer)
         except RefusedError as error:
@@ -146,8 +149,9 @@ class App:
         name = self._sessions.env.metadata["name"]
         return {"status": "healthy", "environment": name, "sessions": len(self._sessions), "most_sessions": limit}
 
-    async def _in_thread(self, work: Callable[..., Any], *arguments: Any) -> Any:
-        return await asyncio.get_running_loop().run_in_executor(self._threads, work, *arguments)
+    async def _in_thread(self, work: Callable[..., Any], *arguments: Any, quick: bool = False) -> Any:
+        threads = self._quick_threads if quick else self._threads
+        return await asyncio.get_running_loop().run_in_executor(threads, work, *arguments)
 
     # --- who may ask ---------------------------------------------------------------------------------------------
 
@@ -180,7 +184,7 @@ class App:
         shared = parse_qs(scope.get("query_string", b"").decode("latin-1")).get("session_id", [""])[0]
         conversation = Conversation(self._sessions, shared)
         try:
-            if refused := await self._in_thread(conversation.begin):
+            if refused := await self._in_thread(conversation.begin, quick=True):
                 await send({"type": "websocket.send", "text": refused.decode()})
             patience = min(BODY_SECONDS, self._sessions.limits.idle)  # until something is asked for the first time
             while not conversation.over:

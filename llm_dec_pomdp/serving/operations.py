@@ -234,3 +234,4 @@ OPERATIONS: Mapping[str, Operation] = {
     "with_tasks": _with_tasks,
     "alone": _alone,
 }
+PLAYS = ("reset", "step", "with_tasks", "alone")  # operations that run code of the environment, which may take long

@@ -6,13 +6,17 @@ import asyncio
 import base64
 import gc
 import json
+import threading
 import tracemalloc
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
 from llm_dec_pomdp.envs import make
+from llm_dec_pomdp.envs.tools import kit
+from llm_dec_pomdp.envs.wrappers import WithTools
 from llm_dec_pomdp.serving import app
 from llm_dec_pomdp.serving.sessions import Limits, Sessions
 
@@ -148,6 +152,31 @@ def test_bodies_are_counted_while_they_come_and_ordinary_requests_are_answered_a
 )
 def test_a_token_is_needed_where_one_is_set(authorization: str, status: int) -> None:
     assert ask(served("secret"), "/open", b"{}", host="elsewhere", authorization=authorization)[0] == status
+
+
+def test_slow_calls_of_one_client_do_not_keep_others_from_the_server() -> None:
+    begun, release = threading.Event(), threading.Event()
+
+    def wait() -> str:
+        """Wait."""
+        begun.set()
+        release.wait()
+        return "done"
+
+    env = WithTools(make("telegrams-v0"), [kit("slow", wait, bounded=True)])
+    server = app.App(Sessions(env, Limits()), None, threads=1)
+    opened = json.loads(ask(server, "/open", b"{}")[1])["session"]
+    place = json.loads(ask(server, "/reset", json.dumps({"session": opened, "place": 0}).encode())[1])["place"]
+    texts = json.dumps({"session": opened, "place": place, "texts": dict.fromkeys(env.possible_agents, "wait()")})
+    with ThreadPoolExecutor(2) as clients:
+        stepped = clients.submit(ask, server, "/step", texts.encode())
+        try:
+            assert begun.wait(60)
+            assert ask(server, "/health", method="GET")[0] == 200
+            assert clients.submit(ask, server, "/open", b"{}").result(60)[0] == 200
+        finally:
+            release.set()
+        assert stepped.result()[0] == 200
 
 
 def test_a_conversation_goes_on_after_what_was_wrong() -> None:
