@@ -94,6 +94,9 @@ _TYPES = {"dict": "object", "float": "number"}
 _MORE = "I have updated some more functions you can choose from. What about now?"
 DONE = "Done."
 
+_LONGEST = 1_000_000  # characters of the calls of an object in an episode
+_COSTLY = ("exponent", "precision", "decimal_places")  # arguments that decide how long a function computes
+_LARGEST = 1000  # of them
 _KEPT = 32  # calls after which an object is kept, so that long episodes need not begin anew with each call
 
 
@@ -204,6 +207,8 @@ class _Run:
 
     def __call__(self, state: Instance, arguments: Mapping[str, Any]) -> tuple[Instance, str]:
         after = state._replace(calls=f"{state.calls}{self.name} {json.dumps(dict(arguments))}\n")
+        if len(after.calls) > _LONGEST:
+            raise ValueError(f"the calls of {state.name} have {len(after.calls)} characters; at most {_LONGEST}")
         return after, played(after)[1][-1]
 
 
@@ -222,6 +227,11 @@ class _Accepted:
             )
         if missing := [name for name in needed if name not in arguments]:
             raise ArgumentsError(f"the argument {missing[0]!r} of {self.tool.name} is missing")
+        for name in _COSTLY:
+            if isinstance(value := arguments.get(name), int) and abs(value) > _LARGEST:
+                raise ArgumentsError(
+                    f"the argument {name!r} of {self.tool.name} is {value}"[:200] + f"; it is at most {_LARGEST}"
+                )
         return arguments
 
 

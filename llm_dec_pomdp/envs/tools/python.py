@@ -14,6 +14,7 @@ from . import confined
 from .function import Kit, kit
 
 LONGEST_PROGRAM = 20_000  # characters
+LONGEST_KEPT = 200_000  # characters of a program and those of its episode that run before it
 LONGEST_OUTPUT = 20_000  # characters that leave the sandbox
 _FINISHED, _RAISED = "+", "-"  # the first sign of what a program returns
 _RUN = """
@@ -65,6 +66,8 @@ class Programs(NamedTuple):
         """
         if len(code) > LONGEST_PROGRAM:
             raise ValueError(f"the program has {len(code)} characters; give at most {LONGEST_PROGRAM}")
+        if (size := sum(map(len, (*state, code)))) > LONGEST_KEPT:
+            raise ValueError(f"with the earlier programs it has {size} characters; {LONGEST_KEPT} are run at most")
         source = _RUN.format(finished=_FINISHED, raised=_RAISED, most=LONGEST_OUTPUT, sources=[*state, code])
         answer = confined.returned(source, self.limits)
         kept = self.keep and answer[:1] == _FINISHED

@@ -17,6 +17,7 @@ from . import confined, sqlite_program
 from .function import Kit, kit
 
 LIMITS = Limits(cpu_seconds=2.0, case_seconds=2.0, memory_mb=384)  # the steps of a statement take 0.1 to 0.4 s
+LONGEST_CHANGES = 200_000  # characters of the statements of an episode that changed the database
 
 
 def sql(script: str, *, writable: bool = False) -> Kit:
@@ -46,7 +47,7 @@ class Database(NamedTuple):
 
     def schema(self, state: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
         """See the tables of the database and their columns."""
-        return state, _answer(f"schema({self.script!r}, {state!r})")[1:]
+        return state, _answer("schema", self.script, state)[1:]
 
     def query(self, state: tuple[str, ...], statement: str) -> tuple[tuple[str, ...], str]:
         """Run one statement of SQL (sqlite) on the database.
@@ -54,14 +55,16 @@ class Database(NamedTuple):
         Args:
             statement: Such as SELECT name FROM towns WHERE people > 1000.
         """
-        answer = _answer(f"query({self.script!r}, {state!r}, {statement!r}, {self.writable!r})")
+        if (size := sum(map(len, (*state, statement)))) > LONGEST_CHANGES:
+            raise ValueError(f"with the changes of this episode it has {size} characters, of {LONGEST_CHANGES} at most")
+        answer = _answer("query", self.script, state, statement, self.writable)
         if answer[:1] == "-":
             raise ValueError(answer[1:])
         return ((*state, statement) if self.writable and answer[:1] == "*" else state), answer[1:]
 
 
 @functools.lru_cache(maxsize=256)
-def _answer(call: str) -> str:
-    """The text that a call of a function of `sqlite_program` returns; the same call always returns the same."""
+def _answer(name: str, *arguments: object) -> str:
+    """The text that a function of `sqlite_program` returns; the same arguments always give the same."""
     program = inspect.getsource(sqlite_program)
-    return confined.returned(f"{program}\n\ndef program():\n    return {call}\n", LIMITS)
+    return confined.returned(f"{program}\n\ndef program():\n    return {name}{arguments!r}\n", LIMITS)

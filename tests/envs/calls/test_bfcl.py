@@ -13,10 +13,11 @@ import pytest
 import llm_dec_pomdp
 from llm_dec_pomdp.agents import Sampling
 from llm_dec_pomdp.agents.scripted import Uniform
-from llm_dec_pomdp.envs.calls.bfcl import BFCL, _owners, row_of  # pyright: ignore[reportPrivateUsage]
+from llm_dec_pomdp.envs.calls.bfcl import BFCL, _owners, kits, row_of  # pyright: ignore[reportPrivateUsage]
 from llm_dec_pomdp.envs.calls.dispatch import offered_in
 from llm_dec_pomdp.envs.calls.published import COMMAND, installed
 from llm_dec_pomdp.envs.check import CHECKS
+from llm_dec_pomdp.envs.tools import Call, Toolbox, ToolState
 from llm_dec_pomdp.rollout import Trajectories
 from llm_dec_pomdp.types import TaskItem
 
@@ -192,3 +193,20 @@ def test_functions_that_are_missing_are_told_when_they_are_there() -> None:
         assert ("You are the application" in observation) is (turn in (0, 3))
         env.step({**quiet, files: "nothing"})
         env.step({**quiet, "agent_0": "Done."})
+
+
+@needs_bfcl
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("power", {"base": 10, "exponent": 10**9}),
+        ("logarithm", {"value": 20, "base": 10, "precision": 10**9}),
+        ("square_root", {"number": 2, "precision": 10**9}),
+        ("round_number", {"number": 5, "decimal_places": -(10**9)}),
+    ],
+)
+def test_arguments_that_make_a_function_compute_for_ever_are_refused(name: str, arguments: dict[str, int]) -> None:
+    box = Toolbox(kits())
+    [answer] = box.answer(ToolState(), "agent_0", [Call(name, arguments)])[1]
+    assert not answer.valid
+    assert str(10**9) in answer.answer

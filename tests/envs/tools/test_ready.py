@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 from llm_dec_pomdp.envs.tools import Kit, Limits, Toolbox, ToolState
-from llm_dec_pomdp.envs.tools.python import python
+from llm_dec_pomdp.envs.tools.python import LONGEST_KEPT, Programs, python
 from llm_dec_pomdp.envs.tools.ready import calculator, files, notes
 from llm_dec_pomdp.envs.tools.search import search
-from llm_dec_pomdp.envs.tools.sql import Database, sql
+from llm_dec_pomdp.envs.tools.sql import LONGEST_CHANGES, Database, sql
 from llm_dec_pomdp.envs.tools.sqlite_program import LONGEST_RESULT
+from llm_dec_pomdp.sandbox import Limits as SandboxLimits
 
 TOWNS = "CREATE TABLE towns (name TEXT, people INTEGER); INSERT INTO towns VALUES ('Ald', 300), ('Bor', 1200);"
 
@@ -195,3 +196,16 @@ def test_python_is_confined() -> None:
     assert "Error" in say("python('open(\"/etc/hostname\").read()')")
     assert "Error" in say("python('import socket; socket.create_connection((\"127.0.0.1\", 80))')")
     assert say("python('import os; os._exit(3)')").startswith("python: it ended its process")
+
+
+def test_what_an_episode_keeps_for_later_calls_is_bounded() -> None:
+    code = f"x = {'9' * 15_000!r}"
+    state, answer = Programs(True, SandboxLimits()).python((code,) * 12, code)
+    assert (len(state), answer) == (13, "(it printed nothing)")
+    with pytest.raises(ValueError, match=str(LONGEST_KEPT)):
+        Programs(True, SandboxLimits()).python((*state, code), code)
+    insert = f"INSERT INTO towns VALUES ('{'x' * 90_000}', 1)"
+    changes, _ = Database(TOWNS, True).query((insert,), insert)
+    assert len(changes) == 2
+    with pytest.raises(ValueError, match=str(LONGEST_CHANGES)):
+        Database(TOWNS, True).query(changes, insert)
