@@ -19,6 +19,7 @@ _VALUES: tuple[Any, ...] = (
         "'; DROP TABLE t; --",
         "__import__('os').system('true')",
         "9" * 5000,
+        "round(1, -1000000000)",
     ),
     *(0, -1, 2**70, 1e308, True, None, [], [[[]]], {"a": {"b": []}}),
 )

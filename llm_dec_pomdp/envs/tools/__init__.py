@@ -6,7 +6,7 @@
 | `calls` | the four forms in which models write calls |
 | `toolbox` | the tools of a team: state, limits, prices, one answer for each call |
 | `ready` | calculator, notes, files |
-| `search`, `python`, `sql` | ready tools that need more: BM25, the judge's sandbox, sqlite |
+| `search`, `python`, `sql` | ready tools that need more: BM25, the judge's sandbox, sqlite in it |
 
 `envs.wrappers.WithTools` gives tools to the agents of any task; a task of its own keeps a `ToolState` in its state.
 """

@@ -6,6 +6,7 @@ Each function here makes a `Kit`. Nothing touches the disk or the network, work 
 from __future__ import annotations
 
 import ast
+import itertools
 import math
 import operator
 from collections.abc import Callable, Mapping
@@ -15,6 +16,7 @@ from .function import Kit, kit
 
 MOST_BITS = 4096  # of a number of the calculator
 LONGEST_EXPRESSION = 500
+MOST_LINES = 1000  # of a search in files
 _OPERATORS: dict[type, Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -241,10 +243,13 @@ class FileTree(NamedTuple):
         Args:
             words: What to look for, as it stands there.
         """
-        hits = [
+        hits = (
             f"{path}:{number}: {line}"
             for path, text in state
             for number, line in enumerate(text.splitlines(), 1)
             if words in line
-        ]
-        return state, "\n".join(hits) or f"No line contains {words!r:.60}."
+        )
+        lines = list(itertools.islice(hits, MOST_LINES + 1))
+        if len(lines) > MOST_LINES:
+            lines[MOST_LINES:] = [f"[only the first {MOST_LINES} lines]"]
+        return state, "\n".join(lines) or f"No line contains {words!r:.60}."

@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 
-from llm_dec_pomdp.envs.tools import Kit, Limits, Toolbox, ToolState
+from llm_dec_pomdp.envs.tools import Kit, Limits, Toolbox, ToolState, confined
 from llm_dec_pomdp.envs.tools.python import LONGEST_KEPT, Programs, python
-from llm_dec_pomdp.envs.tools.ready import calculator, files, notes
+from llm_dec_pomdp.envs.tools.ready import MOST_LINES, calculator, files, notes
 from llm_dec_pomdp.envs.tools.search import search
 from llm_dec_pomdp.envs.tools.sql import LONGEST_CHANGES, Database, sql
 from llm_dec_pomdp.envs.tools.sqlite_program import LONGEST_RESULT
 from llm_dec_pomdp.sandbox import Limits as SandboxLimits
+from llm_dec_pomdp.sandbox import SandboxError
 
 TOWNS = "CREATE TABLE towns (name TEXT, people INTEGER); INSERT INTO towns VALUES ('Ald', 300), ('Bor', 1200);"
 
@@ -96,6 +97,8 @@ def test_files_are_a_tree_in_memory() -> None:
     assert "there is no file '/etc/passwd'" in say("read_file('/etc/passwd')")
     with pytest.raises(ValueError, match="20"):
         files({"a": "x" * 21}, characters=20)
+    many = Played(files({"a.txt": "x\n" * 2000}), search_files=Limits(characters=100_000))
+    assert many("search_files('')").count("\n") == MOST_LINES
 
 
 def test_sql_reads_tables() -> None:
@@ -209,3 +212,13 @@ def test_what_an_episode_keeps_for_later_calls_is_bounded() -> None:
     assert len(changes) == 2
     with pytest.raises(ValueError, match=str(LONGEST_CHANGES)):
         Database(TOWNS, True).query(changes, insert)
+
+
+def test_a_machine_without_a_sandbox_is_an_error_and_no_answer_to_an_agent(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(source: str, limits: object) -> str:
+        raise SandboxError("programs cannot be confined here")
+
+    monkeypatch.setattr(confined, "returned", missing)
+    for kit, text in ((sql(TOWNS), "query('SELECT 12345')"), (python(), "python('1')")):
+        with pytest.raises(SandboxError):
+            Played(kit)(text)
