@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 
 STEPS = 20_000_000  # of sqlite's virtual machine in a call
 ROWS = 100  # of a result that are shown
@@ -39,6 +39,11 @@ _FUNCTIONS = frozenset(
     "substr substring total trim typeof upper rank row_number dense_rank lag lead first_value last_value "
     "date strftime julianday".split()
 )
+
+
+_DATES = {"date": 0, "julianday": 0, "strftime": 1}  # and the place of their time, which is now where it is missing
+
+_Value = str | bytes | int | float | None
 
 
 class RefusedError(Exception):
@@ -70,14 +75,31 @@ def query(script: str, changes: Sequence[str], statement: str, writable: bool) -
 @contextlib.contextmanager
 def _opened(script: str, changes: Sequence[str]) -> Generator[sqlite3.Connection]:
     """The database after earlier changes, which are made again."""
-    with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as database:
+    with _closing() as database, _closing() as dates:
         database.executescript(script)
+        for name, place in _DATES.items():
+            database.create_function(name, -1, _dated(dates, name, place), deterministic=True)
         database.execute("PRAGMA temp_store = MEMORY")
         database.execute(f"PRAGMA hard_heap_limit = {HEAP}")
         for statement in changes:
             with _bounded(database, writable=True):
                 database.execute(statement).fetchmany(1)
         yield database
+
+
+def _closing() -> contextlib.closing[sqlite3.Connection]:
+    return contextlib.closing(sqlite3.connect(":memory:", isolation_level=None))
+
+
+def _dated(dates: sqlite3.Connection, name: str, place: int) -> Callable[..., _Value]:
+    """Return a function of sqlite without the present time, so that its results are the same at any time."""
+
+    def computed(*values: _Value) -> _Value:
+        if len(values) <= place or str(values[place]).lower() in ("now", "subsec", "subsecond"):
+            raise ValueError
+        return dates.execute(f"SELECT {name}({', '.join('?' * len(values))})", values).fetchone()[0]
+
+    return computed
 
 
 @contextlib.contextmanager
@@ -103,6 +125,8 @@ def _bounded(database: sqlite3.Connection, *, writable: bool) -> Generator[None]
     except sqlite3.OperationalError as error:
         if left < 0:
             raise RefusedError(f"it took more than {STEPS} steps; ask for less") from None
+        if "user-defined function" in str(error):
+            raise RefusedError(f"there is no clock; give {', '.join(_DATES)} a time, and not 'now'") from None
         raise RefusedError(str(error)) from None
     except sqlite3.DatabaseError as error:
         refused = "not authorized" in str(error) or "prohibited" in str(error)

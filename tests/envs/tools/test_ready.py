@@ -166,6 +166,19 @@ def test_a_statement_has_limits_of_time_and_memory(statement: str, reason: str, 
     assert database.query((), "SELECT name FROM towns")[1] == "name\nAld\nBor"
 
 
+@pytest.mark.parametrize(
+    "call", ["date('now')", "date()", "strftime('%s', 'NOW')", "strftime('%s')", "julianday('now')"]
+)
+def test_sql_has_no_clock(call: str) -> None:
+    with pytest.raises(ValueError, match="no clock"):
+        Database(TOWNS, False).query((), f"SELECT {call}")
+
+
+def test_sql_computes_with_dates() -> None:
+    calls = "date('2024-01-31', '+1 month') AS a, strftime('%m', 60) AS b, julianday('x') AS c, date(NULL) AS d"
+    assert Database(TOWNS, False).query((), f"SELECT {calls}")[1] == "a | b | c | d\n2024-03-02 | 01 |  | "
+
+
 def test_a_result_has_a_limit_of_characters() -> None:
     columns = ", ".join(["t"] * 1500)
     _, answer = Database(TOWNS, False).query((), f"WITH b AS (SELECT {LONG} AS t) SELECT {columns} FROM b, towns")
