@@ -8,6 +8,7 @@ import bm25s
 import numpy as np
 import pytest
 
+from llm_dec_pomdp.envs.hierarchy.research import scoring
 from llm_dec_pomdp.envs.hierarchy.research.questions import (
     COMPARISONS,
     WORLDS,
@@ -117,3 +118,11 @@ def test_a_search_finds_no_more_than_there_is() -> None:
     assert index.best("letters", 5) == (0, 1)
     assert index.best("letters", 1) == (0,)
     assert Index(["the", "of"]).best("letters", 5) == ()
+
+
+def test_a_statement_that_fails_for_another_fact_alone_depends_on_it() -> None:
+    """A statement of an agent does not raise where a report is scored."""
+    statement = "SELECT abs(CASE a WHEN 1 THEN 1 ELSE -9223372036854775807 - 1 END) FROM t"
+    script = "CREATE TABLE t (a); INSERT INTO t VALUES (1);"
+    assert scoring._depends(script, "UPDATE t SET a = 2;", statement)  # pyright: ignore[reportPrivateUsage]
+    assert not scoring._depends(script, "UPDATE t SET a = 1;", statement)  # pyright: ignore[reportPrivateUsage]
