@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...sandbox import Job, Limits, default_pool
+from .function import LateError
 
 _CHECK = "def check(candidate):\n    return candidate()\n"
 _REASONS = {"timeout": "it took too long", "died": "it ended its process, or took too much memory"}
@@ -16,11 +17,13 @@ def returned(source: str, limits: Limits) -> str:
         limits: CPU time and memory.
 
     Raises:
-        ValueError: It exceeded a limit or returned no text; the message is for the agent.
+        LateError: It took too much time.
+        ValueError: It exceeded another limit, or returned no text.
         SandboxError: Programs cannot be confined on this machine.
     """
     [verdict] = default_pool().run([Job(source, _CHECK, "program", limits=limits)])
     if verdict.returned is None:
         reason = _REASONS.get(verdict.outcome, verdict.outcome)
-        raise ValueError("; ".join(dict.fromkeys([reason, *verdict.notes[:1]])))
+        refused = LateError if verdict.outcome == "timeout" else ValueError
+        raise refused("; ".join(dict.fromkeys([reason, *verdict.notes[:1]])))
     return verdict.returned

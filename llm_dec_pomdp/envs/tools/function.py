@@ -44,6 +44,10 @@ class ArgumentsError(ValueError):
     """A call has arguments that its tool does not take; the message is for the agent."""
 
 
+class LateError(ValueError):
+    """A call used all of the time that it may take; the message is for the agent."""
+
+
 class Function(NamedTuple):
     """A tool and what it does.
 

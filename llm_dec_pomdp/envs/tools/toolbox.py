@@ -30,7 +30,7 @@ from ...types import Event, Message, Tool
 from ...user_code import is_of_user, summary, where
 from ..task import mutable_part
 from .calls import Call, read_calls
-from .function import ArgumentsError, Function, Kit, refuse_twice
+from .function import ArgumentsError, Function, Kit, LateError, refuse_twice
 
 AT_ONCE = 16  # calls of a text that are run
 _NOTICE = (
@@ -85,6 +85,7 @@ class Answered(NamedTuple):
     answer: str
     valid: bool  # the call ran and returned
     price: float
+    late: bool = False  # it used all of its time
 
 
 class Toolbox:
@@ -135,7 +136,7 @@ class Toolbox:
         return read_calls(text, [tool.name for tool in self.tools(agent)])
 
     def answer(self, state: ToolState, agent: str, calls: Sequence[Call]) -> tuple[ToolState, tuple[Answered, ...]]:
-        """Run calls in order.
+        """Run calls in order, up to one that uses all of its time: the others of the text are not run.
 
         Args:
             state: Of the tools.
@@ -149,6 +150,9 @@ class Toolbox:
         for place, call in enumerate(calls):
             if place >= AT_ONCE:
                 answers.append(Answered(call, f"not run: a text may have {AT_ONCE} calls", False, 0.0))
+                continue
+            if any(answered.late for answered in answers):
+                answers.append(Answered(call, "not run: an earlier call of the text took too long", False, 0.0))
                 continue
             state, answered = self._run(state, agent, call)
             answers.append(answered)
@@ -168,13 +172,17 @@ class Toolbox:
         owner = agent if self.kits[place].private else ""
         before = self.state_of(state, self.kits[place], agent)
         seconds = 0.0 if self.kits[place].bounded else limits.seconds
-        after, answer, valid = _called(function, before, call, seconds)
+        late = False
+        try:
+            after, answer, valid = _called(function, before, call, seconds)
+        except LateError as error:
+            after, answer, valid, late = before, str(error), False, True
         others = tuple(entry for entry in state.calls if entry[:2] != (agent, call.name))
         state = state._replace(calls=(*others, (agent, call.name, count + 1)))
         if after is not before:
             kept = tuple(entry for entry in state.states if entry[:2] != (place, owner))
             state = state._replace(states=(*kept, (place, owner, after)))
-        return state, Answered(call, _cut(answer, limits.characters), valid, limits.price)
+        return state, Answered(call, _cut(answer, limits.characters), valid, limits.price, late)
 
     def refuse_copy(self, state: ToolState) -> None:
         """Raise ValueError where a kit was called of whose state there can be no copy (`Kit.copies`)."""
@@ -206,7 +214,7 @@ class Toolbox:
 
     def events(self, agent: str, answers: Sequence[Answered]) -> Iterator[Event]:
         """Two events for each call, with its place among those of the text."""
-        for place, (call, answer, valid, _) in enumerate(answers):
+        for place, (call, answer, valid, *_) in enumerate(answers):
             about = {"tool": call.name, "id": str(place)}
             arguments = json.dumps(dict(call.arguments) if not call.places else [*call.places, dict(call.arguments)])
             yield Event("call", agent, {**about, "input": arguments})
@@ -240,7 +248,11 @@ def _cut(answer: str, characters: int) -> str:
 
 
 def _called(function: Function, state: Any, call: Call, seconds: float) -> tuple[Any, str, bool]:
-    """The state, the answer and whether it is one, after a call of a function that may do anything."""
+    """Return the state, the answer and whether it is one, after a call of a function that may do anything.
+
+    Raises:
+        LateError: It used all of its time.
+    """
     name = call.name
     try:
         arguments = function.accepted(_named(function.tool, call))
@@ -248,7 +260,9 @@ def _called(function: Function, state: Any, call: Call, seconds: float) -> tuple
     except ArgumentsError as error:
         return state, str(error), False
     except TimeoutError:
-        return state, f"{name} took longer than {seconds:g} seconds", False
+        raise LateError(f"{name} took longer than {seconds:g} seconds") from None
+    except LateError as error:
+        raise LateError(f"{name}: {error}") from None
     except SandboxError:  # of this machine; the call is not to blame
         raise
     except ValueError as error:  # of what it was given

@@ -206,6 +206,15 @@ def test_python_prints_and_keeps_names() -> None:
     assert say("python('x')") == "6"
 
 
+def test_calls_behind_one_that_takes_too_long_are_not_run() -> None:
+    box = Toolbox([python()])
+    text = "[python('x = 1'), python('while True: pass'), python('2'), python('3')]"
+    state, answers = box.answer(ToolState(), "agent_0", box.calls("agent_0", text))
+    assert [answer.valid for answer in answers] == [True, False, False, False]
+    assert [answer.answer.startswith("not run") for answer in answers] == [False, False, True, True]
+    assert state.calls == (("agent_0", "python", 2),)
+
+
 def test_python_is_confined() -> None:
     say = Played(python(keep=False))
     assert "python: it took too long" in say("python('while True: pass')")

@@ -262,11 +262,12 @@ def wrong() -> Any:
 
 def test_tools_that_misbehave_are_answers() -> None:
     box = Toolbox([kit("bad", raises, hangs, floods, wrong)], limits={"hangs": Limits(seconds=0.05)})
-    failed, late, long, odd = answers_to("[raises('x'), hangs(), floods(), wrong()]", box)
+    failed, long, odd, late, idle = answers_to("[raises('x'), floods(), wrong(), hangs(), wrong()]", box)
     assert failed == "raises failed: KeyError: 'x'"
     assert late == "hangs took longer than 0.05 seconds"
     assert long.endswith("[cut: 9998000 more characters]") and len(long) < 2100
     assert odd == "wrong failed: it returned a object, which is no text and no JSON"
+    assert idle.startswith("not run")
 
 
 def test_state_is_a_value_and_each_call_has_its_answer() -> None:
