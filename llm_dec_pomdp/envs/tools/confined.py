@@ -6,7 +6,6 @@ from ...sandbox import Job, Limits, default_pool
 from .function import LateError
 
 _CHECK = "def check(candidate):\n    return candidate()\n"
-_REASONS = {"timeout": "it took too long", "died": "it ended its process, or took too much memory"}
 
 
 def returned(source: str, limits: Limits) -> str:
@@ -22,8 +21,9 @@ def returned(source: str, limits: Limits) -> str:
         SandboxError: Programs cannot be confined on this machine.
     """
     [verdict] = default_pool().run([Job(source, _CHECK, "program", limits=limits)])
+    if verdict.outcome == "timeout":
+        raise LateError("it took too long")
     if verdict.returned is None:
-        reason = _REASONS.get(verdict.outcome, verdict.outcome)
-        refused = LateError if verdict.outcome == "timeout" else ValueError
-        raise refused("; ".join(dict.fromkeys([reason, *verdict.notes[:1]])))
+        reason = "it ended its process, or took too much memory" if verdict.outcome == "died" else verdict.outcome
+        raise ValueError("; ".join([reason, *verdict.notes[:1]]))
     return verdict.returned
