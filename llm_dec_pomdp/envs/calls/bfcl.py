@@ -93,7 +93,6 @@ _MODULES = "bfcl_eval.eval_checker.multi_turn_eval.func_source_code"
 _TYPES = {"dict": "object", "float": "number"}
 _MORE = "I have updated some more functions you can choose from. What about now?"
 DONE = "Done."
-
 _LONGEST = 1_000_000  # characters of the calls of an object in an episode
 _COSTLY = ("exponent", "precision", "decimal_places")  # arguments that decide how long a function computes
 _LARGEST = 1000  # of them
