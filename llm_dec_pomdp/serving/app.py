@@ -26,7 +26,7 @@ from .openenv import Conversation, described
 from .operations import PLAYS, run
 from .sessions import RefusedError, Sessions
 
-BODY_SECONDS = 30.0  # until a request has to have come
+BODY_SECONDS = 30.0  # for the body of a request, and between two messages of a WebSocket
 MOST_TRAFFIC = 1 << 26  # bytes of long requests and answers at the same time
 FREE_BYTES = 1 << 16  # of each request
 _QUICK_THREADS = 2
@@ -186,10 +186,8 @@ class App:
         try:
             if refused := await self._in_thread(conversation.begin, quick=True):
                 await send({"type": "websocket.send", "text": refused.decode()})
-            patience = min(BODY_SECONDS, self._sessions.limits.idle)  # until something is asked for the first time
             while not conversation.over:
-                message = await asyncio.wait_for(receive(), patience)
-                patience = self._sessions.limits.idle
+                message = await asyncio.wait_for(receive(), min(BODY_SECONDS, self._sessions.limits.idle))
                 if message["type"] == "websocket.disconnect":
                     return
                 received = message.get("text") or message.get("bytes") or b""

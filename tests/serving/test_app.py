@@ -216,11 +216,16 @@ def test_a_conversation_too_many_is_told_so_and_ended() -> None:
     assert error["data"]["code"] == "CAPACITY_REACHED"
 
 
-def test_a_conversation_that_never_asks_anything_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(app, "BODY_SECONDS", 0.01)
+@pytest.mark.parametrize("texts", [[], ["x"], ['{"type": "reset"}', '{"type": "state"}']])
+def test_a_conversation_that_falls_silent_is_ended_and_gives_its_session_back(
+    texts: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(app, "BODY_SECONDS", 0.05)
     scope = {"type": "websocket", "path": "/ws", "headers": [(b"host", b"localhost")]}
+    messages = [{"type": "websocket.receive", "text": text} for text in texts]
     server = served()
-    assert talk(server, scope, {"type": "websocket.connect"})[-1]["type"] == "websocket.close"
+    *_, last = talk(server, scope, {"type": "websocket.connect"}, *messages)
+    assert (last["type"], last["reason"]) == ("websocket.close", "idle")
     assert json.loads(ask(server, "/health", method="GET")[1])["sessions"] == 0
 
 
