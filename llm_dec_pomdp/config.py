@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,12 +12,17 @@ from typing import Annotated, Any, ClassVar, TypeVar, cast, get_args
 import pydantic
 
 from .registries import nearest
+from .storage.reading import DEEPEST, FileError, is_deep, read_text
 
 ConfigT = TypeVar("ConfigT", bound="Config")
 Count = Annotated[int, pydantic.Field(ge=0)]
 Positive = Annotated[int, pydantic.Field(ge=1)]
 Single = Annotated[int, pydantic.Field(ge=1, le=1)]
 NotNegative = Annotated[float, pydantic.Field(ge=0)]
+_SHOWN = 400  # characters of a value in a message
+_LARGEST = 1 << 20  # bytes of a TOML file; the time of its parser grows faster than the file
+# A dotted key of too many parts, for which that time grows with their square.
+_DEEP_KEY = re.compile(rf"""(?<![\w-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){{{DEEPEST}}}""")
 
 
 class ConfigError(ValueError):
@@ -32,17 +38,24 @@ class Config(pydantic.BaseModel):
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """The content of a TOML file.
+    """Return the content of a TOML file of at most `_LARGEST` bytes and `DEEPEST` levels.
 
     Raises:
-        ConfigError: The file is missing or not TOML.
+        ConfigError: The file is missing, no regular file, too large, too deep or not TOML.
     """
+    where = f"configuration file {str(path)!r}"
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
-    except OSError as error:
-        raise ConfigError(f"configuration file {str(path)!r} cannot be read: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"configuration file {str(path)!r} is not valid TOML: {error}") from error
+        text = read_text(path, _LARGEST)
+        values = {} if (deep := bool(_DEEP_KEY.search(text))) else tomllib.loads(text)
+    except FileError as error:
+        raise ConfigError(f"configuration file {error}") from None
+    except RecursionError:
+        deep, values = True, {}
+    except ValueError as error:  # a number of too many digits too
+        raise ConfigError(f"{where} is not valid TOML: {error}") from error
+    if deep or is_deep(values):
+        raise ConfigError(f"{where} has values more than {DEEPEST} levels deep; write it with fewer levels")
+    return values
 
 
 def override(values: dict[str, Any], assignments: Sequence[str]) -> dict[str, Any]:
@@ -66,7 +79,7 @@ def override(values: dict[str, Any], assignments: Sequence[str]) -> dict[str, An
 def _parse(text: str) -> Any:
     try:
         return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         return text
 
 
@@ -122,7 +135,16 @@ def _explain(kind: type[Config], problem: Any, names: Mapping[str, str]) -> str:
         return f"  {problem['msg'].removeprefix('Value error, ')}"
     if problem["type"] == "extra_forbidden":
         return f"  {key}: no such key; {nearest(str(problem['loc'][-1]), _keys_at(kind, problem['loc'][:-1]))}"
-    return f"  {key} = {problem['input']!r}: {problem['msg']}"
+    return f"  {key} = {_shown(problem['input'])}: {problem['msg']}"
+
+
+def _shown(value: object) -> str:
+    """Return a value as Python writes it, without the middle of a long one."""
+    try:
+        text = repr(value)
+    except ValueError:
+        return "a number of too many digits"
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN // 2]}...{text[-_SHOWN // 2 :]}"
 
 
 def _keys_at(kind: type[Config], parents: Sequence[str | int]) -> list[str]:

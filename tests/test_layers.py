@@ -27,6 +27,7 @@ EVALUATED = {
 MAY_IMPORT: dict[str, set[str]] = {
     "types": set(),
     **{leaf: {"types", "registries", "seeding"} for leaf in sorted(LEAVES - {"types"})},
+    "config": {"registries", "storage"},
     "sandbox": {"sandbox"},
     "data": set(),
     "envs": {*LEAVES, "sandbox", "storage", "envs"},

@@ -8,7 +8,6 @@ its reason and `traceback.txt`, and the others go on.
 from __future__ import annotations
 
 import contextlib
-import json
 import shlex
 import sys
 import threading
@@ -16,11 +15,12 @@ import time
 from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 from ..config import ConfigError
 from ..progress import Progress, time_left
 from ..storage.files import replace_json
-from ..storage.reading import is_there, open_to_append
+from ..storage.reading import is_there, open_to_append, read_json
 from ..storage.runfolder import STATUS, open_run
 from ..storage.secrets import masked
 from ..training.tracking import check_trackers
@@ -157,5 +157,5 @@ def write_results(folder: Path, results: Sequence[Result | None]) -> None:
     known = [result for result in results if result is not None]
     replace_json(folder / "results.json", [result.to_dict() for result in known])
     if judges := sorted({result.judge for result in known if result.judge}):
-        versions_known = json.loads((folder / "versions.json").read_text(encoding="utf-8"))
+        versions_known = read_json(folder / "versions.json", dict[str, Any])
         replace_json(folder / "versions.json", {**versions_known, "text judges": ", ".join(judges)})

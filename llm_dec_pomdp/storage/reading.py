@@ -154,12 +154,13 @@ def parse(text: bytes | str, where: str) -> Any:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:  # endless numbers and brackets too
         raise FileError(f"{where}: it is no JSON ({error}); correct or remove it") from None
-    if _is_deep(value):
+    if is_deep(value):
         raise FileError(f"{where}: its values lie deeper than {DEEPEST} levels within each other; correct or remove it")
     return value
 
 
-def _is_deep(value: Any) -> bool:
+def is_deep(value: Any) -> bool:
+    """Return whether lists and tables lie more than `DEEPEST` levels within each other."""
     level: list[Any] = [value]
     for _ in range(DEEPEST):
         level = [

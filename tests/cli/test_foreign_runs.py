@@ -192,6 +192,16 @@ def test_a_report_of_several_runs_leaves_out_the_damaged_one_and_says_so(kind: s
     assert str(path) in output.replace(" ", "")
 
 
+@pytest.mark.parametrize("command", [["bench"], ["eval", "tldr-v0", "--team"]], ids=["suite", "team"])
+@pytest.mark.parametrize("kind", NEW)
+def test_whatever_lies_in_the_place_of_a_suite_or_a_team_is_refused_by_name(
+    kind: str, command: list[str], tmp_path: Path
+) -> None:
+    NEW[kind](tmp_path / "foreign.toml")
+    code, output = ends_well([*command, str(tmp_path / "foreign.toml")])
+    assert (code, "foreign.toml" in output.replace(" ", "")) == (2, True)
+
+
 def test_nothing_is_written_through_links(run: Path, tmp_path: Path) -> None:
     mine = tmp_path / "mine"
     mine.write_text("precious")

@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
+from ....storage.reading import FileError, open_file
 from ...tasks import TaskError, json_lines
 from .worlds import most_worlds, world
 
@@ -124,10 +125,10 @@ def _read(paths: Sequence[Path]) -> list[str]:
     texts, left = list[str](), _MOST_BYTES
     for path in paths:
         try:
-            with path.open("rb") as file:
+            with open_file(path) as file:
                 content = file.read(left + 1)
             texts.append(content[:left].decode("utf-8-sig"))
-        except (OSError, UnicodeDecodeError) as error:
+        except (FileError, OSError, UnicodeDecodeError) as error:
             raise TaskError(f"corpus file {str(path)!r} cannot be read as UTF-8 text ({error}); convert it") from None
         left -= len(content)
         if left < 0:
