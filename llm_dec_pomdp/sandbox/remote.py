@@ -2,7 +2,8 @@
 
 Plain values travel; everything else stays in the untrusted room, and a `Remote` names it by number. Whatever decides a
 test is computed here, on plain values: `==` of a Remote is identity, `in` looks through plain items. A Remote is never
-equal to a plain value, so that an object that claims to equal everything equals nothing.
+equal to a plain value, so that an object that claims to equal everything equals nothing. As long as tests hold the
+Remote of an object, every answer with this object gives the same Remote, so that `is` means what it means in a program.
 
 What tests do to a container that they got from an attribute is done to it there too, before the program is asked
 again; and what a call does to its arguments is done to those of the tests.
@@ -14,11 +15,13 @@ again; and what a call does to its arguments is done to those of the tests.
 from __future__ import annotations
 
 import builtins
+import contextlib
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import BuiltinFunctionType, ModuleType
 from typing import Any
+from weakref import WeakValueDictionary
 
 from .codec import CodecError, encode
 from .solution import ProgramError, Solution, UnsupportedError
@@ -42,18 +45,32 @@ class World:
         self.modules = modules
         solution.keep, solution.kept = self._keep, self._kept
         self._expected = 0  # the start of the process that an answer is from
+        self._remotes: WeakValueDictionary[int, Remote] = WeakValueDictionary()  # of that process, by number
+        self._named: WeakValueDictionary[tuple[str, ...], Remote] = WeakValueDictionary()  # by path
         self._got: deque[tuple[Remote, str, Any, bytes]] = deque(maxlen=_REMEMBERED)
 
     def ask(self, what: str, *parts: Any) -> Any:
         """Have something done; see `objects`."""
+        self._solution.ready()
+        if self._expected != self._solution.starts:
+            self._begin_again()
         if self._got:
             self._hand_back()
-        return self._asked(what, *parts)
-
-    def _asked(self, what: str, *parts: Any) -> Any:
-        self._solution.ready()
-        self._expected = self._solution.starts
         return self._solution.ask((what, *parts))
+
+    def _begin_again(self) -> None:
+        """Forget the objects of a process that has ended, and find those that have a path in the new one."""
+        self._expected = self._solution.starts
+        self._remotes.clear()
+        self._got.clear()
+        for remote in list(self._named.values()):
+            with contextlib.suppress(Exception):  # the test that uses it fails there
+                number_of(remote)
+
+    def know(self, remote: Remote, number: int, path: tuple[str, ...]) -> None:
+        """Give a Remote for the object of a number from now on, and find it by its path after a restart."""
+        self._remotes.setdefault(number, remote)
+        self._named.setdefault(path, remote)
 
     def got(self, owner: Remote, name: str, value: Any) -> None:
         """Remember a container that a test may change."""
@@ -64,7 +81,7 @@ class World:
         got, self._got = self._got, deque(maxlen=_REMEMBERED)
         for owner, name, value, before in got:
             if encode(value, keep=self._keep) != before:
-                self._asked("refill", owner, name, value)
+                self._solution.ask(("refill", owner, name, value))
 
     def call(self, owner: Remote, name: str, positional: tuple[Any, ...], named: dict[str, Any]) -> Any:
         """Call something, by its name if it is of an owner, and do to the arguments what the call did."""
@@ -91,7 +108,10 @@ class World:
         return number_of(value)
 
     def _kept(self, number: int) -> Any:
-        return Remote(self, number, self._expected)
+        remote = self._remotes.get(number)
+        if remote is None:
+            remote = self._remotes[number] = Remote(self, number, self._expected)
+        return remote
 
     def imported(
         self,
@@ -106,8 +126,22 @@ class World:
             for part in fromlist or ():
                 if f"{name}.{part}" in self.modules:
                     self.ask("import", f"{name}.{part}")
-            return Remote(self, None, 0, (name if fromlist else name.partition(".")[0],), also=name)
+            top = name if fromlist else name.partition(".")[0]
+            return self.find((top,), () if name == top else (name,))
         return builtins.__import__(name, globals, locals, fromlist or (), level)
+
+    def find(self, path: tuple[str, ...], also: Sequence[str] = ()) -> Remote:
+        """Return what a path leads to; `also` names submodules to import first, beside those of the path."""
+        along = (".".join(path[:end]) for end in range(2, len(path) + 1))
+        for name in (*also, *(name for name in along if name in self.modules)):
+            self.ask("import", name)
+        found = self.ask("import", path[0])
+        for name in path[1:]:
+            found = self.ask("get", found, name)
+        if type(found) is not Remote:
+            raise UnsupportedError(f"{'.'.join(path)} is a plain value now")
+        found_by(found, path, also)
+        return found
 
     def builtins(self) -> dict[str, Any]:
         """Builtins of the tests."""
@@ -123,24 +157,21 @@ class Remote:
         number: Of the object; None where it is found by `path`, again after a restart.
         start: The process that knows the number.
         path: Of a module's attribute: the module, and names.
-        also: A submodule that is imported with it.
     """
 
-    __slots__ = ("_also", "_number", "_path", "_start", "_world")
+    __slots__ = ("__weakref__", "_also", "_number", "_path", "_start", "_world")
 
-    def __init__(
-        self, world: World, number: int | None, start: int, path: tuple[str, ...] = (), also: str = ""
-    ) -> None:
-        for name, value in zip(self.__slots__, (also, number, path, start, world), strict=True):
+    def __init__(self, world: World, number: int | None, start: int, path: tuple[str, ...] = ()) -> None:
+        # `_also`: submodules that are imported with it.
+        parts = {"_world": world, "_number": number, "_start": start, "_path": path, "_also": ()}
+        for name, value in parts.items():
             object.__setattr__(self, name, value)
-        if path and not path[1:]:
-            number_of(self)  # an import that fails, fails here
 
     def __getattr__(self, name: str) -> Any:
         value = world_of(self).ask("get", self, name)
         path: tuple[str, ...] = object.__getattribute__(self, "_path")
         if path and type(value) is Remote:
-            object.__setattr__(value, "_path", (*path, name))
+            found_by(value, (*path, name))
         if type(value) in MUTABLE:
             world_of(self).got(self, name, value)
         return value
@@ -219,22 +250,27 @@ def world_of(remote: Remote) -> World:
     return object.__getattribute__(remote, "_world")
 
 
+def found_by(remote: Remote, path: tuple[str, ...], also: Sequence[str] = ()) -> None:
+    """Note how to find an object after a restart; the first path to it stays."""
+    path = object.__getattribute__(remote, "_path") or path
+    object.__setattr__(remote, "_path", path)
+    known = object.__getattribute__(remote, "_also")
+    object.__setattr__(remote, "_also", (*known, *(name for name in also if name not in known)))
+    world_of(remote).know(remote, object.__getattribute__(remote, "_number"), path)
+
+
 def number_of(remote: Remote) -> int:
     """The number of an object in the process that runs now. ProgramError: it was lost with an earlier process."""
-    also, number, path, start, world = (object.__getattribute__(remote, name) for name in Remote.__slots__)
+    number, start, path, world = (
+        object.__getattribute__(remote, name) for name in ("_number", "_start", "_path", "_world")
+    )
     if number is None or start != world.starts:
         if not path:
             raise ProgramError("the object was lost when its process ended")
-        found = world.ask("import", also or path[0])
-        if also and also != path[0]:
-            found = world.ask("import", path[0])
-        for name in path[1:]:
-            found = world.ask("get", found, name)
-        if type(found) is not Remote:
-            raise UnsupportedError(f"{'.'.join(path)} is a plain value now")
-        number = object.__getattribute__(found, "_number")
+        number = object.__getattribute__(world.find(path, object.__getattribute__(remote, "_also")), "_number")
         object.__setattr__(remote, "_number", number)
         object.__setattr__(remote, "_start", world.starts)
+        world.know(remote, number, path)
     return number
 
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import datetime
+import weakref
 from collections import deque
+from typing import Any, cast
 
 import pytest
 from judging import QUICK
 
 from llm_dec_pomdp.sandbox import Job, SandboxPool, Verdict, codec
+from llm_dec_pomdp.sandbox.objects import Objects
+from llm_dec_pomdp.sandbox.remote import World
 
 PROGRAM = """
 class Shelf:
@@ -30,6 +34,12 @@ class Shelf:
 
     def twin(self):
         return Shelf()
+
+    def itself(self):
+        return {"in": [self]}
+
+    def kind(self):
+        return Shelf
 """
 PACKAGE = (("town/shelf.py", PROGRAM), ("town/desk.py", "from town.shelf import Shelf\nshelf = Shelf()\n"))
 
@@ -64,6 +74,60 @@ def test_arguments_and_fields_change_as_in_one_process(pool: SandboxPool) -> Non
 def test_an_object_equals_itself_alone(pool: SandboxPool) -> None:
     verdict = judged(pool, "self.assertEqual(s.twin(), s.twin())", "self.assertNotEqual(s, 5)\nself.assertIn(s, [s])")
     assert verdict.cases == (False, True)
+
+
+def test_an_object_is_one_thing_however_tests_come_by_it(pool: SandboxPool) -> None:
+    verdict = judged(
+        pool,
+        "self.assertIs(s.add('x', []), s)\nself.assertIs(s.itself()['in'][0], s)\nself.assertIs(desk.shelf, s)",
+        "t = s.twin()\nself.assertIsNot(t, s)\nt.owner = s\nself.assertEqual(id(t.owner), id(s))",
+        "import town.shelf\nself.assertIs(town.shelf.Shelf, s.kind())\nself.assertIs(town.desk, desk)",
+    )
+    assert verdict.cases == (True, True, True), verdict.notes
+
+
+def test_what_tests_import_is_one_thing_also_in_the_next_process(pool: SandboxPool) -> None:
+    tests = """
+import unittest
+from town import desk
+from town.shelf import Shelf
+class T(unittest.TestCase):
+    def test_0(self):
+        self.left = desk.shelf.itself
+        left = desk.shelf.books
+        left.append(Shelf())
+        desk.shelf.leave()
+    def test_1(self):
+        self.assertIs(desk.shelf.kind(), Shelf)
+        self.assertEqual(desk.shelf.books, [])
+"""
+    [verdict] = pool.run([Job("", tests, "", modules=PACKAGE, limits=QUICK)])
+    assert verdict.cases == (False, True), verdict.notes
+
+
+def test_objects_that_tests_no_longer_hold_are_not_kept() -> None:
+    class Near:
+        """The program in this process."""
+
+        starts, keep, kept = 1, None, None
+
+        def __init__(self) -> None:
+            self.objects = Objects()
+
+        def ready(self) -> None: ...
+
+        def ask(self, message: tuple[Any, ...]) -> Any:
+            what = codec.decode(codec.encode(message, keep=self.keep), kept=self.objects.kept)
+            return codec.decode(codec.encode(self.objects.do(*what), keep=self.objects.keep), kept=self.kept)
+
+    world = World(cast("Any", Near()), frozenset())
+    made = world.imported("unittest.mock", fromlist=("Mock",)).Mock()
+    inner = made.one
+    assert made.one is inner
+    gone = weakref.ref(inner)
+    del inner
+    assert gone() is None
+    assert made.one is made.one
 
 
 def test_after_an_end_the_next_test_has_a_new_process(pool: SandboxPool) -> None:
