@@ -32,11 +32,13 @@ import pydantic
 
 from ...registries import nearest
 from ...types import Tool
+from ...visible import visible
 from ..task import mutable_part
 
 _STATE = "state"  # the parameter that is given the state
 _NAME = re.compile(r"[A-Za-z_][\w.-]{0,63}")
 _SECTION = re.compile(r"^\s*(Args|Arguments|Returns|Raises|Yields|Example|Examples|Note|Notes):\s*$", re.MULTILINE)
+_LONGEST = 8192  # characters of the description of a tool of another program
 _ARGUMENT = re.compile(r"^( +)(\w+)(?: \([^)]*\))?: (.*)$")
 
 
@@ -246,31 +248,29 @@ def of_schema(
         run: See `Function`.
 
     Raises:
-        ValueError: The schema is none, or not that of an object; or the name is none.
+        ValueError: The schema cannot be used, see `schemas.accepted`; or the name is none, or the description too long.
     """
-    import jsonschema
+    from . import schemas
 
     refuse_name(name)
-    checker: Any = jsonschema.Draft202012Validator
-    try:
-        checker.check_schema(schema)
-    except jsonschema.SchemaError as error:
-        raise ValueError(f"the schema of {name!r} is none: {error.message}") from error
-    if schema.get("type", "object") != "object":
-        raise ValueError(f"the schema of {name!r} is of type {schema['type']!r}; arguments are an object")
-    tool = Tool(name, description, schema=json.dumps(dict(schema)))
+    if len(description) > _LONGEST:
+        raise ValueError(f"the description of {name!r} has {len(description)} characters, and may have {_LONGEST}")
+    tool = Tool(name, visible(description), schema=json.dumps(schemas.accepted(name, schema)))
     return Function(tool, run, functools.partial(_fitting, tool))
 
 
 def _fitting(tool: Tool, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
     """The arguments, where they fit the schema; raises ArgumentsError."""
-    import jsonschema
+    from . import schemas
 
-    checker: Any = jsonschema.Draft202012Validator(tool.json_schema)
-    for problem in checker.iter_errors(dict(arguments)):
-        where, why = ".".join(map(str, problem.absolute_path)), problem.message[:120]
-        if where:
-            raise ArgumentsError(f"the argument {where!r} of {tool.name} is {json.dumps(problem.instance)[:60]}: {why}")
-        known = ", ".join(tool.json_schema.get("properties", {}))
-        raise ArgumentsError(f"the arguments of {tool.name} are wrong: {why}; it takes {known}")
-    return arguments
+    try:
+        problem = schemas.first_problem(tool.schema, arguments)
+    except schemas.TooMuchError:
+        raise ArgumentsError(f"the arguments of {tool.name} are too many or too long to be checked") from None
+    if problem is None:
+        return arguments
+    where, why = ".".join(map(str, problem.absolute_path)), visible(problem.message)[:120]
+    if where:
+        raise ArgumentsError(f"the argument {where!r} of {tool.name} is {json.dumps(problem.instance)[:60]}: {why}")
+    known = ", ".join(tool.json_schema["properties"])
+    raise ArgumentsError(f"the arguments of {tool.name} are wrong: {why}; it takes {known}")

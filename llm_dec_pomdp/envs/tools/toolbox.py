@@ -20,9 +20,9 @@ import logging
 import math
 import queue
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar, cast
 
 from ...registries import nearest
 from ...sandbox import SandboxError
@@ -32,6 +32,7 @@ from ..task import mutable_part
 from .calls import Call, read_calls
 from .function import ArgumentsError, Function, Kit, LateError, refuse_twice
 
+T = TypeVar("T")
 AT_ONCE = 16  # calls of a text that are run
 _NOTICE = (
     'You may call tools before you answer. A call is <tool_call>{"name": ..., "arguments": {...}}</tool_call>, or '
@@ -255,8 +256,8 @@ def _called(function: Function, state: Any, call: Call, seconds: float) -> tuple
     """
     name = call.name
     try:
-        arguments = function.accepted(_named(function.tool, call))
-        after, answer = _within(seconds, function, state, arguments)
+        named = _named(function.tool, call)
+        after, answer = _within(seconds, lambda: function.run(state, function.accepted(named)), name)
     except ArgumentsError as error:
         return state, str(error), False
     except TimeoutError:
@@ -295,23 +296,23 @@ def _named(tool: Tool, call: Call) -> Mapping[str, Any]:
     return {**placed, **call.arguments}
 
 
-def _within(seconds: float, function: Function, state: Any, arguments: Mapping[str, Any]) -> tuple[Any, Any]:
-    """Run a function within a time; TimeoutError where it takes longer."""
+def _within(seconds: float, run: Callable[[], T], name: str) -> T:
+    """Return what a function returns within a time; TimeoutError where it takes longer."""
     if not seconds:
-        return function.run(state, arguments)
-    results: queue.SimpleQueue[tuple[bool, Any]] = queue.SimpleQueue()
+        return run()
+    results: queue.SimpleQueue[tuple[T | None, Exception | None]] = queue.SimpleQueue()
 
     def work() -> None:
         try:
-            results.put((True, function.run(state, arguments)))
+            results.put((run(), None))
         except Exception as error:
-            results.put((False, error))
+            results.put((None, error))
 
-    threading.Thread(target=work, daemon=True, name=f"tool {function.tool.name}").start()
+    threading.Thread(target=work, daemon=True, name=f"tool {name}").start()
     try:
-        done, result = results.get(timeout=seconds)
+        result, problem = results.get(timeout=seconds)
     except queue.Empty:
         raise TimeoutError from None
-    if not done:
-        raise result
-    return result
+    if problem is not None:
+        raise problem
+    return cast("T", result)

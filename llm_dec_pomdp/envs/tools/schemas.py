@@ -1,0 +1,214 @@
+"""JSON schemas of other programs: refused where a check could read something or never end, else checked.
+
+A schema may refer to its own definitions only (`#/$defs/...`). Patterns run in an engine of linear time (that of
+pydantic, without lookaround and backreferences). A check has a budget of steps, so that references that branch and long
+arguments end as well.
+"""
+
+# Values of any type pass through here.
+# pyright: reportUnknownArgumentType=false, reportUnknownVariableType=false, reportUnknownMemberType=false
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextvars import ContextVar
+from typing import Annotated, Any, cast
+
+import jsonschema
+import pydantic
+import pydantic_core
+from jsonschema.validators import extend
+from referencing import Registry
+from referencing.jsonschema import DRAFT202012
+
+from ...visible import visible, whole
+
+MOST_BYTES = 1 << 16  # of a schema as JSON
+MOST_ARGUMENTS = 500
+_DEEPEST = 50  # levels of a schema
+_MOST_STEPS = 200_000  # of a check: keywords that are applied, and characters that patterns read; about a second
+_WEIGHT = 2000  # of a pattern: characters, times what it repeats
+_STEP = 200  # weight times characters that a pattern reads in the time of a step
+_COUNT = re.compile(r"([\w.\]])?\{(\d+)(?:,(\d*))?\}")  # a counted repetition, of one character where that stands first
+_REFERENCES, _BASES = ("$ref", "$dynamicRef", "$recursiveRef"), ("$schema", "$id")
+_left: ContextVar[list[int]] = ContextVar("steps that a check has left")
+
+
+class TooMuchError(Exception):
+    """A check that takes more steps than it may."""
+
+
+def accepted(name: str, schema: Any) -> dict[str, Any]:
+    """Return the schema of a tool's arguments as it can be checked, with a table for each argument.
+
+    Raises:
+        ValueError: It is none, or not that of an object, too large, refers to something else, or has a pattern or a
+            name that cannot be used; the message names the tool and the part.
+    """
+    what = f"the schema of {name!r}"
+    if not isinstance(schema, Mapping):
+        raise ValueError(f"{what} is of type {type(schema).__name__}; arguments are an object, described by a table")
+    try:
+        text = json.dumps(dict(schema))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ValueError(f"{what} is no JSON: {error}") from None
+    if len(text) > MOST_BYTES:
+        raise ValueError(f"{what} has {len(text)} bytes, and may have {MOST_BYTES}")
+    table = {key: value for key, value in json.loads(text).items() if key not in _BASES}
+    references = list(_references(what, table))
+    try:
+        _Checker.check_schema(table, format_checker=None)
+    except jsonschema.SchemaError as error:
+        raise ValueError(f"{what} is none: {visible(error.message):.200}") from None
+    if table.get("type", "object") != "object":
+        raise ValueError(f"{what} is of type {table['type']!r}; arguments are an object")
+    resolver = Registry().with_resource("", DRAFT202012.create_resource(table)).resolver()
+    for reference in references:
+        try:
+            found = isinstance(resolver.lookup(reference).contents, (dict, bool))
+        except Exception:  # of several unrelated types
+            found = False
+        if not found:
+            raise ValueError(f"{what} refers to {reference!r:.80}, which is no part of it")
+    return table | {"properties": _arguments(what, table.get("properties", {}))}
+
+
+def _arguments(what: str, properties: Mapping[str, Any]) -> dict[str, Any]:
+    if len(properties) > MOST_ARGUMENTS:
+        raise ValueError(f"{what} has {len(properties)} arguments, and may have {MOST_ARGUMENTS}")
+    for key in properties:
+        if not key or not key.isprintable():
+            raise ValueError(f"{what} has the argument {key!r:.80}, whose name cannot be shown as it is")
+    always = {True: cast("dict[str, Any]", {}), False: {"not": {}}}
+    return {key: always[about] if isinstance(about, bool) else about for key, about in properties.items()}
+
+
+def _references(what: str, part: Any, depth: int = 0) -> Iterator[str]:
+    """Yield the references of a schema; every table in it counts as a schema, since a reference may lead there."""
+    if depth > _DEEPEST:
+        raise ValueError(f"{what} is deeper than {_DEEPEST} levels")
+    if isinstance(part, dict):
+        for key, inner in part.items():
+            if isinstance(inner, str):
+                if key in _BASES:
+                    raise ValueError(f"{what} has {key} inside ({inner!r:.80}); only the whole may have one")
+                if key in _REFERENCES:
+                    if not inner.startswith("#"):
+                        raise ValueError(f"{what} refers to {inner!r:.80}, which is not read; put it into $defs")
+                    yield inner
+            if key.startswith("unevaluated"):
+                raise ValueError(f"{what} has {key}, which is not checked here; use additionalProperties or items")
+            patterns = [inner] if key == "pattern" and isinstance(inner, str) else []
+            for pattern in (*patterns, *(inner if key == "patternProperties" and isinstance(inner, dict) else ())):
+                try:
+                    _compiled(pattern)
+                except ValueError as error:
+                    raise ValueError(f"{what} has the pattern {pattern!r:.80}, {error}") from None
+    if isinstance(part, (dict, list)):
+        for inner in part.values() if isinstance(part, dict) else part:
+            yield from _references(what, inner, depth + 1)
+
+
+# --- a check ----------------------------------------------------------------------------------------------------------
+
+
+def first_problem(schema: str, arguments: Mapping[str, Any]) -> jsonschema.ValidationError | None:
+    """Return what is wrong with arguments first, by an accepted schema as text; raises TooMuchError."""
+    _left.set([_MOST_STEPS])
+    try:
+        return next(_checker(schema).iter_errors(dict(arguments)), None)
+    except RecursionError:
+        raise TooMuchError from None
+
+
+@functools.lru_cache(maxsize=1024)
+def _checker(schema: str) -> Any:
+    return _Checker(json.loads(schema), registry=Registry())
+
+
+def _spend(steps: int) -> None:
+    left = _left.get()
+    left[0] -= steps
+    if left[0] < 0:
+        raise TooMuchError
+
+
+def _counted(check: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a keyword's check that first takes a step of the budget."""
+
+    def counted(*about: Any) -> Any:
+        _spend(1)
+        return check(*about)
+
+    return counted
+
+
+@functools.lru_cache(maxsize=1024)
+def _compiled(pattern: str) -> tuple[pydantic.TypeAdapter[str], int]:
+    """Return a pattern and its weight, by which the time of a search grows; ValueError: it cannot be used."""
+    counts = [(one, max(int(least), int(most or 0), 1)) for one, least, most in _COUNT.findall(pattern)]
+    single, groups = sum(n for one, n in counts if one), math.prod(n for one, n in counts if not one)
+    weight = (len(pattern) + single) * groups
+    if weight > _WEIGHT or re.search(r"\(\?[^:<P=!]", pattern):
+        raise ValueError("which is too long or repeats too much to be checked")
+    try:
+        return pydantic.TypeAdapter(Annotated[str, pydantic.StringConstraints(pattern=pattern)]), weight
+    except (pydantic_core.SchemaError, ValueError):
+        raise ValueError("which is none without lookaround and backreferences") from None
+
+
+def _matches(pattern: str, text: str) -> bool:
+    adapter, weight = _compiled(pattern)
+    _spend(1 + weight * len(text) // _STEP)
+    try:
+        adapter.validate_python(whole(text))
+    except pydantic.ValidationError:
+        return False
+    return True
+
+
+def _pattern(validator: Any, pattern: str, instance: Any, schema: Any) -> Iterator[Any]:
+    if isinstance(instance, str) and not _matches(pattern, instance):
+        yield jsonschema.ValidationError(f"{instance!r} does not match {pattern!r}")
+
+
+def _pattern_properties(validator: Any, table: dict[str, Any], instance: Any, schema: Any) -> Iterator[Any]:
+    for pattern, inner in table.items() if isinstance(instance, dict) else ():
+        for key, value in instance.items():
+            if _matches(pattern, key):
+                yield from validator.descend(value, inner, path=key, schema_path=pattern)
+
+
+def _additional(validator: Any, allowed: Any, instance: Any, schema: Any) -> Iterator[Any]:
+    if not isinstance(instance, dict):
+        return
+    known, patterns = schema.get("properties", {}), schema.get("patternProperties", {})
+    more = [key for key in instance if key not in known and not any(_matches(pattern, key) for pattern in patterns)]
+    if allowed is False and more:
+        names = ", ".join(map(repr, more))
+        yield jsonschema.ValidationError(
+            f"Additional properties are not allowed ({names} {'was' if len(more) == 1 else 'were'} unexpected)"
+        )
+    for key in more if isinstance(allowed, dict) else ():
+        yield from validator.descend(instance[key], allowed, path=key)
+
+
+def _unique(validator: Any, unique: bool, instance: Any, schema: Any) -> Iterator[Any]:
+    if unique and isinstance(instance, list) and len({json.dumps(i, sort_keys=True) for i in instance}) < len(instance):
+        yield jsonschema.ValidationError(f"{instance!r} has non-unique elements")
+
+
+_OWN = {
+    "pattern": _pattern,
+    "patternProperties": _pattern_properties,
+    "additionalProperties": _additional,
+    "uniqueItems": _unique,
+}
+_Checker: Any = extend(
+    jsonschema.Draft202012Validator,
+    {key: _counted(check) for key, check in {**jsonschema.Draft202012Validator.VALIDATORS, **_OWN}.items()},
+)
