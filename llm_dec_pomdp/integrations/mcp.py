@@ -8,32 +8,46 @@
 What a server keeps is not in the hidden state of a task. Unless it is said to be stateless, every episode (with
 `private=True` every agent in it) has a session of its own, and an environment whose episode has called it cannot be
 forked, kept as a snapshot, or served. Needs `pip install -e '.[mcp]'`.
+
+A server may be a stranger's: its list of tools and each answer have limits of bytes and of seconds, redirects are not
+followed, and its schemas are checked by `envs.tools.schemas`, which reads nothing that they refer to.
 """
 
 from __future__ import annotations
 
 import asyncio
+import codecs
 import contextlib
 import functools
 import itertools
 import json
+import logging
 import os
 import threading
+import time
 from collections import OrderedDict
-from collections.abc import Coroutine, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+from contextvars import ContextVar
+from encodings import utf_8
+from typing import Any, NoReturn, TypeVar
+
+import httpx2
 
 from ..envs.tools import Function, Kit
-from ..envs.tools.function import of_schema
+from ..envs.tools.function import of_schema, refuse_twice
 from ..registries import nearest
-from ..visible import whole
+from ..visible import visible, whole
 from .libraries import library
 
 mcp: Any = library("mcp", "mcp")
 
 MOST_SESSIONS = 256  # with one server; the one that was used longest ago ends first
 SECONDS = 30.0  # for which a server is waited for
+MOST_BYTES = 1 << 22  # of an answer, and of the whole list of tools
+MOST_TOOLS, MOST_PAGES = 500, 100  # of the list
+_TOO_LONG = "its answer is longer than {} bytes"
 T = TypeVar("T")
+logging.getLogger("mcp").addHandler(logging.NullHandler())  # what goes wrong is an error here, no line in a terminal
 
 
 def tools_of(
@@ -58,10 +72,13 @@ def tools_of(
     Raises:
         ImportError: The extra is not installed.
         ConnectionError: No server answers there.
-        ValueError: The server has no tool of a name in `only`, or one whose schema cannot be used.
+        ValueError: The server has no tool of a name in `only`, one whose schema cannot be used, two of one name, or a
+            list that is too long.
     """
     there = Server(server if isinstance(server, str) else tuple(server), stateless, tuple((headers or {}).items()))
-    listed = {tool.name: tool for tool in there.tools()}
+    offered = there.tools()
+    refuse_twice(tool.name for tool in offered)
+    listed = {tool.name: tool for tool in offered}
     for wanted in only or ():
         if wanted not in listed:
             raise ValueError(f"{there} has no tool {wanted!r}; {nearest(wanted, listed)}")
@@ -105,10 +122,14 @@ class Server:
         return f"the MCP server {named}"
 
     def tools(self) -> list[Any]:
-        """What it offers."""
+        """Return what it offers; raises ConnectionError or ValueError."""
         session = self._session(0)
         try:
             return _await(session.tools())
+        except _ExcessError as error:
+            raise ValueError(f"{self} lists {error}; use a server with fewer or shorter tools") from None
+        except Exception as error:
+            raise ConnectionError(f"{self} gives no list of tools: {session.trouble or _reason(error)}") from error
         finally:
             if not self._stateless:
                 self._end(0)
@@ -127,11 +148,13 @@ class Server:
         try:
             sent = json.loads(whole(json.dumps(dict(arguments), ensure_ascii=False)))
             result = _await(session.client.call_tool(name, sent))
+        except TimeoutError:
+            raise ConnectionError(f"{self} does not answer within {SECONDS:.0f} s") from None
         except mcp.MCPError as error:
-            if error.code != mcp.types.CONNECTION_CLOSED:
-                raise ValueError(str(error)) from error
+            if error.code != mcp.types.CONNECTION_CLOSED and not session.trouble:
+                raise ValueError(visible(str(error))) from error
             self._end(number)
-            raise ConnectionError(f"{self} does not answer: {error}") from error
+            raise ConnectionError(f"{self} does not answer: {session.trouble or _reason(error)}") from error
         text = "\n".join(map(_text, result.content))
         if result.is_error:
             raise ValueError(text)
@@ -151,12 +174,13 @@ class Server:
             return self._sessions[number]
 
     def _begun(self) -> _Session:
+        session = _Session(self._target, dict(self._headers))
         try:
-            session = _Session(self._target, dict(self._headers))
-            _await(session.began())
+            _await(session.began(), None)
         except Exception as error:
+            reason = session.trouble or _reason(error)
             raise ConnectionError(
-                f"{self} does not answer: {_reason(error)}; start it, or correct the address or command"
+                f"{self} does not answer: {reason}; start it, or correct the address or command"
             ) from error
         return session
 
@@ -167,30 +191,48 @@ class Server:
             session.end()
 
 
+class _ExcessError(Exception):
+    """A list of tools that is longer than it may be."""
+
+
 class _Session:
-    """A client, in a task of its own for as long as it is connected."""
+    """A client, in a task of its own for as long as it is connected.
+
+    Attributes:
+        trouble: Why this side broke off.
+    """
 
     def __init__(self, target: str | tuple[str, ...], headers: dict[str, str]) -> None:
         self._target, self._headers = target, headers
         self._over, self._ready = asyncio.Event(), asyncio.Event()
         self.client: Any = None
+        self.trouble = ""
         self._task = asyncio.run_coroutine_threadsafe(self._live(), _loop(os.getpid()))
 
     async def _live(self) -> None:
+        _current.set(self)
         async with contextlib.AsyncExitStack() as stack:
             target: Any = self._target
-            if not isinstance(target, str):
-                target = mcp.StdioServerParameters(command=target[0], args=list(target[1:]))
-            elif self._headers:
-                http = await stack.enter_async_context(library("httpx2", "mcp").AsyncClient(headers=self._headers))
+            if isinstance(target, str):
+                hooks = {"request": [self._refuse_listening], "response": [self._limit]}
+                headers = {"Accept-Encoding": "identity", **self._headers}
+                http = await stack.enter_async_context(
+                    httpx2.AsyncClient(headers=headers, timeout=SECONDS, event_hooks=hooks)
+                )
                 target = library("mcp.client.streamable_http", "mcp").streamable_http_client(target, http_client=http)
+            else:
+                target = mcp.StdioServerParameters(command=target[0], args=list(target[1:]), encoding=_Lines.name)
             self.client = await stack.enter_async_context(mcp.Client(target, read_timeout_seconds=SECONDS))
+            self.client.session.validate_tool_result = (
+                _nothing  # by a schema and patterns of the server, without limits
+            )
             self._ready.set()
             await self._over.wait()
 
     async def began(self) -> None:
         """It is connected; raises what kept it from that."""
         ready, task = asyncio.ensure_future(self._ready.wait()), asyncio.wrap_future(self._task)
+        task.add_done_callback(lambda task: task.cancelled() or task.exception())  # it is in no log
         await asyncio.wait((ready, task), timeout=SECONDS, return_when=asyncio.FIRST_COMPLETED)
         ready.cancel()
         if not self._ready.is_set():
@@ -199,14 +241,41 @@ class _Session:
             task.cancel()
             raise TimeoutError(f"nothing came in {SECONDS:.0f} s")
 
+    async def _refuse_listening(self, request: httpx2.Request) -> None:
+        """Refuse the stream of notifications, which nobody reads and a server can make the client open for ever."""
+        if request.method == "GET" and "last-event-id" not in request.headers:
+            raise httpx2.UnsupportedProtocol("no notifications are read")
+
+    async def _limit(self, response: httpx2.Response) -> None:
+        """Refuse redirects and packed answers, and limit the bytes and the time of all others."""
+        if response.has_redirect_location:
+            self.stop("it redirects to another address, which is not followed; give the final address")
+        if response.headers.get("content-encoding", "identity") != "identity":
+            self.stop("its answer is packed, which it was asked not to do")
+        response.stream = _Limited(response.stream, self)
+
+    def stop(self, trouble: str) -> NoReturn:
+        """Disconnect because of what the server does, from within the loop."""
+        self.trouble = trouble
+        self._over.set()
+        raise ConnectionError(trouble)
+
     async def tools(self) -> list[Any]:
-        """All pages of the list."""
-        page = await self.client.list_tools()
-        listed = list(page.tools)
-        while page.next_cursor:
-            page = await self.client.list_tools(cursor=page.next_cursor)
+        """Return all pages of the list; raises _ExcessError where it is too long."""
+        listed: list[Any] = []
+        size, cursor = 0, None
+        for _ in range(MOST_PAGES):
+            page = await self.client.list_tools(cursor=cursor)
             listed += page.tools
-        return listed
+            size += len(page.model_dump_json())
+            if len(listed) > MOST_TOOLS:
+                raise _ExcessError(f"more than {MOST_TOOLS} tools")
+            if size > MOST_BYTES:
+                raise _ExcessError(f"tools of more than {MOST_BYTES} bytes")
+            cursor = page.next_cursor
+            if not cursor:
+                return listed
+        raise _ExcessError(f"more than {MOST_PAGES} pages of tools")
 
     @property
     def gone(self) -> bool:
@@ -218,6 +287,53 @@ class _Session:
         _loop(os.getpid()).call_soon_threadsafe(self._over.set)
 
 
+_current: ContextVar[_Session] = ContextVar("the session of a task")
+
+
+class _Limited(httpx2.AsyncByteStream):
+    """The body of an answer, of at most `MOST_BYTES` in `SECONDS`."""
+
+    def __init__(self, stream: Any, session: _Session) -> None:
+        self._stream, self._session = stream, session
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        received, end = 0, time.monotonic() + SECONDS
+        async for part in self._stream:
+            received += len(part)
+            if received > MOST_BYTES:
+                self._session.stop(_TOO_LONG.format(MOST_BYTES))
+            if time.monotonic() > end:
+                self._session.stop(f"its answer takes longer than {SECONDS:.0f} s")
+            yield part
+
+    async def aclose(self) -> None:
+        """See `AsyncByteStream`."""
+        await self._stream.aclose()
+
+
+class _Lines(utf_8.IncrementalDecoder):
+    """UTF-8 from the pipe of a program, with at most `MOST_BYTES` in a line; the client names decoders as encodings."""
+
+    name = "mcp_lines"
+    _bytes = 0  # of the line that has not ended
+
+    def decode(self, input: Any, final: bool = False) -> str:
+        """See `codecs.IncrementalDecoder`."""
+        before, end, _ = bytes(input).partition(b"\n")
+        if self._bytes + len(before) > MOST_BYTES:
+            _current.get().stop(_TOO_LONG.format(MOST_BYTES))
+        self._bytes = len(input) - input.rfind(b"\n") - 1 if end else self._bytes + len(before)
+        return super().decode(input, final)
+
+
+_CODEC = codecs.CodecInfo(codecs.utf_8_encode, codecs.utf_8_decode, incrementaldecoder=_Lines, name=_Lines.name)
+codecs.register(lambda name: _CODEC if name == _Lines.name else None)
+
+
+async def _nothing(*about: Any) -> None:
+    """Do nothing."""
+
+
 @functools.cache
 def _loop(process: int) -> asyncio.AbstractEventLoop:
     """The loop of all sessions of a process, in a thread."""
@@ -226,15 +342,16 @@ def _loop(process: int) -> asyncio.AbstractEventLoop:
     return loop
 
 
-def _await(what: Coroutine[Any, Any, T]) -> T:
-    return asyncio.run_coroutine_threadsafe(what, _loop(os.getpid())).result()
+def _await(what: Coroutine[Any, Any, T], seconds: float | None = SECONDS) -> T:
+    """Return what a coroutine returns; TimeoutError where that takes longer."""
+    return asyncio.run_coroutine_threadsafe(asyncio.wait_for(what, seconds), _loop(os.getpid())).result()
 
 
 def _reason(error: BaseException) -> str:
     """What went wrong first, out of the groups in which tasks raise."""
     while (inner := getattr(error, "exceptions", None)) or (inner := ([error.__cause__] if error.__cause__ else None)):
         error = inner[0]
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    return visible(" ".join(f"{type(error).__name__}: {error}".split()))[:300].rstrip(":")
 
 
 def _text(block: Any) -> str:

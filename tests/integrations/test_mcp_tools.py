@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import itertools
 import pickle
 import socket
 import subprocess
@@ -9,15 +11,19 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from mcp_servers import FLOOD, TOOL, Odd, served
 
 pytest.importorskip("mcp.client.client", reason="mcp 2 is not installed: pip install -e '.[mcp]'")
 
 from llm_dec_pomdp.envs import make
 from llm_dec_pomdp.envs.check_tools import tools_check
 from llm_dec_pomdp.envs.tools import Limits as ToolLimits
+from llm_dec_pomdp.envs.tools import Toolbox, ToolState
 from llm_dec_pomdp.envs.wrappers import WithTools
+from llm_dec_pomdp.integrations import mcp as adapter
 from llm_dec_pomdp.integrations.mcp import tools_of
 from llm_dec_pomdp.serving.sessions import Limits, RefusedError, Sessions
 
@@ -128,3 +134,120 @@ def test_what_cannot_be_used_is_named(address: str, tmp_path: Path) -> None:
     odd.write_text(SERVER.replace("server.tool()\ndef price", 'server.tool(name="what price")\ndef price'), "utf-8")
     with pytest.raises(ValueError, match=r"odd.py: 'what price' is no name of a tool.*only="):
         tools_of([sys.executable, str(odd)])
+
+
+# --- servers that do what none should ---------------------------------------------------------------------------------
+
+
+def answer_of(server: Any, **options: Any) -> str:
+    """The answer to a call of the tool `price`."""
+    box = Toolbox([tools_of(server, stateless=True, **options)], limits={"price": PATIENT})
+    _, [answered] = box.answer(ToolState(), "agent_0", box.calls("agent_0", 'price("fern")'))
+    return answered.answer
+
+
+def like(**schema: Any) -> dict[str, Any]:
+    return {**TOOL, "inputSchema": {"type": "object", **schema}}
+
+
+@pytest.mark.parametrize(
+    ("odd", "named"),
+    [
+        (Odd(pages=True), "more than 100 pages"),
+        (Odd([{**TOOL, "name": f"t{number}"} for number in range(501)]), "more than 500 tools"),
+        (Odd([{**TOOL, "description": "x" * 300_000}], pages=True), "bytes"),
+        (Odd([TOOL, TOOL]), "'price'"),
+        (Odd([{**TOOL, "name": "price\x1b[31m"}]), r"'price\\x1b\[31m'"),
+        (Odd([like(properties={"a\u202eb": {}})]), r"'a\\u202eb'"),
+        (Odd([like(properties={"a": {"$ref": "file:///etc/hostname"}})]), "'file:///etc/hostname'"),
+        (Odd([like(properties={"a": {"pattern": "(?=x)"}})]), r"'\(\?=x\)'"),
+    ],
+    ids="pages tools bytes twice name argument file pattern".split(),
+)
+def test_a_list_that_cannot_be_used_is_refused(odd: Odd, named: str) -> None:
+    with served(odd) as address, pytest.raises(ValueError, match=named):
+        tools_of(address, stateless=True)
+
+
+def test_what_is_no_list_of_tools_is_named() -> None:
+    for odd in (Odd([{**TOOL, "inputSchema": [1]}]), Odd([like(properties=5)]), Odd([5]), Odd([{}])):
+        with served(odd) as address, pytest.raises(ConnectionError, match="gives no list of tools"):
+            tools_of(address, stateless=True)
+
+
+def test_a_schema_may_be_odd() -> None:
+    schema = {
+        "properties": {"item": True, "no": False, "n": {"$ref": "#/$defs/n"}},
+        "$defs": {"n": {"type": "integer"}},
+    }
+    with served(Odd([like(**schema)])) as address:
+        env = WithTools(make("tldr-v0"), [tools_of(address, stateless=True)], limits={"price": PATIENT})
+        observations, _ = env.reset(seed=0)
+        assert "- price(item?: any, no?: any, n?: any): Say a price." in observations["agent_0"]
+        observations, *_ = env.step({"agent_0": "price(item=1, n=2)", "agent_1": 'price(n="x")'})
+    assert observations["agent_0"] == "3 coins"
+    assert observations["agent_1"].startswith("the argument 'n' of price is \"x\"")
+
+
+def endless(part: bytes) -> Iterator[bytes]:
+    return itertools.repeat(part)
+
+
+@pytest.mark.parametrize("kind", ["application/json", "text/event-stream"])
+@pytest.mark.parametrize("status", [200, 500])
+def test_an_answer_is_read_up_to_a_limit(status: int, kind: str) -> None:
+    odd = Odd(raw={"tools/call": (status, {"content-type": kind}, endless(b"x" * 65536))})
+    with served(odd) as address:
+        assert "price" in answer_of(address)
+    assert odd.sent < 1 << 26  # what buffers hold, too
+
+
+def test_an_answer_of_a_program_is_read_up_to_a_limit(tmp_path: Path) -> None:
+    (tmp_path / "flood.py").write_text(FLOOD, encoding="utf-8")
+    assert f"longer than {adapter.MOST_BYTES} bytes" in answer_of([sys.executable, str(tmp_path / "flood.py")])
+
+
+def test_an_answer_that_does_not_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    def slow() -> Iterator[bytes]:
+        while True:
+            time.sleep(0.05)
+            yield b" "
+
+    with served(Odd(raw={"tools/call": (200, {}, slow())})) as address:
+        box = Toolbox([tools_of(address, stateless=True)], limits={"price": PATIENT})
+        monkeypatch.setattr(adapter, "SECONDS", 0.5)
+        _, [answered] = box.answer(ToolState(), "agent_0", box.calls("agent_0", "price()"))
+    assert not answered.valid
+
+
+def test_an_answer_is_not_unpacked() -> None:
+    packed = gzip.compress(bytes(1 << 22))
+    with served(Odd(raw={"tools/call": (200, {"content-encoding": "gzip"}, iter([packed]))})) as address:
+        assert "packed" in answer_of(address)
+
+
+@pytest.mark.parametrize("method", ["initialize", "tools/call"])
+def test_redirects_are_not_followed(method: str) -> None:
+    """Not even to the same host and port: the headers were given for one address."""
+    odd = Odd(raw={method: (307, {"location": "/elsewhere"}, iter([]))})
+    with served(odd) as address:
+        try:
+            said = answer_of(address, headers={"authorization": "Bearer a-secret-key"})
+        except ConnectionError as error:
+            said = str(error)
+    assert "give the final address" in said
+    assert {path for _, path, _ in odd.paths} == {"/mcp"}
+
+
+def test_the_schema_of_results_is_the_servers_own_business() -> None:
+    outside = {"type": "object", "properties": {"a": {"pattern": "^(a+)+$"}, "b": {"$ref": "file:///etc/hostname"}}}
+    result = {"content": [{"type": "text", "text": "3 coins"}], "structuredContent": {"a": "a" * 40 + "b", "b": 1}}
+    with served(Odd([{**TOOL, "outputSchema": outside}], result)) as address:
+        assert answer_of(address) == "3 coins"
+
+
+def test_no_stream_of_notifications_is_opened() -> None:
+    odd = Odd()
+    with served(odd) as address:
+        assert answer_of(address) == "3 coins"
+    assert {method for method, _, _ in odd.paths} == {"POST"}
