@@ -223,9 +223,8 @@ class _Session:
             else:
                 target = mcp.StdioServerParameters(command=target[0], args=list(target[1:]), encoding=_Lines.name)
             self.client = await stack.enter_async_context(mcp.Client(target, read_timeout_seconds=SECONDS))
-            self.client.session.validate_tool_result = (
-                _nothing  # by a schema and patterns of the server, without limits
-            )
+            # By a schema of the server, whose patterns could run for ever; agents receive the text alone.
+            self.client.session.validate_tool_result = _nothing
             self._ready.set()
             await self._over.wait()
 
