@@ -221,7 +221,7 @@ def train(
         The learner.
 
     Raises:
-        TypeError: This is no team, or no environment.
+        TypeError: This is no team, no environment, or no name of an algorithm.
         ConfigError: An option that does not exist, a value that it does not take, an algorithm that does not learn, or
             not in this environment, or a tracker that is not installed.
         CheckpointError: The folder is that of another training.
@@ -244,6 +244,8 @@ def train(
         source="train()",
     )
     team.sampling = sampling = _sampling_of(team, sampling)
+    if not isinstance(algorithm, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(f"algorithm is {algorithm!r:.80}; give the name of a learner, or 'module:Class'")
     if not learns(algorithm):
         raise ConfigError(f"algorithm {algorithm!r} does not learn; `llm-dec-pomdp list` says which do")
     refuse_misfit(algorithm, options, env)

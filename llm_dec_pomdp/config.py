@@ -131,11 +131,12 @@ def by_name(values: dict[str, Any], field: str, kinds: Mapping[str, type[Config]
 def _explain(kind: type[Config], problem: Any, names: Mapping[str, str]) -> str:
     key = ".".join(str(part) for part in problem["loc"])
     key = names.get(key, key)
+    message = problem["msg"].removeprefix("Value error, ")
     if not key:  # about several keys together
-        return f"  {problem['msg'].removeprefix('Value error, ')}"
+        return f"  {message}"
     if problem["type"] == "extra_forbidden":
         return f"  {key}: no such key; {nearest(str(problem['loc'][-1]), _keys_at(kind, problem['loc'][:-1]))}"
-    return f"  {key} = {_shown(problem['input'])}: {problem['msg']}"
+    return f"  {key} = {_shown(problem['input'])}: {message}"
 
 
 def _shown(value: object) -> str:

@@ -84,7 +84,7 @@ class Rows:
             for row in self.rows:
                 first, *rest = zip(self.headers, row, strict=True)
                 yield Text(first[1], "bold")
-                for header, cell in rest:
+                for header, cell in ((header, cell) for header, cell in rest if cell):
                     yield Padding(Text(f"{header}: {cell}" if header else cell), (0, 0, 0, 2))
         else:
             table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))

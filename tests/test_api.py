@@ -189,3 +189,9 @@ def test_a_team_for_an_environment_is_that_of_its_agents() -> None:
     menus = {agent: env.choices(agent) for agent in env.possible_agents}
     by_hand = load_team(env.possible_agents, "builtin:table", menus=menus)
     assert same(weights(by_hand), weights(llm_dec_pomdp.load_team(env, "builtin:table")))
+
+
+def test_a_class_in_place_of_the_name_of_a_learner_is_refused() -> None:
+    env = llm_dec_pomdp.make("dectiger-v0")
+    with pytest.raises(TypeError, match="algorithm is <class 'object'>"):
+        llm_dec_pomdp.train(llm_dec_pomdp.load_team(env), env, object)  # pyright: ignore[reportArgumentType]

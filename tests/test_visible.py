@@ -88,3 +88,10 @@ def test_no_word_of_a_table_is_broken_at_any_width(width: int) -> None:
     shown = screen.getvalue()
     assert all(name in shown for name in NAMES)
     assert shown.count("words") == 9
+
+
+def test_a_paragraph_of_a_row_has_no_line_for_an_empty_cell() -> None:
+    screen = io.StringIO()
+    table = Rows(["method", "model"], [["tldr-v0", ""], ["magrpo", "coophumaneval"]])
+    Terminal(file=screen, width=16, force_terminal=True).print(table)
+    assert screen.getvalue().count("model:") == 1

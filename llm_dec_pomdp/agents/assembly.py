@@ -93,6 +93,8 @@ class MemberConfig(ModelOptions):
 
 def _listed(members: Any) -> Any:
     """Return members as a list where they are given as a mapping from agents or roles to models."""
+    if isinstance(members, str):
+        raise ValueError(f"give a table of roles and models: summary = {members!r}")
     if not isinstance(members, Mapping):
         return members
     listed: list[dict[str, Any]] = []

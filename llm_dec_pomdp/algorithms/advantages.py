@@ -77,7 +77,7 @@ def group_advantages(values: Sequence[float] | Array, kind: Kind | Compare = "st
         Advantages [G], NaN where `values` is.
 
     Raises:
-        ValueError: The function does not return an advantage for each return.
+        ValueError: The function does not return a finite advantage for each return.
     """
     group = np.asarray(values, dtype=np.float64)
     result = np.full_like(group, np.nan)
@@ -88,6 +88,11 @@ def group_advantages(values: Sequence[float] | Array, kind: Kind | Compare = "st
         if advantages.shape != r.shape:
             raise ValueError(
                 f"advantages of {len(r)} returns have shape {advantages.shape}; return one number for each return"
+            )
+        if not np.isfinite(advantages).all():  # e.g. a division by the standard deviation of equal returns
+            raise ValueError(
+                f"advantages of the returns {r.tolist()!r:.80} are {advantages.tolist()!r:.80}; return finite "
+                "numbers, also where all returns are equal"
             )
         result[scored] = advantages
     elif kind == "raw":

@@ -141,16 +141,20 @@ def _about_tasks(cell: Cell, setup: Setup) -> Iterator[str]:
     config = cell.environment
     trained = set[str]() if stream else {item.prompt for item in setup.train_env.items}
     if config.tasks not in ("sample", "hub") or config.split:
-        rows = f"{len(setup.train_env.items)} rows" if stream is None else f"a stream ({stream.place})"
+        rows = _rows(len(setup.train_env.items)) if stream is None else f"a stream ({stream.place})"
         known = len(trained & measured)
-        held_out = "held out" if not known else f"to measure on, of which {known} are trained on too"
-        yield f"{rows} to train on, {len(setup.eval_env.items)} rows {held_out}"
+        held_out = f"to evaluate on, {known} of which are also trained on" if known else "held out"
+        yield f"{rows} to train on, {_rows(len(setup.eval_env.items))} {held_out}"
     tables = TABLE in (cell.model.name, *(member.model for member in cell.model.members))
     if tables and measured - trained:
         yield (
-            f"{TABLE} learns each task by heart, and {len(measured - trained)} of {len(measured)} measured tasks are "
-            "none of those that it trains on; measure it on these: --eval-split train (evaluation.split in a suite)"
+            f"{TABLE} memorises each task, and {len(measured - trained)} of the {len(measured)} evaluation tasks are "
+            "not trained on; evaluate it on its training tasks: --eval-split train (evaluation.split in a suite)"
         )
+
+
+def _rows(count: int) -> str:
+    return f"{count} row{'s' * (count != 1)}"
 
 
 def _begin(cell: Cell, folder: Path) -> Result | None:

@@ -225,7 +225,7 @@ def estimate_table(suite: Suite, cells: Sequence[Cell], estimated: Sequence[Esti
     """The estimates of a suite, a row for all seeds of a cell below its environment, with their sum."""
     keys = [(cell.environment.title, cell.method.title, Path(cell.model.name).name) for cell in cells]
     rows = grouped(zip(keys, estimated, strict=True), lambda pair: pair[0])
-    figures = ("seeds", "episodes", "tokens in", "out", "minutes", "GB")
+    figures = ("seeds", "episodes", "tokens in", "out", "min", "GB")
     body: list[list[str]] = []
     environment = None
     for (env_title, method, model), seeds in rows.items():

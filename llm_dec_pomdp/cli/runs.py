@@ -43,4 +43,4 @@ def runs(
     out.print(table)
     for run in listed:
         if run.reason:
-            out.print(plain(f"{run.name}: {run.reason.partition(chr(10))[0]}"))
+            out.print(plain(f"{run.name}: {' '.join(run.reason.split())}"))

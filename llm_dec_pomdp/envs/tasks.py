@@ -30,8 +30,8 @@ Row = Mapping[str, Any]
 Tasks = str | Path | Iterable[TaskItem] | Iterable[Row]
 SPLITS = ("train", "test", "all")
 ALL_ROWS = (
-    "give every row a field `split` (train or test), or use all rows: split='all' (--split all; for what a training is "
-    "measured on --eval-split all)"
+    "give every row a field `split` (train or test), or use all rows with split='all' (on the command line "
+    "--split all; for the evaluation of a training --eval-split all)"
 )
 _ID_FIELDS = ("id", "task_id")
 _CHOICES = ("task_id", "index")  # options of a reset

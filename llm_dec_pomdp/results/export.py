@@ -80,7 +80,7 @@ def export_run(run: Path, place: Path) -> tuple[Path, list[str]]:
         for policy, agents in players(setup.team):
             if not policy.portable:
                 raise CheckpointError(
-                    f"{agents[0]!r} is played by a {type(policy).__name__}, which no other library can load; keep the "
+                    f"{agents[0]!r} is played by {type(policy).__name__}, which no other library can load; keep the "
                     f"team in {str(source)!r}"
                 )
             for agent in agents:

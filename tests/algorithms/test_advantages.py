@@ -275,3 +275,8 @@ def test_returns_that_could_not_be_scored_are_left_out_of_own_advantages() -> No
     found = group_advantages([1.0, math.nan, 3.0, 8.0], against_median)
     np.testing.assert_array_equal(found, [-2.0, math.nan, 0.0, 5.0])
     assert np.isnan(group_advantages([math.nan], against_median)).all()
+
+
+def test_own_advantages_that_are_not_finite_are_refused() -> None:
+    with np.errstate(invalid="ignore"), pytest.raises(ValueError, match=r"\[2.0, 2.0\] are \[nan, nan\]"):
+        group_advantages([2.0, 2.0], lambda returns: (returns - returns.mean()) / returns.std())

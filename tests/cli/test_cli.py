@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import json
+import re
 import shutil
 from collections import Counter
 from pathlib import Path
@@ -487,6 +488,11 @@ def test_doctor_judges_the_references_of_the_code_tasks() -> None:
     judged: list[int] = []
     assert doctor._failed({**chosen, "wrong": wrong}, lambda count, note: judged.append(count)) == ["wrong"]
     assert sum(judged) == 3
+
+
+def test_the_cost_of_a_small_suite_is_a_table_at_80_columns() -> None:
+    shown = CliRunner().invoke(app, ["list", "quick"], env={"COLUMNS": "80"}).stdout
+    assert re.search(r"^  magrpo +builtin:extractive .*\d *$", shown, flags=re.MULTILINE)
 
 
 @pytest.mark.slow
