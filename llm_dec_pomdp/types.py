@@ -155,11 +155,11 @@ class Excerpt(NamedTuple):
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """The roles in agent order."""
+        """Return the roles in agent order."""
         return tuple(role for role, _ in self.requests)
 
     def of(self, observation: str) -> str:
-        """The text within an observation; all of it where there is no request."""
+        """Return the text within an observation; the whole observation if it has no request."""
         ends = [place for _, request in self.requests if (place := observation.find(request)) >= 0]
         text = observation[: min(ends)].rpartition("\n\n")[0] if ends else observation
         before, _, after = text.partition(self.start) if self.start else ("", "", text)
@@ -240,12 +240,12 @@ class Completion:
 
     @property
     def prompt_tokens(self) -> float:
-        """The number of tokens of the prompt; NaN where a server does not report it."""
+        """Return the number of tokens of the prompt; NaN if a server does not report it."""
         return len(self.prompt_ids) if self.usage is None else self.usage.prompt
 
     @property
     def sampled_tokens(self) -> float:
-        """The number of sampled tokens; NaN where a server does not report it."""
+        """Return the number of sampled tokens; NaN if a server does not report it."""
         return len(self.token_ids) if self.usage is None else self.usage.sampled
 
 

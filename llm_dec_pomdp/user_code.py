@@ -1,8 +1,8 @@
 """Exceptions of user code: which they are, where they were raised, and in which task.
 
 A frame is the user's if its file is outside of this package, the standard library and `site-packages`. An exception is
-of user code if a user frame raised it, or called what did, unless its class is one of this package. It is a sentence of
-the package if its class is, or if a frame of the package raised it: its message is then the whole answer.
+of user code if its traceback has a user frame, unless its class is one of this package. It is a sentence of the package
+if its class is one of the package, or if a frame of the package raised it. Its message is then shown alone.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Frame(NamedTuple):
 
     @property
     def place(self) -> str:
-        """The file (relative if it is below the working folder), line and function."""
+        """Return the file (relative if it is below the working folder), line and function."""
         path = Path(self.file)
         file = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
         return f"{file}:{self.line}, in {self.function}"

@@ -104,12 +104,12 @@ class Extractive(_Linear, Policy):
         return [[next(answers) for _ in request.seeds] for request in requests]
 
     def _sentences(self, history: Sequence[Message]) -> list[str]:
-        """The sentences of the source, which stands in the first message."""
+        """Return the sentences of the source, which is part of the first message."""
         source = self.excerpt.of(history[0].text)
         return [" ".join(sentence.split()) for sentence in _GAP.split(source) if sentence.strip()]
 
     def _text(self, agent: str, sentences: Sequence[str], tokens: Sequence[int]) -> str:
-        """The text of tokens; several parts stand under headers, as `Facts.split` reads them."""
+        """Return the text of tokens; several parts have headers, as `Facts.split` reads them."""
         texts: list[str] = []
         for part in _parts(tokens):
             places = iter(sorted(token - _FIRST for token in part if token >= _FIRST))
@@ -121,17 +121,17 @@ class Extractive(_Linear, Policy):
 
     @property
     def processor_load(self) -> int:
-        """The same for all of its kind, which then compute in a thread each: their arrays are too small to divide."""
+        """Return 1: several policies compute in a thread each, since their arrays are too small to divide."""
         return 1
 
     @property
     def default_learning_rate(self) -> float:
-        """See `Policy`; three times as much also moves texts far under shuffled rewards."""
+        """See `Policy`; three times this learning rate changes the policy much even under shuffled rewards."""
         return 0.1
 
     @property
     def knows_entropy(self) -> bool:
-        """It does."""
+        """Return True."""
         return True
 
     def token_logprobs(
@@ -155,7 +155,7 @@ class Extractive(_Linear, Policy):
         return empty.masked_scatter(where, taken), empty.masked_scatter(where, entropies), where.float()
 
     def _logits(self, rows: Sequence[tuple[str, Sequence[int], Sequence[int]]]) -> torch.Tensor:
-        """Logits [N, tokens] of what follows (agent, prompt, tokens so far); minus infinity for what cannot follow."""
+        """Return logits [N, tokens] of the token after each (agent, prompt, tokens); minus infinity if impossible."""
         width = _FIRST + max(prompt[0] for _, prompt, _ in rows)
         features = np.zeros((len(rows), width, _FEATURES), dtype=np.float32)
         allowed = np.zeros((len(rows), width), dtype=bool)
@@ -168,7 +168,7 @@ class Extractive(_Linear, Policy):
         return logits.masked_fill(~torch.from_numpy(allowed), -torch.inf)
 
     def encode(self, history: Sequence[Message], new_tokens: int = 0, ids: Sequence[int] = ()) -> list[int]:
-        """The number of sentences of the source, and their lengths in characters."""
+        """Return the number of sentences of the source, and their lengths in characters."""
         sentences = self._sentences(history)
         return [len(sentences), *map(len, sentences)]
 
@@ -207,7 +207,7 @@ class LengthCritic(_Linear):
 
 
 def _parts(tokens: Sequence[int]) -> list[list[int]]:
-    """Tokens by the part they belong to, without the ends; the last part is the one that is being written."""
+    """Return tokens by part, without the end tokens; the last part is not finished."""
     parts: list[list[int]] = [[]]
     for token in tokens:
         if token == _END:
@@ -220,7 +220,8 @@ def _parts(tokens: Sequence[int]) -> list[list[int]]:
 def _options(lengths: Sequence[int], part: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
     """Features [tokens, _FEATURES] of the next token of a part, and which tokens may follow [tokens].
 
-    A part has a sentence, where the source has one. A connective stands between two sentences. Nothing is said twice.
+    A part has at least one sentence if the source has one. A connective comes between two sentences. No sentence is
+    repeated.
     """
     taken, count = [token - _FIRST for token in part if token >= _FIRST], len(lengths)
     total, after_sentence = sum(lengths[place] for place in taken), bool(part) and part[-1] >= _FIRST

@@ -1,4 +1,4 @@
-"""Options of a learner for a reader: name, type, default and a line about each."""
+"""The options of a learner, with name, type, default and description, as `llm-dec-pomdp list NAME` prints them."""
 
 from __future__ import annotations
 

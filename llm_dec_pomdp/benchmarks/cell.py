@@ -136,7 +136,7 @@ def _carry_out(
 
 
 def _about_tasks(cell: Cell, setup: Setup) -> Iterator[str]:
-    """Yield what a user should know of the rows that a team trains on and those that it is measured on."""
+    """Yield sentences for the user about the rows for training and for evaluation."""
     stream, measured = setup.train_env.stream, {item.prompt for item in setup.eval_env.items}
     config = cell.environment
     trained = set[str]() if stream else {item.prompt for item in setup.train_env.items}
@@ -172,7 +172,7 @@ def _begin(cell: Cell, folder: Path) -> Result | None:
 
 
 def _saved_weights(folder: Path, weights: Path | None) -> Path | None:
-    """Return the folder of the saved team that a cell starts from, which is noted in `weights.json` for a resume.
+    """Return the folder of the saved team that a cell starts from; it is recorded in `weights.json` for a resume.
 
     Raises:
         CheckpointError: The cell started from another one.

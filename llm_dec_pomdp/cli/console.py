@@ -84,7 +84,7 @@ def failure(folder: Path, *, command: str | None = None) -> Generator[None]:
 
     def advice() -> str:
         known = command or ("bench" if (folder / "suite.json").exists() else "train")
-        return f"go on with: llm-dec-pomdp {known} --resume {folder}"
+        return f"continue with: llm-dec-pomdp {known} --resume {folder}"
 
     try:
         with stopping_at_once(lambda text: err.print(text)), usage():

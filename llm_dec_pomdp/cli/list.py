@@ -72,7 +72,7 @@ def list_(
 
 
 def _agents(roles: Sequence[str]) -> str:
-    """The roles of a team, each once: "main, 8 readers"."""
+    """Return the roles of a team, each once: "main, 8 readers"."""
     counted = Counter(re.sub(r" \d+$", "", role) for role in roles)
     return ", ".join(role if count == 1 else f"{count} {role}s" for role, count in counted.items())
 

@@ -104,7 +104,7 @@ class BaselineCredit(Credit):
         return "raw" if self.advantage in ("batch", "agent") else self.advantage
 
     def advantages(self, returns: Array) -> Array:
-        """By `kind`, see `group_advantages`."""
+        """Compute them by `kind`, see `group_advantages`."""
         return group_advantages(returns, self.kind)
 
     def over_update(self, samples: Sequence[Sample]) -> Sequence[Sample]:

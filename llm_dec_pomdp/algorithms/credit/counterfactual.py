@@ -31,7 +31,7 @@ class CounterfactualCredit(Credit):
         return Counterfactual(self.continuation)
 
     def advantages(self, returns: Array) -> Array:
-        """R - mean of the others, see `group_advantages`."""
+        """Subtract the mean of the other returns from each return, see `group_advantages`."""
         return group_advantages(returns, "leave_one_out")
 
     def samples(self, group: Group, gamma: float, advantages: Compare | None = None) -> Iterator[Sample]:

@@ -48,7 +48,7 @@ class MessageCredit(Credit):
         return Messages(self.continuation, self.alternatives, self.silence, self.budget)
 
     def advantages(self, returns: Array) -> Array:
-        """R - mean of the others, see `group_advantages`."""
+        """Subtract the mean of the other returns from each return, see `group_advantages`."""
         return group_advantages(returns, "leave_one_out")
 
     def samples(self, group: Group, gamma: float, advantages: Compare | None = None) -> Iterator[Sample]:

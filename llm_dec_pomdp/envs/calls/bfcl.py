@@ -27,8 +27,8 @@ has 16 calls at most, of which each is answered with 6000 characters at most; wh
 
 Teams. `script:gold` orders the calls of the row and earns 1 on all rows of each category. With all categories it earns
 1 on 799 of 800: multi_turn_base_180 and multi_turn_miss_param_180 have the same observations for three user turns and
-want different bookings after them, so no team earns 1 on both. With `grammar="choice"`, where offers tell them apart,
-it earns 1 on all 800.
+require different bookings afterwards, so no team earns 1 on both. With `grammar="choice"` the offers distinguish the
+two, and it earns 1 on all 800.
 
 Source: the Berkeley Function-Calling Leaderboard v4, https://gorilla.cs.berkeley.edu; the split into agents is this
 suite's own.

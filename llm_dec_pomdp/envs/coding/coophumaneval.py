@@ -13,9 +13,10 @@ knows that `aux(...)` exists, does not see its code, and must not redefine it.
 
 Action. Any text. One function counts, from its `def` to the end of its body: `aux` of the helper's text, the entry
 point of main's. Everything else is dropped, as published: prose, decorators, imports, constants, classes and other
-functions. So imports and functions that a function needs stand within it. Of several definitions the first that parses
-counts, and a later one does not replace it: first those of the whole text where all of it is Python, then those of
-fenced blocks, then those among prose. Where none parses, the first one counts. Fences are lines, as in CommonMark.
+functions. So a function must contain the imports and functions that it needs. Of several definitions the first that
+parses counts, and a later one does not replace it. If the whole text is Python, its definitions are searched; otherwise
+those in fenced blocks come first, then those in prose. If none parses, the first one counts. Fences are lines, as in
+CommonMark.
 
 With `candidates=True` both agents choose among functions by a letter, on 8 embedded problems; see
 `envs.coding.candidates`. A number as `expert` is then the probability that a scripted reviewer names the right ones.
@@ -30,8 +31,8 @@ Reward (one float for the team; levels are checked in order, the first that fail
 | cooperation | 0..1.5 | a test passed, aux exists: main calls it +0.5, is no thin wrapper +1.0, drops its value -0.5 |
 
 Every assert of `check` counts once: in a loop it is worth the share of its executions that held. Asserts of a true
-constant are dropped. Where all others are like `assert False`, they hold if none of them is reached. Helpers given in
-the problem are in scope of the program and of the tests.
+constant are dropped. If all others are like `assert False`, they pass if none of them is reached. Helpers given in the
+problem are in scope of the program and of the tests.
 
 Measured (`env.measure`): the shares of the schemes by which the two functions cooperate, see `envs.coding.schemes`.
 

@@ -12,7 +12,7 @@ Observation. All authors see the skeleton (fields, signatures, docstrings); nobo
 `assign="given"` methods are dealt out so that those that need each other go to different authors; with `"chosen"` each
 writes what it wants.
 
-Action. Any text with functions. Of a method its definition counts, from `def` to the end of its body, as in
+Action. Any text with functions. Only the definition of a method counts, from `def` to the end of its body, as in
 coophumaneval-v0. Prose, imports, constants, classes and helper functions around it are dropped. Its decorators are
 those of the skeleton.
 

@@ -11,9 +11,9 @@ Observation. Each author is told what the package is about, the interface of its
 interfaces of the modules that it imports, and who imports it; it never sees others' code. Later it is told what its
 calls gave, who wrote to it, and how many tests of its module pass.
 
-Action. Python source is the whole module: all of the text where it parses, else the first fenced block that does. A
-call of a tool works on it: `write_file`, `read_file`, `replace_in_file` and so on in a tree of the author's own, of
-which its module counts, and `run_tests`, which says what tests of a module say with all modules as they are now. With
+Action. Python source is the whole module: the text if it parses, otherwise the first fenced block that does. Tool calls
+work on it: `write_file`, `read_file`, `replace_in_file` and so on edit the author's own file tree, of which only its
+module counts; `run_tests` returns the test results of a module with all modules as they are now. With
 `messages=True` a line `to NAME: words` is a message of at most 30 words, one a turn.
 
 Reward. The score of a turn is the share of tests that pass, those across modules (`TestTogether`) at half the weight; a

@@ -24,7 +24,7 @@ Reward (one float for the team; c1, c2 are the texts; levels are checked in orde
 | consistency | 0..0.6 | 0.6 min(J, 0.03)/0.03, J = Jaccard similarity without stop words |
 
 Default model. `builtin:extractive` copies sentences of the post, which this reward allows. After 80 updates it reaches
-90 % of the maximum on the test posts (three seeds, 89 to 91). At the start it reaches 20 %, with shuffled rewards 14 %.
+90 % of the maximum on the test posts (three seeds, 89 to 91). Untrained it reaches 20 %, with shuffled rewards 14 %.
 tldr-v1 and tldr-v2 do not reward copies. On tldr-v1 this policy gets 0 %; both keep `builtin:tiny` as the default.
 
 Source: "LLM Collaboration With Multi-Agent Reinforcement Learning", arXiv:2508.04652, and its released experiments.
