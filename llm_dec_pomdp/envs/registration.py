@@ -128,11 +128,12 @@ def with_version(env_id: str) -> str:
 
 
 def manual(env_id: str) -> str:
-    """The manual of an environment as Markdown: the docstring of the module that defines it.
+    """Return the manual of an environment as Markdown: the docstring of its module, or else of its class.
 
     A docstring begins with `id: what it is` and ends with an indented example under "Example:".
     """
-    text = (sys.modules[spec(env_id).load().__module__].__doc__ or "").strip()
+    kind = spec(env_id).load()
+    text = inspect.cleandoc(sys.modules[kind.__module__].__doc__ or kind.__doc__ or "")
     title, _, rest = text.partition("\n")
     body, _, example = rest.partition("\nExample:\n")
     code = f"\n```python\n{textwrap.dedent(example).strip()}\n```\n" if example else ""

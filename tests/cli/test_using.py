@@ -307,3 +307,13 @@ def test_a_server_that_is_down_is_a_sentence(
     assert ran.exit_code == 1
     assert "is the server running?" in ran.stderr
     assert isinstance(ran.exception, SystemExit)
+
+
+def test_an_environment_whose_module_has_no_docstring_is_described_by_that_of_its_class(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "undescribed.py").write_text(
+        HEART.replace("(TextTask):\n", '(TextTask):\n    """Two say the same."""\n\n')
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert "Two say the same." in call("list", "undescribed:Heart").stdout
