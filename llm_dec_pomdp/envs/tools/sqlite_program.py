@@ -41,7 +41,14 @@ _FUNCTIONS = frozenset(
 )
 
 
+# Functions that ALTER TABLE calls; statements cannot name those of sqlite, and printf obeys `LONGEST_VALUE`.
+_ALTERING = frozenset(
+    "sqlite_rename_table sqlite_rename_column sqlite_rename_test sqlite_rename_quotefix sqlite_drop_column "
+    "printf".split()
+)
 _DATES = {"date": 0, "julianday": 0, "strftime": 1}  # and the place of their time, which is now where it is missing
+# They have another result at each call; the default of a column calls functions without asking the authorizer.
+_CHANGING = "current_date current_time current_timestamp datetime time unixepoch timediff random randomblob".split()
 
 _Value = str | bytes | int | float | None
 
@@ -61,15 +68,18 @@ def query(script: str, changes: Sequence[str], statement: str, writable: bool) -
     """Run a statement on the database that a script makes, after changes."""
     try:
         with _opened(script, changes) as database:
-            before = database.total_changes
+            before = _version(database)
             with _bounded(database, writable=writable):
                 table = _table(database.execute(statement))
-            changed = database.total_changes > before or statement.lstrip().lower().startswith(
-                ("create", "drop", "alter")
-            )
+            changed = _version(database) != before
     except RefusedError as error:
         return f"-{error}"
     return f"{'*' if changed else '+'}{table}"
+
+
+def _version(database: sqlite3.Connection) -> tuple[int, int]:
+    """Return numbers that change with the rows and with the tables."""
+    return database.total_changes, database.execute("PRAGMA schema_version").fetchone()[0]
 
 
 @contextlib.contextmanager
@@ -79,6 +89,9 @@ def _opened(script: str, changes: Sequence[str]) -> Generator[sqlite3.Connection
         database.executescript(script)
         for name, place in _DATES.items():
             database.create_function(name, -1, _dated(dates, name, place), deterministic=True)
+        for name in _CHANGING:
+            for count in (-1, 0, 1, 2):
+                database.create_function(name, count, _refuse)
         database.execute("PRAGMA temp_store = MEMORY")
         database.execute(f"PRAGMA hard_heap_limit = {HEAP}")
         for statement in changes:
@@ -91,11 +104,17 @@ def _closing() -> contextlib.closing[sqlite3.Connection]:
     return contextlib.closing(sqlite3.connect(":memory:", isolation_level=None))
 
 
+def _refuse(*values: _Value) -> _Value:
+    raise ValueError
+
+
 def _dated(dates: sqlite3.Connection, name: str, place: int) -> Callable[..., _Value]:
     """Return a function of sqlite without the present time, so that its results are the same at any time."""
 
     def computed(*values: _Value) -> _Value:
         if len(values) <= place or str(values[place]).lower() in ("now", "subsec", "subsecond"):
+            raise ValueError
+        if any(isinstance(value, bytes) or "\0" in str(value) for value in values):  # sqlite reads another text in it
             raise ValueError
         return dates.execute(f"SELECT {name}({', '.join('?' * len(values))})", values).fetchone()[0]
 
@@ -107,6 +126,7 @@ def _bounded(database: sqlite3.Connection, *, writable: bool) -> Generator[None]
     """Let statements reach the tables only, in a limited number of steps."""
     left = STEPS // _EVERY
     allowed = _READS | _WRITES if writable else _READS
+    functions = _FUNCTIONS | _ALTERING if writable else _FUNCTIONS
 
     def step() -> int:
         nonlocal left
@@ -114,7 +134,7 @@ def _bounded(database: sqlite3.Connection, *, writable: bool) -> Generator[None]
         return left < 0
 
     def authorized(action: int, first: str | None, second: str | None, *_: str | None) -> int:
-        fine = second in _FUNCTIONS if action == sqlite3.SQLITE_FUNCTION else action in allowed
+        fine = second in functions if action == sqlite3.SQLITE_FUNCTION else action in allowed
         return sqlite3.SQLITE_OK if fine else sqlite3.SQLITE_DENY
 
     database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_VALUE)
@@ -126,7 +146,10 @@ def _bounded(database: sqlite3.Connection, *, writable: bool) -> Generator[None]
         if left < 0:
             raise RefusedError(f"it took more than {STEPS} steps; ask for less") from None
         if "user-defined function" in str(error):
-            raise RefusedError(f"there is no clock; give {', '.join(_DATES)} a time, and not 'now'") from None
+            raise RefusedError(
+                f"there is no clock and no chance; give {', '.join(_DATES)} a time as text or number, and not 'now', "
+                "and a column its value"
+            ) from None
         raise RefusedError(str(error)) from None
     except sqlite3.DatabaseError as error:
         refused = "not authorized" in str(error) or "prohibited" in str(error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -167,11 +168,46 @@ def test_a_statement_has_limits_of_time_and_memory(statement: str, reason: str, 
 
 
 @pytest.mark.parametrize(
-    "call", ["date('now')", "date()", "strftime('%s', 'NOW')", "strftime('%s')", "julianday('now')"]
+    "call",
+    [
+        "date('now')",
+        "date()",
+        "strftime('%s', 'NOW')",
+        "strftime('%s')",
+        "julianday('now')",
+        "date(X'6E6F77')",
+        "date(CAST(X'6E6F7700' AS TEXT))",
+    ],
 )
 def test_sql_has_no_clock(call: str) -> None:
     with pytest.raises(ValueError, match="no clock"):
         Database(TOWNS, False).query((), f"SELECT {call}")
+
+
+@pytest.mark.parametrize("default", ["CURRENT_TIMESTAMP", "(random())", "(date('now'))", "(unixepoch())"])
+def test_defaults_of_columns_have_no_clock_and_no_chance(default: str) -> None:
+    database = Database(TOWNS, True)
+    state, _ = database.query((), f"CREATE TABLE days (a DEFAULT {default}, b)")
+    with pytest.raises(ValueError, match="no clock"):
+        database.query(state, "INSERT INTO days (b) VALUES (1)")
+
+
+@pytest.mark.parametrize(
+    ("changes", "columns"),
+    [
+        (["-- roads\nCREATE TABLE n (a, b)"], "a | b"),
+        (["CREATE TABLE m (a, b)", "ALTER TABLE m RENAME TO n"], "a | b"),
+        (["CREATE TABLE n (a, c)", "/* c */ ALTER TABLE n RENAME COLUMN c TO b"], "a | b"),
+        (["CREATE TABLE n (a)", "ALTER TABLE n ADD COLUMN b NOT NULL DEFAULT 3"], "a | b"),
+        (["CREATE TABLE n (a, b, c)", "ALTER TABLE n DROP COLUMN c"], "a | b"),
+    ],
+)
+def test_changes_of_tables_are_kept(changes: Sequence[str], columns: str) -> None:
+    database = Database(TOWNS, True)
+    state: tuple[str, ...] = ()
+    for statement in changes:
+        state, _ = database.query(state, statement)
+    assert database.query(state, "SELECT * FROM n")[1] == f"{columns}\n(no rows)"
 
 
 def test_sql_computes_with_dates() -> None:
