@@ -32,10 +32,12 @@ MOST_ARGUMENTS = 500
 _DEEPEST = 50  # levels of a schema
 _MOST_STEPS = 200_000  # of a check: keywords that are applied, and characters that patterns read; about a second
 _WEIGHT = 2000  # of a pattern: characters, times what it repeats
+_MOST_LEVELS = 120  # of a check: keywords within each other; a schema that refers to itself ends before the stack
+_REFERENCE = 20  # steps that a reference takes, which is looked up
 _STEP = 200  # weight times characters that a pattern reads in the time of a step
 _COUNT = re.compile(r"([\w.\]])?\{(\d+)(?:,(\d*))?\}")  # a counted repetition, of one character where that stands first
 _REFERENCES, _BASES = ("$ref", "$dynamicRef", "$recursiveRef"), ("$schema", "$id")
-_left: ContextVar[list[int]] = ContextVar("steps that a check has left")
+_left: ContextVar[list[int]] = ContextVar("steps and levels that a check has left")
 
 
 class TooMuchError(Exception):
@@ -69,11 +71,9 @@ def accepted(name: str, schema: Any) -> dict[str, Any]:
     resolver = Registry().with_resource("", DRAFT202012.create_resource(table)).resolver()
     for reference in references:
         try:
-            found = isinstance(resolver.lookup(reference).contents, (dict, bool))
+            _Checker.check_schema(resolver.lookup(reference).contents, format_checker=None)
         except Exception:  # of several unrelated types
-            found = False
-        if not found:
-            raise ValueError(f"{what} refers to {reference!r:.80}, which is no part of it")
+            raise ValueError(f"{what} refers to {reference!r:.80}, which is no schema in it") from None
     return table | {"properties": _arguments(what, table.get("properties", {}))}
 
 
@@ -118,7 +118,7 @@ def _references(what: str, part: Any, depth: int = 0) -> Iterator[str]:
 
 def first_problem(schema: str, arguments: Mapping[str, Any]) -> jsonschema.ValidationError | None:
     """Return what is wrong with arguments first, by an accepted schema as text; raises TooMuchError."""
-    _left.set([_MOST_STEPS])
+    _left.set([_MOST_STEPS, _MOST_LEVELS])
     try:
         return next(_checker(schema).iter_errors(dict(arguments)), None)
     except RecursionError:
@@ -137,12 +137,20 @@ def _spend(steps: int) -> None:
         raise TooMuchError
 
 
-def _counted(check: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a keyword's check that first takes a step of the budget."""
+def _counted(key: str, check: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a keyword's check that takes steps of the budget, and a level of it while it runs."""
+    steps = _REFERENCE if key in _REFERENCES else 1
 
-    def counted(*about: Any) -> Any:
-        _spend(1)
-        return check(*about)
+    def counted(*about: Any) -> Iterator[Any]:
+        _spend(steps)
+        left = _left.get()
+        left[1] -= 1
+        try:
+            if left[1] < 0:
+                raise TooMuchError
+            yield from check(*about) or ()
+        finally:
+            left[1] += 1
 
     return counted
 
@@ -210,5 +218,5 @@ _OWN = {
 }
 _Checker: Any = extend(
     jsonschema.Draft202012Validator,
-    {key: _counted(check) for key, check in {**jsonschema.Draft202012Validator.VALIDATORS, **_OWN}.items()},
+    {key: _counted(key, check) for key, check in {**jsonschema.Draft202012Validator.VALIDATORS, **_OWN}.items()},
 )

@@ -51,6 +51,7 @@ for _ in range(60):
         (of(a={"$id": "file:///etc/", "$ref": "#/x"}), "'file:///etc/'"),
         (of(a={"$ref": "#/$defs/none"}), "'#/\\$defs/none'"),
         ({**of(a={"$ref": "#/title"}), "title": "x"}, "'#/title'"),
+        ({**of(a={"$ref": "#/more/x"}), "more": {"x": {"minimum": "a"}}}, "'#/more/x'"),
         (of(a={"$schema": "http://json-schema.org/draft-03/schema", "pattern": "(a+)+$"}), "draft-03"),
         (of(a={"pattern": "(?=a)b"}), "lookaround"),
         (of(a={"pattern": r"(a)\1"}), "backreferences"),
@@ -109,9 +110,11 @@ BRANCHES = {f"d{depth}": {"allOf": [{"$ref": f"#/$defs/d{depth + 1}"}] * 2} for 
         (of(a={"items": {"pattern": "(.{0,90}x){15}!|y"}}), {"a": ["y" * 1000] * 1000}, "too long"),
         ({**of(a={"$ref": "#/$defs/d0"}), "$defs": {**BRANCHES, "d60": True}}, {"a": 1}, "too long"),
         (of(a={"$ref": "#/properties/a"}), {"a": 1}, "too long"),
+        ({"not": {"$ref": "#"}}, {"a": 1}, "too long"),
+        ({"if": {"$ref": "#"}, "then": {"$ref": "#"}}, {"a": 1}, "too long"),
         (of(a={"uniqueItems": True}), {"a": [{"n": n} for n in range(50_000)]}, "done"),
     ],
-    ids=["nested repetition", "long text", "many texts", "branches", "circle", "many items"],
+    ids=["nested repetition", "long text", "many texts", "branches", "circle", "negation", "condition", "many items"],
 )
 def test_a_check_ends(schema: Any, arguments: dict[str, Any], expected: str) -> None:
     assert expected in answer(box(schema), arguments)
