@@ -228,9 +228,13 @@ def _converted(rows: Sequence[Any], source: TaskSource, place: str) -> list[Any]
 
 def _convert(row: Any, source: TaskSource, place: str) -> Any:
     """Return a row in this suite's fields and in plain values; what is absent is None."""
-    if source.convert is None or not isinstance(row, dict):
-        return _plain(row)
-    plain = cast("dict[str, Any]", _plain(row))
+    try:
+        plain: Any = _plain(row)
+    except RecursionError:
+        raise TaskError(f"{place}: its values lie too deep within each other; correct or remove it") from None
+    if source.convert is None or not isinstance(plain, dict):
+        return plain
+    plain = cast("dict[str, Any]", plain)
     try:
         converted = source.convert({name: value for name, value in plain.items() if value is not None})
         return {**dict.fromkeys(plain), **converted}

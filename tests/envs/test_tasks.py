@@ -113,6 +113,13 @@ def test_id_split_and_reference_can_be_mapped(write: Write) -> None:
     assert (item.id, item.split, item.reference) == ("k", "test", ("g", "h"))
 
 
+def test_a_row_that_holds_itself_is_refused_by_number() -> None:
+    row: dict[str, Any] = {"prompt": "why"}
+    row["more"] = [row]
+    with pytest.raises(TaskError, match=r"row 2.*deep"):
+        load_tasks(TaskSource("x"), [{"prompt": "so"}, row])
+
+
 @pytest.mark.parametrize("absent", [None, float("nan"), np.float64("nan"), pd.NA, pd.NaT])
 def test_a_value_that_is_null_is_not_there(absent: Any) -> None:
     row = {"text": absent, "prompt": "why", "answer": "so", "id": absent, "split": absent, "reference": absent}
