@@ -22,6 +22,13 @@ class Run(Config):
     reviewer: Optimiser | None = None
 
 
+def test_a_file_that_fails_when_it_is_read_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "memory.toml"
+    path.symlink_to("/proc/self/mem")
+    with pytest.raises(ConfigError, match=r"memory.toml"):
+        read_toml(path)
+
+
 # --- build ------------------------------------------------------------------------------------------------------------
 
 

@@ -109,7 +109,10 @@ def _reason(error: OSError) -> str:
 def read_bytes(path: Path, largest: int = LONGEST) -> bytes:
     """The content of a file; raises FileError, see `open_file`."""
     with open_file(path, largest) as file:
-        content = file.read(largest + 1)
+        try:
+            content = file.read(largest + 1) or b""  # None of a file of the system that has nothing at the moment
+        except OSError as error:
+            raise FileError(f"{str(path)!r} cannot be read ({_reason(error)}); give a regular file") from None
     if len(content) > largest:  # it grew meanwhile
         raise FileError(f"{str(path)!r} has more than {largest / 1e6:,.0f} MB; give a smaller file")
     return content

@@ -94,7 +94,7 @@ def _computed(node: ast.expr) -> int | float:
 
 
 def _bounded_power(base: int, exponent: int) -> None:
-    if base.bit_length() * max(exponent, 0) > MOST_BITS:
+    if (base.bit_length() - 1) * exponent > MOST_BITS:
         raise ValueError(f"{base} ** {exponent} has more than {MOST_BITS} bits")
 
 
