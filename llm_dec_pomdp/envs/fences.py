@@ -10,6 +10,7 @@ fence whether the content up to it is whole.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Iterator, Sequence
 
@@ -55,9 +56,14 @@ def blocks(text: str, whole: Callable[[str], bool]) -> list[str]:
     return found
 
 
+@functools.lru_cache(maxsize=64)
+def _closing(fence: str) -> re.Pattern[str]:
+    return re.compile(rf" {{0,3}}{fence[0]}{{{len(fence)},}}[ \t]*")
+
+
 def _ends(lines: Sequence[str], start: int, fence: str) -> Iterator[tuple[int, Sequence[str]]]:
     """Yield the lines that may close a block, and the code before the fence of each: closing fences first."""
-    closing = re.compile(rf" {{0,3}}{fence[0]}{{{len(fence)},}}[ \t]*")
+    closing = _closing(fence)
     for number in range(start, len(lines)):
         if closing.fullmatch(lines[number]):
             yield number, ()

@@ -74,7 +74,10 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> Generator[type[Hub]]:
 @pytest.mark.slow
 def test_a_team_is_uploaded_as_it_was_exported_or_stays_here(hub: type[Hub], tmp_path: Path) -> None:
     run, place = tmp_path / "run", tmp_path / "team"
-    assert CliRunner().invoke(app, ["train", "tldr-v0", "--model", "builtin:tiny", *TRAIN, "--out", str(run)]).exit_code == 0
+    assert (
+        CliRunner().invoke(app, ["train", "tldr-v0", "--model", "builtin:tiny", *TRAIN, "--out", str(run)]).exit_code
+        == 0
+    )
     found = CliRunner().invoke(app, ["export", str(run), str(place), "--hub", "me/team"])
     assert found.exit_code == 0, found.stderr
     assert "me/team" in found.stdout

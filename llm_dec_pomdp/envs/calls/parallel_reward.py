@@ -22,6 +22,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 from ...types import Score
+from .. import parsing
 
 WEIGHTS: Mapping[str, float] = {
     "parse": 0.05,
@@ -203,7 +204,7 @@ def _from_json(value: Any) -> Iterator[tuple[str, dict[str, Any]]]:
 def _arguments(value: Any) -> dict[str, Any]:
     """Arguments as an object, or as the text of one."""
     if isinstance(value, str):
-        for load in (json.loads, ast.literal_eval):
+        for load in (json.loads, parsing.literal):
             with contextlib.suppress(*_UNREADABLE):
                 return _arguments(load(value.strip()))
         return {}
@@ -239,11 +240,11 @@ def _nodes(text: str) -> list[ast.Call]:
     for word, constant in _CONSTANTS.items():
         text = re.sub(rf"\b{word}\b", constant, text, flags=re.IGNORECASE)
     try:
-        body = ast.parse(text, mode="eval").body
+        body = parsing.expression(text)
         nodes = body.elts if isinstance(body, (ast.List, ast.Tuple)) else [body]
     except SyntaxError:
         try:
-            nodes = [line.value for line in ast.parse(text).body if isinstance(line, ast.Expr)]
+            nodes = [line.value for line in parsing.module(text).body if isinstance(line, ast.Expr)]
         except _UNREADABLE:
             return []
     return [node for node in nodes if isinstance(node, ast.Call)]

@@ -9,17 +9,12 @@ from __future__ import annotations
 import ast
 import re
 import textwrap
-import threading
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from .. import fences
+from .. import fences, parsing
 
 MAX_SOURCE = 50_000  # characters; beyond it nothing is a sensible function, and parsers get slow
-# Warning filters and the depth counter of Python's parser belong to the whole process: threads that parse at the same
-# time can fail with "AST constructor recursion depth mismatch".
-_PARSING = threading.Lock()
 _LEAST_TRIES, _MOST_TRIES = 4, 40  # ends of a function to try: a line at column 0 may stand within a string
 _TRIED = 300_000  # characters; of longer texts fewer ends are tried
 _MOST_DRAFTS = 5  # definitions of a name in a piece of a text that are tried
@@ -34,9 +29,7 @@ def parse(source: str) -> ast.Module | None:
 def parse_expression(source: str) -> ast.expr | None:
     """The syntax tree of one expression, None when there is none."""
     try:
-        with _PARSING, warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return ast.parse(source, mode="eval").body
+        return parsing.expression(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
 
@@ -52,9 +45,7 @@ def _parsed(source: str) -> ast.Module | str:
     if len(source) > MAX_SOURCE:
         return f"{len(source)} characters are more than the {MAX_SOURCE} that are read"
     try:
-        with _PARSING, warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about generated code; as errors they would change its reward
-            return ast.parse(source)
+        return parsing.module(source)
     except SyntaxError as error:
         return f"line {error.lineno}: {error.msg}"
     except (ValueError, RecursionError, MemoryError) as error:

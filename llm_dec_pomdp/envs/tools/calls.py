@@ -23,7 +23,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from .. import fences
+from .. import fences, parsing
 
 LONGEST = 50_000  # characters of a call; parsers take memory, and some the stack, in proportion
 MOST = 64  # calls that are read in a text
@@ -172,7 +172,7 @@ def _from_json(value: Any) -> Call:
 
 def _python(text: str) -> Iterator[Call]:
     """Yield calls as Python writes them; ValueError where the text is something else."""
-    tree = ast.parse(text, mode="eval").body
+    tree = parsing.expression(text)
     nodes = tree.elts if isinstance(tree, (ast.List, ast.Tuple)) else [tree]
     if not nodes or not all(isinstance(node, ast.Call) for node in nodes):
         raise ValueError("it is no call f(a=1)")

@@ -12,6 +12,7 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from .. import parsing
 from .function import Kit, kit
 
 MOST_BITS = 4096  # of a number of the calculator
@@ -64,7 +65,7 @@ def calculate(expression: str) -> str:
     if len(expression) > LONGEST_EXPRESSION:
         raise ValueError(f"it has {len(expression)} characters; give at most {LONGEST_EXPRESSION}")
     try:
-        tree = ast.parse(expression.strip().replace("^", "**"), mode="eval").body
+        tree = parsing.expression(expression.strip().replace("^", "**"))
         return str(_computed(tree))
     except (SyntaxError, RecursionError, MemoryError):
         raise ValueError(f"{expression!r:.60} is no expression of numbers") from None

@@ -67,6 +67,12 @@ def test_every_form_of_a_call_is_read(text: str) -> None:
     assert (call.name, call.arguments, call.problem) == ("f", {"a": 1, "b": "x"}, "")
 
 
+@pytest.mark.parametrize("text", [r"f(a='\d')", "f(a=1if 1else 2)"])
+def test_a_text_of_which_python_warns_is_read_without_a_warning(text: str) -> None:
+    [call] = read_calls(text)
+    assert call.name == "f" or call.problem
+
+
 @pytest.mark.parametrize("text", ["{}", "So:\n```python\n{}\n```\nthat is it"])
 def test_a_fence_in_an_argument_does_not_cut_a_call(text: str) -> None:
     content = "Use it:\n\n```\nimport f\n```\n"
