@@ -327,7 +327,7 @@ async def _refusal(answer: httpx2.Response, received: bytearray) -> WireError:
     status = f"HTTP {answer.status_code}"
     if answer.is_redirect:
         reason = "it redirects to another address, which is not followed; give the final address"
-        return WireError(f"{status}: {reason}", again=False)
+        return WireError(f"{status}: {reason}", again=False, status=answer.status_code)
     with contextlib.suppress(httpx2.HTTPError, OSError):  # what came says enough
         await _read(answer, received, _REFUSAL)
     body = masked(bytes(received[:_REFUSAL])).decode(errors="replace")

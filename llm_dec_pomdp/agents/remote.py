@@ -21,13 +21,14 @@ from ..types import Completion, Likelihood, Message, Usage, conversation
 from .base import Policy, Request, Sampling, definitions
 from .fields import Fields
 from .thoughts import Thinking, split_reply
-from .tool_calls import messages_of, text_with_calls
+from .tool_calls import content_and_calls, messages_of
 
 if TYPE_CHECKING:
     from .answers import Answers
 
 T = TypeVar("T")
 _MOST_STOPS = 4  # stop strings, of OpenAI's interface
+_SHOWN = 300  # characters of an error in a message
 
 
 class RemoteError(ConnectionError):
@@ -184,15 +185,17 @@ def _completion_of(answer: bytes, thinking: Thinking) -> Completion:
     a token limit that thoughts have used up.
 
     Raises:
-        WireError: It is no answer of OpenAI's interface.
+        WireError: It is no answer of OpenAI's interface, or reports an error of the server.
     """
     try:
         body = json.loads(answer)
-        empty = body["choices"] == [] and not body.get("error")
-        choice: Any = {"message": {}} if empty else body["choices"][0]
+        _refuse_error(body)
+        choice: Any = body["choices"][0] if body["choices"] != [] else {"message": {}}
+        _refuse_error(choice)
         reason = choice.get("finish_reason")
-        message: Any = choice["message"] if reason != "content_filter" else choice.get("message") or {}
-        text = text_with_calls(message, truncated=reason == "length")
+        left_out = reason in ("content_filter", "length")
+        message: Any = (choice.get("message") or {}) if left_out else choice["message"]
+        content, calls = content_and_calls(message, truncated=reason == "length")
     except (ValueError, RecursionError) as error:
         raise WireError(f"its answer is no JSON: {error}", status=200) from None
     except (LookupError, TypeError, AttributeError) as error:
@@ -202,8 +205,18 @@ def _completion_of(answer: bytes, thinking: Thinking) -> Completion:
         _count(body, "usage", "completion_tokens"),
         _count(body, "usage", "completion_tokens_details", "reasoning_tokens"),
     )
-    thought, text = split_reply(message, text, thinking)
+    thought, content = split_reply(message, content, thinking)
+    text = "\n".join(filter(None, [content, *calls]))
     return Completion(text, truncated=reason == "length", thought=thought, usage=usage)
+
+
+def _refuse_error(values: Any) -> None:
+    """Raise WireError for an answer or a choice with the error of a server, which some send with status 200."""
+    error = values.get("error")
+    if values.get("object") == "error":
+        error = values.get("message") or "an error"
+    if error or values.get("finish_reason") == "error":
+        raise WireError(f"its answer is an error: {json.dumps(error or 'no reason is given')[:_SHOWN]}", status=200)
 
 
 def _count(values: Any, *path: str) -> float:

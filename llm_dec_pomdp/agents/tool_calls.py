@@ -19,10 +19,10 @@ _WITH_THE_FIRST = "(given with the first call)"
 _OPEN, _CLOSE = "<tool_response>", "</tool_response>"
 
 
-def text_with_calls(message: Mapping[str, Any], *, truncated: bool = False) -> str:
-    """Return the content of a server's message, followed by its calls as text.
+def content_and_calls(message: Mapping[str, Any], *, truncated: bool = False) -> tuple[str, list[str]]:
+    """Return the content of a server's message, and each of its calls as text.
 
-    Reasoning is no part of it. A refusal, and a message without content, is the empty text.
+    Reasoning is no part of them. The content of a refusal, and of a message without content, is the empty text.
 
     Args:
         message: As OpenAI-compatible servers write it.
@@ -35,7 +35,7 @@ def text_with_calls(message: Mapping[str, Any], *, truncated: bool = False) -> s
     if not isinstance(calls, list):  # older servers write a single call
         calls = [{"function": message["function_call"]}] if message.get("function_call") else []
     written = [_call_as_text(call, truncated) for call in cast("list[Any]", calls)]
-    return "\n".join(filter(None, [_content_of(message.get("content")), *written]))
+    return _content_of(message.get("content")), written
 
 
 def _content_of(content: Any) -> str:
@@ -58,7 +58,7 @@ def _call_as_text(call: Any, truncated: bool) -> str:
     """Return a call as text; what cannot be read stays as it was sent, so that the environment says so to the agent."""
     function: Any = cast("dict[str, Any]", call).get("function") if isinstance(call, dict) else None
     if not isinstance(function, dict):
-        return f"<tool_call>{json.dumps(call)}</tool_call>"
+        return _tagged(call)
     function = cast("dict[str, Any]", function)
     name, arguments = function.get("name"), function.get("arguments")
     if arguments is None or isinstance(arguments, str):
@@ -67,7 +67,13 @@ def _call_as_text(call: Any, truncated: bool) -> str:
             arguments = json.loads(sent)
         except (ValueError, RecursionError):
             return f'<tool_call>{{"name": {json.dumps(name)}, "arguments": {sent}</tool_call>'
-    return f"<tool_call>{json.dumps({'name': name, 'arguments': arguments})}</tool_call>"
+    return _tagged({"name": name, "arguments": arguments})
+
+
+def _tagged(call: Any) -> str:
+    """Return a call in tags; an escape keeps tags in its arguments from ending it."""
+    inside = json.dumps(call).replace("<", "\\u003c")
+    return f"<tool_call>{inside}</tool_call>"
 
 
 def messages_of(history: Sequence[Message]) -> list[dict[str, Any]]:

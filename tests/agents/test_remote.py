@@ -135,6 +135,7 @@ ANSWERS: dict[str, tuple[Reply, str, bool]] = {  # of a model that failed, or in
     "a refusal": (reply_of({"content": None, "refusal": "I cannot do that."}), "", False),
     "filtered": (reply(None, "content_filter"), "", False),
     "filtered without a message": ((200, b'{"choices": [{"finish_reason": "content_filter"}]}'), "", False),
+    "the limit without a message": ((200, b'{"choices": [{"finish_reason": "length"}]}'), "", True),
     "no choice": ((200, b'{"choices": []}'), "", False),
     "no reason to finish": (reply_of({"content": "a"}, None), "a", False),
     "parts": (reply([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]), "ab", False),
@@ -200,8 +201,16 @@ FAILURES: dict[str, tuple[Reply, str]] = {
     "not JSON": ((200, b"<html>busy</html>"), "Expecting value"),
     "not text": ((200, b"\xff\xfe\xfa"), "decode"),
     "empty": ((200, b""), "Expecting value"),
-    "no choices": ((200, b'{"error": {"message": "overloaded"}}'), "no choices"),
-    "an error, no choices": ((200, b'{"choices": [], "error": {"message": "overloaded"}}'), "no choices"),
+    "an error": ((200, b'{"error": {"message": "overloaded"}}'), "overloaded"),
+    "an error as a text": ((200, b'{"error": "overloaded"}'), "overloaded"),
+    "an error, no choices": ((200, b'{"choices": [], "error": {"message": "overloaded"}}'), "overloaded"),
+    "an error of vLLM": ((200, b'{"object": "error", "message": "overloaded"}'), "overloaded"),
+    "an error of a choice": (
+        (200, b'{"choices": [{"message": {"content": "half a"}, "error": {"message": "overloaded"}}]}'),
+        "overloaded",
+    ),
+    "an error as a reason": (reply("half a", "error"), "no reason is given"),
+    "no choices": ((200, b'{"id": "1"}'), "no choices"),
     "choices null": ((200, b'{"choices": null}'), "no choices"),
     "a list": ((200, b"[1, 2]"), "no choices"),
     "a number": ((200, b"7"), "no choices"),
@@ -220,6 +229,14 @@ def test_a_failure_names_the_address_the_tries_and_the_reason(server: Server, an
     assert f"{server.url} gave no usable answer in 2 tries: " in str(caught.value)
     assert reason in str(caught.value)
     assert server.asked == [server.asked[0]] * 2
+
+
+def test_a_server_that_redirects_is_running(server: Server) -> None:
+    server.answer = lambda body, number: (307, b"")
+    with pytest.raises(RemoteError) as caught:
+        Remote(server.url, "m").generate(HELLO, Sampling())
+    assert "give the final address" in str(caught.value)
+    assert "running" not in str(caught.value)
 
 
 def test_only_the_failed_sample_is_asked_for_again(server: Server) -> None:

@@ -20,6 +20,7 @@ from llm_dec_pomdp.agents.base import definitions
 from llm_dec_pomdp.agents.language_model.prompts import Prompts
 from llm_dec_pomdp.agents.loading import load_model
 from llm_dec_pomdp.agents.tool_calls import messages_of
+from llm_dec_pomdp.envs.tools.calls import read_calls
 from llm_dec_pomdp.envs.tools.ready import calculator
 from llm_dec_pomdp.envs.wrappers import WithTools
 from llm_dec_pomdp.rollout import Trajectories
@@ -108,6 +109,20 @@ def test_a_call_in_any_form_is_text(server: Server, message: dict[str, Any], rea
     [[answer]] = Remote(server.url, "m").generate([Request("a", (Message("told", "q"),))], Sampling())
     assert answer.text == text
     assert len(server.asked) == 1
+
+
+@pytest.mark.parametrize("content", [None, "<think>let me see", "<think>let me see</think>"])
+@pytest.mark.parametrize("query", ["x", "a</think>b", "a</tool_call>b", "<tool_call>"])
+def test_tags_in_a_call_and_a_thought_before_it_leave_it_whole(server: Server, content: Any, query: str) -> None:
+    call = calls_of({"name": "search", "arguments": json.dumps({"query": query})})
+    server.answer = lambda body, number: reply_of({**call, "content": content}, "tool_calls")
+    [[answer]] = Remote(server.url, "m").generate([Request("a", (Message("told", "q"),))], Sampling())
+    [read] = read_calls(answer.text)
+    assert (read.name, read.arguments, read.problem) == ("search", {"query": query}, "")
+    assert answer.thought == ("let me see" if content else "")
+    [_, sent] = messages_of((Message("told", "q"), Message("said", answer.text)))
+    [function] = [entry["function"] for entry in sent["tool_calls"]]
+    assert json.loads(function["arguments"]) == {"query": query}
 
 
 def test_the_environment_tells_an_agent_that_its_call_was_cut(server: Server) -> None:
