@@ -44,6 +44,7 @@ KNOWN = (
     ThoughtTags(open="<think>", close="</think>"),  # DeepSeek-R1, Qwen3, GLM, SmolLM3, ...
     ThoughtTags(open="[THINK]", close="[/THINK]"),  # Magistral
     ThoughtTags(open="<seed:think>", close="</seed:think>"),  # Seed-OSS
+    ThoughtTags(open="<|channel|>analysis<|message|>", close="<|channel|>final<|message|>"),  # gpt-oss
 )
 """Tags that `thinking = "auto"` recognises."""
 
@@ -107,11 +108,11 @@ class Thoughts:
             templates = "\n".join(template.values()) if isinstance(template, Mapping) else template
             self.tags = next((tags for tags in KNOWN if tags.close in templates), None)
         added = tokenizer.get_added_vocab()
-        tags = (self.tags.open, self.tags.close) if self.tags else ()
-        self._special = {added[tag]: tag for tag in tags if tag in added and not self._decoded([added[tag]])}
+        tags = self.tags.open + self.tags.close if self.tags else ""
+        self._special = {i: token for token, i in added.items() if token in tags and not self._decoded([i])}
 
     def text(self, ids: Sequence[int]) -> str:
-        """Return the text of sampled ids without special tokens, except for tags."""
+        """Return the text of sampled ids without special tokens, except for those in tags."""
         runs = itertools.groupby(ids, self._special.get)
         return "".join(tag * len(list(run)) if tag else self._decoded(list(run)) for tag, run in runs)
 
@@ -122,6 +123,13 @@ class Thoughts:
         last = prompt[-len(self.tags.open.encode()) - 8 :]  # a token has at least a byte; line breaks may follow
         opened = bool(self._tokenizer.chat_template) and self._tokenizer.decode(last).rstrip().endswith(self.tags.open)
         return split_thought(text, self.tags, opened=opened)
+
+    def shown(self, ids: Sequence[int]) -> bool:
+        """Return whether the ids of a prompt hold a tag, which the history that it shows may lack."""
+        if self.tags is None:
+            return False
+        text = self.text(ids)
+        return self.tags.open in text or self.tags.close in text
 
     def _decoded(self, ids: Sequence[int]) -> str:
         return self._tokenizer.decode(ids, skip_special_tokens=True)

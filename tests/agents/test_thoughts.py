@@ -26,7 +26,7 @@ from llm_dec_pomdp.envs.tools.ready import calculator
 from llm_dec_pomdp.envs.wrappers import PROTOCOLS, WithTools, with_protocol
 from llm_dec_pomdp.episodes import Header, from_episode, read_whole, to_groups, validate, write
 from llm_dec_pomdp.rollout import Trajectories, replay
-from llm_dec_pomdp.types import Completion, Episode, conversation
+from llm_dec_pomdp.types import Completion, Episode, Message, conversation
 
 QWEN3 = (  # drops the thoughts of earlier turns, as that of Qwen3 does
     "{% for m in messages %}<|{{ m.role }}|>{{ m.content.split('</think>')[-1].lstrip('\n') "
@@ -133,6 +133,48 @@ def test_tags_may_be_special_tokens(template: str) -> None:
     policy = saying([f"{opening}let me see</think>the answer"], template, special=("<think>", "</think>"))
     completion = said(policy)
     assert (completion.thought, completion.text) == ("let me see", "the answer")
+
+
+@pytest.mark.parametrize(
+    ("sampled", "thought"),
+    [
+        (
+            "<|channel|>analysis<|message|>let me see<|end|><|start|>assistant<|channel|>final<|message|>the answer",
+            "let me seeassistant",
+        ),
+        ("<|channel|>final<|message|>the answer", ""),
+    ],
+)
+def test_tags_may_hold_several_special_tokens(sampled: str, thought: str) -> None:
+    """As those of gpt-oss do, with a word between them."""
+    special = ("<|start|>", "<|channel|>", "<|message|>", "<|end|>")
+    template = "{{ '<|start|>assistant<|channel|>final<|message|>' if false }}" + PLAIN
+    completion = said(saying([sampled], template, special=special), Sampling(max_new_tokens=64))
+    assert (completion.thought, completion.text) == (thought, "the answer")
+
+
+@pytest.mark.parametrize("tags", [("<think>", "</think>"), ("[THINK]", "[/THINK]"), ("<seed:think>", "</seed:think>")])
+def test_a_given_thought_has_the_tokens_of_its_tags(tags: tuple[str, str]) -> None:
+    policy = saying([], QWEN3.replace("</think>", tags[1]), special=tags)
+    written = policy.written(Request("agent_0", conversation("hello")), "let me see".join(tags) + "yes", 64)
+    assert {*policy.tokenizer.convert_tokens_to_ids(list(tags))} <= {*written.token_ids}
+
+
+@pytest.mark.parametrize(
+    ("template", "sampled", "special"),
+    [
+        (QWEN3, "<think></think>the answer", ()),
+        (QWEN3, "<think></think>the answer", ("<think>", "</think>")),
+        (R1, "</think>the answer", ()),
+        (R1, "", ()),
+        (CLOSED, "the answer", ()),
+    ],
+)
+def test_no_later_prompt_holds_an_empty_thought(template: str, sampled: str, special: Sequence[str]) -> None:
+    policy = saying([sampled], template, special=special)
+    first = said(policy)
+    history = (*conversation("hello"), Message("said", first.text), Message("told", "go on"))
+    assert policy.encode(history, ids=first.prompt_ids + first.token_ids) == policy.encode(history)
 
 
 def test_tags_can_be_given_and_switched_off() -> None:

@@ -204,13 +204,15 @@ class LanguageModel(Policy):
             PromptTooLongError: It does not fit into the context together with `new_tokens`, or the positions of a
                 model with LongRoPE would change within the text.
         """
-        prompt = self.prompts.encode(history, ids, tools)
+        known = () if self._thoughts.shown(ids) else ids  # the history has no thought, also where it is empty
+        prompt = self.prompts.encode(history, known, tools)
         prompt = fitted(prompt, new_tokens, self.model, history, truncate=self.truncate_prompts)
         return before_switch(prompt, new_tokens, self.switch, truncate=self.truncate_prompts)
 
     def written(self, request: Request, text: str, limit: int) -> Completion:
         """Return a text as the chat template writes it in an agent's turn; see `Policy`."""
-        prompt, ids = self.prompts.answer(request.history, text, request.ids, request.tools)
+        known = () if self._thoughts.shown(request.ids) else request.ids
+        prompt, ids = self.prompts.answer(request.history, text, known, request.tools)
         prompt = fitted(prompt, limit, self.model, request.history, truncate=self.truncate_prompts)
         kept = tuple(ids[:limit])
         return Completion(text, tuple(prompt), kept, (0.0,) * len(kept), truncated=len(ids) > limit)

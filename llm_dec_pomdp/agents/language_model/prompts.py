@@ -19,10 +19,12 @@ from typing import Any
 
 from ...config import ConfigError
 from ...types import Message, Tool
+from ..thoughts import KNOWN
 from .templates import MARK, Template
 
 _CUT = "\udfff"  # where a spelled control token is cut; no text has it, since its lone surrogates are replaced
-_OWN = ("<think>", "</think>", "<tool_call>", "</tool_call>")  # control tokens that an agent's own text may hold
+# Control tokens that an agent's own text may hold.
+_OWN = {"<tool_call>", "</tool_call>"}.union(*((tags.open, tags.close) for tags in KNOWN))
 _ANCHORS = ("\n", "a", ".")  # texts to tokenise another one behind
 _TAIL = 64  # characters of a prompt that decide how the text behind it is tokenised
 _SHORT = 256  # longest text or history to cache, in characters: tasks of few words repeat them
@@ -122,6 +124,8 @@ class Prompts:
             prompt = prompt[: -len(extra)] if ends_so else self._tokenise(before, beginning=True)
             opened = before
         turn = whole[len(opened) :] if whole.startswith(opened) else said
+        if any(tags.close in said and tags.close not in turn for tags in KNOWN):
+            turn = said
         behind = opened.rpartition(_CUT)[2][-_TAIL:]
         written = self._tokenise(turn, behind=behind)
         last = next((n for n, token in enumerate(written) if token in self._ends), None)
