@@ -60,7 +60,10 @@ def merged(network: Any, place: str) -> Any:
         AdapterError: It cannot be merged, or does not belong to this base.
     """
     from peft import PeftModel
+    from peft.tuners.lora import LoraLayer
 
+    ends = (network.get_input_embeddings(), network.get_output_embeddings())
+    tied = ends[1] is not None and ends[0].weight is ends[1].weight
     if getattr(network, "hf_quantizer", None) is not None:
         raise AdapterError("the base is quantized, and an adapter cannot become part of weights of so few bits")
     device = str(network.device)
@@ -74,6 +77,12 @@ def merged(network: Any, place: str) -> Any:
             f"the adapter does not fit its base {network.name_or_path!r} ({type(error).__name__}: {error}); take the "
             "base that it was trained on"
         ) from error
+    ends = (network.get_input_embeddings(), network.get_output_embeddings())
+    if tied and any(isinstance(layer, LoraLayer) for layer in ends):
+        raise AdapterError(
+            "the adapter is on the embedding or the output layer, which share their weights in its base; train it "
+            "without this layer, or on a base with tie_word_embeddings = false"
+        )
     if not hasattr(adapted.base_model, "merge_and_unload"):
         kind = adapted.peft_config["default"].peft_type.value
         raise AdapterError(f"the adapter is of kind {kind!r}, which has no weights to merge")

@@ -74,6 +74,18 @@ def test_the_policy_is_the_merged_model(tmp_path: Path, base: str, kind: str, sh
         assert all(("lora_" in name) == (sharing == "lora") for name in names)
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning")  # of peft, about these layers
+@pytest.mark.parametrize("layer", ["embed_tokens", "lm_head"])
+def test_an_adapter_on_one_of_two_layers_with_the_same_weights_is_refused(tmp_path: Path, layer: str) -> None:
+    model, _ = load_model("builtin:tiny", device="cpu")
+    assert model.get_input_embeddings().weight is model.get_output_embeddings().weight
+    adapted = get_peft_model(model, LoraConfig(r=4, target_modules=[layer, "q_proj"]))
+    adapted.peft_config["default"].base_model_name_or_path = "builtin:tiny"
+    adapted.save_pretrained(str(tmp_path / "adapter"))
+    with pytest.raises(ModelError, match="tie_word_embeddings"):
+        load_model(str(tmp_path / "adapter"), device="cpu")
+
+
 def test_an_adapter_on_an_adapter_and_a_tokenizer_of_its_own(tmp_path: Path, base: str, adapter: Path) -> None:
     words = tokenizer()
     words.chat_template = "another"
