@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, cast
 from ..envs import TextDecPOMDP
 from ..envs.episode import Outcome, Transition
 from ..envs.facts import Facts
-from ..types import Event, Message, Scale, Score, Tool
+from ..types import Event, Excerpt, Message, Scale, Score, Tool
 
 Data = dict[str, Any]
 MOST_BYTES = 1 << 24  # of one request
@@ -155,4 +155,7 @@ def to_facts(data: Mapping[str, Any]) -> Facts:
     for name in ("best", "optimum"):
         known[name] = None if known[name] is None else _number(known[name])
     known["scale"] = known["scale"] and Scale(*known["scale"])
+    if known["excerpt"] is not None:
+        start, requests = known["excerpt"]
+        known["excerpt"] = Excerpt(str(start), tuple((str(role), str(request)) for role, request in requests))
     return Facts(**known)

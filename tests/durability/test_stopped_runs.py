@@ -31,7 +31,7 @@ from llm_dec_pomdp.results.listing import RunStatus, list_runs
 from llm_dec_pomdp.storage.runfolder import read_lines
 from llm_dec_pomdp.training.checkpoint import CheckpointError
 
-SMALL = ["--prompts", "2", "--group-size", "2", "--max-new-tokens", "24", "--items", "2", "--device", "cpu"]
+SMALL = ["--model", "builtin:tiny", "--prompts", "2", "--group-size", "2", "--max-new-tokens", "24", "--items", "2"]
 
 
 def call(*arguments: str) -> Result:

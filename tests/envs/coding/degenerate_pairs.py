@@ -58,6 +58,7 @@ def solved_thrice(item: TaskItem) -> Pair:
 def solved_in_exec(item: TaskItem) -> Pair:
     """The source of the solution is a text."""
     text = around(solver(item), f"repr({ANSWER})[::-1]") + "said = aux(*given)"
+    text = f"from __future__ import annotations\n{text}"  # the names in annotations are those of the problem's imports
     lines = ["scope = {'given': given}", f"exec({text!r}, scope)", "return scope['said']"]
     return "def aux(*given):\n" + "".join(f"    {line}\n" for line in lines), main(
         item, f"return {READ}(aux(ARGS)[::-1])"

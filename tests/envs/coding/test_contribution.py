@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import pytest
 from programs import problem
 
-from llm_dec_pomdp.envs.coding import analysis
+from llm_dec_pomdp.envs import parsing
 from llm_dec_pomdp.envs.coding.reward import Program
 from llm_dec_pomdp.envs.coding.v1 import contribution, observer
 from llm_dec_pomdp.envs.coding.v1.contribution import held_out
@@ -340,7 +340,7 @@ def test_nothing_is_parsed_while_another_thread_parses(monkeypatch: pytest.Monke
     parse = ast.parse
 
     def watched(*args: object, **kwargs: object) -> object:
-        held.append(analysis._PARSING.locked())
+        held.append(parsing._PARSING.locked())
         return parse(*args, **kwargs)  # type: ignore[call-overload]
 
     monkeypatch.setattr(ast, "parse", watched)
