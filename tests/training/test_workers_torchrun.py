@@ -113,6 +113,8 @@ def test_two_machines_learn_and_go_on_as_one_process_and_the_first_one_writes(ho
     assert steps[0]["metrics"]["grad_norm"] > 1  # which was scaled down to 1
     for step, other in zip(steps, wanted, strict=True):
         assert step["mean_return"] == other["mean_return"]
+        largest = [metrics.pop("sampler_gap_max") for metrics in (step["metrics"], other["metrics"])]
+        assert max(largest) < 2e-5  # the largest rounding error, which depends on the number of threads
         assert step["metrics"] == pytest.approx(other["metrics"], rel=2e-5, abs=3e-6)
     for name, tensor in kept.items():
         if name.endswith("exp_avg"):  # a tenth of the gradient, at most
