@@ -67,10 +67,9 @@ def test_every_form_of_a_call_is_read(text: str) -> None:
     assert (call.name, call.arguments, call.problem) == ("f", {"a": 1, "b": "x"}, "")
 
 
-@pytest.mark.parametrize("text", [r"f(a='\d')", "f(a=1if 1else 2)"])
-def test_a_text_of_which_python_warns_is_read_without_a_warning(text: str) -> None:
-    [call] = read_calls(text)
-    assert call.name == "f" or call.problem
+def test_a_text_of_which_python_warns_is_read_without_a_warning() -> None:
+    [call] = read_calls(r"f(a='\d')")  # an escape that Python does not know
+    assert call.arguments == {"a": r"\d"}
 
 
 @pytest.mark.parametrize("text", ["{}", "So:\n```python\n{}\n```\nthat is it"])
