@@ -248,8 +248,9 @@ def test_an_export_goes_to_one_place(command: list[str], tmp_path: Path) -> None
 @pytest.mark.slow
 def test_a_trained_team_is_measured_again_and_trained_on(tmp_path: Path) -> None:
     run = tmp_path / "run"
-    size = ["--model", "builtin:tiny", "--steps", "1", "--prompts", "2", "--group-size", "2"]
-    trained = document("train", "tldr-v0", *QUICK, *size, "--set", "learning_rate=1e-3", "--out", str(run))
+    size = ["--steps", "1", "--prompts", "2", "--group-size", "2"]
+    given = ["--model", "builtin:tiny", "--set", "learning_rate=1e-3"]
+    trained = document("train", "tldr-v0", *QUICK, *size, *given, "--out", str(run))
     (cell,) = (run / "cells").iterdir()
     again = document("eval", "tldr-v0", *QUICK, "--team", str(cell / "team"), "--out", str(tmp_path / "again"))
     third = document("eval", "--team", str(run), "--out", str(tmp_path / "third"))

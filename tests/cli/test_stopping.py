@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import select
 import time
 from collections.abc import Callable
@@ -59,7 +60,9 @@ def status(folder: Path) -> str:
 
 
 def test_the_second_ctrl_c_ends_a_training_at_once_and_leaves_the_terminal_in_order(tmp_path: Path) -> None:
-    terminal = Terminal("train", "tldr-v0", *SIZE, "--steps", "500", "--out", str(tmp_path / "run"))
+    terminal = Terminal(
+        "train", "tldr-v0", "--model", "builtin:tiny", *SIZE, "--steps", "500", "--out", str(tmp_path / "run")
+    )
     terminal.wait_for(lambda text: " 1/500" in text)
     terminal.press(CTRL_C)
     terminal.wait_for(lambda text: "again to stop now" in text, seconds=10)
@@ -75,9 +78,9 @@ def test_the_second_ctrl_c_ends_a_training_at_once_and_leaves_the_terminal_in_or
 def test_one_ctrl_c_lets_the_cell_of_a_benchmark_save_its_step(tmp_path: Path) -> None:
     """A terminal sends it to the runner and to the processes of the cells."""
     folder = tmp_path / "run"
-    small = ["--set", "sampling.max_new_tokens=16", "--set", "training.steps=10"]
+    small = ["--set", "sampling.max_new_tokens=16", "--set", "training.steps=500", "--set", "training.save_every=0"]
     terminal = Terminal("bench", "quick", *small, "--out", str(folder))
-    terminal.wait_for(lambda text: " 1/10" in text)
+    terminal.wait_for(lambda text: bool(re.search(r" [1-9]\d*/500", text)))
     terminal.press(CTRL_C)
     assert terminal.code() == 75
     assert "finishing step" in terminal.output.decode(errors="replace")
