@@ -21,7 +21,7 @@ from .remote import Remote
 
 
 class Answers:
-    """Completions by what was asked for; each is on disk before it is used.
+    """Answers of a server by request; each is on disk before it is used.
 
     Args:
         path: JSONL file; the answers that it holds are given instead of asking for them again.
@@ -49,7 +49,7 @@ class Answers:
             self._count += 1
 
     def clear(self) -> None:
-        """Forget all answers: what was made of them is kept elsewhere."""
+        """Remove all answers, once the episodes that contain them are written."""
         with self._lock:
             self._path.unlink(missing_ok=True)
             self._known.clear()
@@ -69,7 +69,7 @@ def _completion(line: Mapping[str, Any], path: Path) -> Completion:
 
 @contextlib.contextmanager
 def keeping_answers(policies: Iterable[Policy], path: Path) -> Generator[Answers]:
-    """Let the remote ones of some policies keep their answers in a file, and take those that it holds."""
+    """Make the policies on servers write their answers to a file, and reuse the answers that it holds."""
     answers = Answers(path)
     remotes = [policy for policy in policies if isinstance(policy, Remote)]
     try:

@@ -114,7 +114,7 @@ class TeamConfig(Config):
     """A team as a file describes it."""
 
     name: str = ""
-    """Its name in reports; left out, that of the file."""
+    """Name of the team in reports; left out, the name of the file."""
     members: Members = []
     """Who plays whom."""
     start: str = ""

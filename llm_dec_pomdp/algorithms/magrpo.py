@@ -82,7 +82,7 @@ class MAGRPO(PolicyLearner):
 
     @classmethod
     def misfit(cls, config: Any, env: Any) -> str:
-        """Also why its credit cannot be given there, or an option that its own `advantages` leave without effect."""
+        """Return the reason why the credit or an option of `advantages` cannot be used on this environment, else ""."""
         chosen = getattr(config.credit, "advantage", "std")
         if cls.advantages is not MAGRPO.advantages and chosen != "std":
             return f"advantage is {chosen!r}, and {cls.__name__} computes advantages itself; leave the option out"

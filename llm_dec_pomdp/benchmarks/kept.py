@@ -62,7 +62,7 @@ class Kept:
         self._since = time.perf_counter()
 
     def _read(self, roles: Mapping[str, str]) -> None:
-        """Take over what is there, and cut off the rest of a portion that is not whole."""
+        """Read the finished portions, and remove the lines of a portion that is not finished."""
         portion: list[Trace] = []
         for number, line in enumerate(iterate_records(self._path)):
             portion.append(line["trace"])

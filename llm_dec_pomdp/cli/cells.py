@@ -235,7 +235,7 @@ def cell_to_resume(
     if not cells:
         stop(f"{str(folder)!r} has no cell yet; give the environment and all options with --resume")
     if len(cells) != 1:
-        stop(f"{str(folder)!r} holds {len(cells)} cells, not one; a benchmark goes on with bench --resume {folder}")
+        stop(f"{str(folder)!r} holds {len(cells)} cells, not one; continue a benchmark with bench --resume {folder}")
     cell = Cell.read(cells[0])
     allow([cell], folder, trust=trust)
     return cell

@@ -1,7 +1,7 @@
 """`unittest` in the judge: one verdict for each test, and no test where the program runs.
 
 The tests are those of the source, found by its syntax tree: methods `test...` of its classes, in the order in which
-`unittest` runs them. Each starts with an allowance of its own; a program that dies in one is started anew for the next.
+`unittest` runs them. Each starts with an allowance of its own; a program that dies in one is restarted for the next.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ A `Toolbox` is a value without state; a `ToolState` is immutable and part of the
     state, answers = toolbox.answer(state, agent, text)
 
 Wrong names, missing or mistyped arguments, exceptions and time-outs are answers to the agent, and events; they never
-raise. The first exception at each place of a user's tool is logged as a warning, except for ValueError. What an agent
-is told of several calls is one message with a block for each, as chat templates write them:
+raise. The first exception at each place of a user's tool is logged as a warning, except for ValueError. An agent
+observes the results of several calls as one message with a block for each, as chat templates write them:
 
     <tool_response>
     12
