@@ -16,26 +16,37 @@ A problem has these fields:
     examples          calls of aux, such as "aux('Holiday')", shown to its author with their results
     inputs            8 to 15 tuples of arguments of main, as Python literals
     published         a solution of the published problem, with the signature of main and without aux
-    expected          results of the inputs, a list for each variant; written by this script
+
+The audit has for each variant the largest share of the tests that each kind of pair passes ("passed"), and for each
+problem of the three sources whether it can be split into a composition and a rule, with the reason ("sources").
+
+The script adds to main "off by one" (its reference with a number or an operator changed) and "wrapper", to each variant
+"off by one", "aux_spec" (the rule with the results of the examples) and "test".
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import contextlib
 import copy
 import itertools
 import json
 import re
 import runpy
+import signal
+import warnings
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from build_candidates import off_by_one
 
 DATA = Path(__file__).parent.parent / "llm_dec_pomdp" / "data"
 ROWS, AUDIT = DATA / "coophumaneval_v2.jsonl", DATA / "gold" / "coophumaneval_v2_audit.json"
 MOST = 0.2  # share of tests that a pair without cooperation may pass
+SECONDS = 1.0  # for one call
 Problem = dict[str, Any]
 
 GENERAL = frozenset(
@@ -92,25 +103,48 @@ def results(aux: str | Callable[..., Any], main: str | Callable[..., Any], probl
     scope: dict[str, Any] = {}
     for name, function in (("aux", aux), (name_of(problem["main_signature"]), main)):
         if isinstance(function, str):
-            exec(compile(function, name, "exec"), scope)  # our own code
+            with warnings.catch_warnings(action="ignore"):  # a changed function may look odd
+                exec(compile(function, name, "exec"), scope)  # our own code
         else:
             scope[name] = function
     found: list[str] = []
     for given in problem["inputs"]:
+        signal.setitimer(signal.ITIMER_REAL, SECONDS)  # a changed function may not end
         try:
             found.append(repr(scope[name_of(problem["main_signature"])](*copy.deepcopy(ast.literal_eval(given)))))
         except Exception:
             found.append("raised")
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
     return found
 
 
 def stubs(signature: str) -> dict[str, Callable[..., Any]]:
-    """Return functions that compute nothing, by name."""
+    """Return functions without a rule by name: constants, arguments, and what one guesses from a signature."""
     constants: list[Any] = [None, 0, 1, "", [], True, False]
     found: dict[str, Callable[..., Any]] = {repr(value): lambda *_, value=value: value for value in constants}
-    of_first: dict[str, Callable[..., Any]] = {"first argument": lambda x: x, "len": len, "sum": sum, "str": str}
-    found |= {name: lambda *given, function=function: function(given[0]) for name, function in of_first.items()}
-    return {**found, "all arguments": lambda *given: given}
+    guesses: dict[str, Callable[..., Any]] = {
+        **{f.__name__: lambda a, *_, f=f: f(a) for f in (len, sum, max, min, str, sorted)},
+        "first argument": lambda a, *_: a,
+        "all arguments": lambda *given: given,
+        "reversed": lambda a, *_: a[::-1],
+        "sorted text": lambda a, *_: "".join(sorted(a)),
+        "upper case": lambda a, *_: a.upper(),
+        "sum of digits": lambda a, *_: sum(int(c) for c in str(a) if c.isdigit()),
+        "number of vowels": lambda a, *_: sum(c in "aeiouAEIOU" for c in a),
+        "number of different elements": lambda a, *_: len(set(a)),
+        "sum of letters": lambda a, *_: sum(map(ord, a)),
+        "absolute value": lambda a, *_: abs(a),
+        "square": lambda a, *_: a * a,
+        "a + b": lambda a, b, *_: a + b,
+        "a - b": lambda a, b, *_: a - b,
+        "a * b": lambda a, b, *_: a * b,
+        "distance": lambda a, b, *_: abs(a - b),
+        "larger": lambda a, b, *_: max(a, b),
+        "smaller": lambda a, b, *_: min(a, b),
+        "equal elements": lambda a, b, *_: sum(x == y for x, y in zip(a, b, strict=False)),
+    }
+    return {**found, **guesses}
 
 
 def share(found: Sequence[str], expected: Sequence[str]) -> float:
@@ -118,6 +152,21 @@ def share(found: Sequence[str], expected: Sequence[str]) -> float:
     return sum(a == b for a, b in zip(found, expected, strict=True)) / len(expected)
 
 
+@contextlib.contextmanager
+def stopping() -> Iterator[None]:
+    """Let a call that takes longer than `SECONDS` raise TimeoutError."""
+
+    def stop(*_: object) -> None:
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGALRM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGALRM, before)
+
+
+@stopping()
 def audit(problem: Problem) -> tuple[list[list[str]], list[dict[str, float]], list[str]]:
     """Run a problem.
 
@@ -158,6 +207,40 @@ def audit(problem: Problem) -> tuple[list[list[str]], list[dict[str, float]], li
         if first == second:
             reasons.append(f"the examples do not tell variants {a} and {b} apart")
     return expected, rows, reasons
+
+
+@stopping()
+def complete(problem: Problem, expected: Sequence[Sequence[str]]) -> None:
+    """Add what environments read: the tests, the specification of aux with its examples, and the candidates."""
+    main, variants = problem["main"], problem["variants"]
+    calls = [", ".join(map(repr, ast.literal_eval(given))) for given in problem["inputs"]]
+    for variant, wanted in zip(variants, expected, strict=True):
+        asserts = [f"    assert candidate({call}) == {result}" for call, result in zip(calls, wanted, strict=True)]
+        shown = [f">>> {call}\n{_called(variant['code'], call)}" for call in problem["examples"]]
+        variant["test"] = "\n".join(["def check(candidate):", *asserts, ""])
+        variant["aux_spec"] = "\n".join([variant["spec"].strip(), "", *shown])
+        variant["off by one"] = _damaged(variant["code"], lambda code, w=wanted: share(results(code, main, problem), w))
+    first = variants[0]["code"]
+    problem["off by one"] = _damaged(main, lambda code: share(results(first, code, problem), expected[0]))
+    problem["wrapper"] = _wrapper(problem)
+
+
+def _damaged(source: str, passed: Callable[[str], float]) -> str:
+    """Return the function with one place changed that passes the fewest tests, at least one if possible."""
+    changed = [*off_by_one(source), *_other_results(source)]
+    shares = {text: share for text in changed if (share := passed(text)) < 1}
+    return min(shares, key=lambda text: (shares[text] == 0, shares[text], text))
+
+
+def _other_results(source: str) -> Iterator[str]:
+    """Yield the function with one of its results changed: another number, or without the first element."""
+    for place, node in enumerate(ast.walk(ast.parse(source))):
+        for form in ("{} + 1", "{}[1:]") if isinstance(node, ast.Return) and node.value else ():
+            tree = ast.parse(source)
+            changed = list(ast.walk(tree))[place]
+            assert isinstance(changed, ast.Return) and changed.value
+            changed.value = ast.parse(form.format(f"({ast.unparse(changed.value)})"), mode="eval").body
+            yield ast.unparse(tree) + "\n"
 
 
 def _wrapper(problem: Problem) -> str:
@@ -207,7 +290,8 @@ def main() -> None:
     failed = 0
     for problem in problems:
         expected, found[problem["id"]], reasons = audit(problem)
-        problem["expected"] = expected
+        if not arguments.check:
+            complete(problem, expected)
         failed += bool(reasons)
         print(problem["id"], "ok" if not reasons else "")
         print("".join(f"    {reason}\n" for reason in reasons), end="")
@@ -216,7 +300,7 @@ def main() -> None:
     if not arguments.check:
         ROWS.write_text("".join(json.dumps(problem) + "\n" for problem in problems), encoding="utf-8")
         known = json.loads(AUDIT.read_text(encoding="utf-8")) if AUDIT.exists() else {}
-        AUDIT.write_text(json.dumps({**known, "passed": found}, indent=1) + "\n", encoding="utf-8")
+        AUDIT.write_text(json.dumps({**known, "passed": found}) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -15,10 +15,11 @@ import sys
 import textwrap
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
-from typing import Any, get_args, get_type_hints
+from typing import Any, cast, get_args, get_type_hints
 
 from ..registries import Registry, Spec, nearest
 from .base import TextDecPOMDP
+from .task import Task
 
 _log = logging.getLogger(__name__)
 registry = Registry("environment", group="llm_dec_pomdp.envs")
@@ -60,7 +61,8 @@ def make(env_id: str, **kwargs: Any) -> TextDecPOMDP:
             of an id that has none is taken, which is logged as a warning.
         kwargs: For its constructor: `tasks`, `split`, `fields`, `max_turns`, `render_mode`, and what it adds. Every
             environment also takes `stopping`, a mapping with the `cost` of a turn and `who` may stop (see
-            `wrappers.stopping`), and `reward`, which pays in place of the task (see `wrappers.learned_reward`).
+            `wrappers.stopping`), and `reward`, which pays in place of the task (see `wrappers.learned_reward`). Tasks
+            with offered texts take `candidates=True` (see `wrappers.choices`).
 
     Raises:
         TypeError: The id is no text.
@@ -73,15 +75,20 @@ def make(env_id: str, **kwargs: Any) -> TextDecPOMDP:
         raise ValueError(f"{env_id}: max_turns and max_cycles (PettingZoo's name for it) are the same; give one")
     if "max_cycles" in kwargs:
         kwargs["max_turns"] = kwargs.pop("max_cycles")
-    around = ("stopping", "reward")
+    around = ("stopping", "reward", "candidates")
     registered = spec(env_id := with_version(env_id))
     takes = arguments(registered.load())
     named = isinstance(kwargs.get("reward"), str) and "reward" in (takes or ())  # of those that the task offers
-    stopping, reward = (None if named and name == "reward" else kwargs.pop(name, None) for name in around)
+    own = {*(["reward"] if named else ()), *({"candidates"} & {*(takes or ())})}
+    stopping, reward, candidates = (None if name in own else kwargs.pop(name, None) for name in around)
     if takes is not None and (unknown := [name for name in kwargs if name not in takes]):
         raise ValueError(f"{env_id} takes no argument {unknown[0]!r}; {nearest(unknown[0], [*takes, *around])}")
     env: TextDecPOMDP = registered.build(**kwargs)
     env.spec = replace(registered, entry_point=str(registered.entry_point))  # an environment with it can be pickled
+    if candidates:
+        from .wrappers.choices import Choices
+
+        env = Choices(env, cast("Task[Any]", env).offered_texts)
     if stopping is not None:
         from .wrappers.stopping import Stopping  # here, because wrappers make environments
 
@@ -161,6 +168,7 @@ register("humaneval-v0", "llm_dec_pomdp.envs.coding.humaneval:HumanEval")
 register("coophumaneval-v0", "llm_dec_pomdp.envs.coding.coophumaneval:CoopHumanEval")
 register("humaneval-v1", "llm_dec_pomdp.envs.coding.v1.humaneval:HardenedHumanEval")
 register("coophumaneval-v1", "llm_dec_pomdp.envs.coding.v1.coophumaneval:HardenedCoopHumanEval")
+register("coophumaneval-v2", "llm_dec_pomdp.envs.coding.coophumaneval_v2:SplitCoopHumanEval")
 register("mbpp-v0", "llm_dec_pomdp.envs.coding.mbpp:MBPP")
 register("classeval-v0", "llm_dec_pomdp.envs.software.classeval:ClassEval")
 register("modules-v0", "llm_dec_pomdp.envs.software.modules:Modules")

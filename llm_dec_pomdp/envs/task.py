@@ -112,6 +112,10 @@ class Task(TextDecPOMDP, Generic[S]):
         """The hidden part of the state as plain data for `state()`, never for an agent. Default: nothing."""
         return {}
 
+    def offered_texts(self, item: TaskItem, role: str) -> Mapping[str, str]:
+        """Return texts by kind among which an agent may choose, for policies that cannot write. Default: none."""
+        return {}
+
     def prepare(self, items: tuple[TaskItem, ...]) -> tuple[TaskItem, ...]:
         """Complete the rows as they were loaded, or leave some out. Default: all as they are."""
         return items

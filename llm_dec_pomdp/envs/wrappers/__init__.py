@@ -1,5 +1,6 @@
 """Wrappers: the same environment under another communication protocol, or in numbers, or many times at once."""
 
+from .choices import Choices
 from .discrete import DiscreteMenu, TokenIds
 from .learned_reward import LearnedReward
 from .numeric import ByteObservation, FixedRoster, NumericWrapper
@@ -21,6 +22,7 @@ __all__ = [
     "PROTOCOLS",
     "ByteObservation",
     "Centralized",
+    "Choices",
     "DiscreteMenu",
     "Discussion",
     "FixedRoster",

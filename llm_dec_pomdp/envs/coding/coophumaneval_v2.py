@@ -1,0 +1,240 @@
+"""coophumaneval-v2: A helper and a main function, each specified to its own author only.
+
+| fact | value |
+|---|---|
+| agents | agent_0 "aux", agent_1 "main" |
+| turns | 1; `max_turns` for more, which are rewarded as in `envs.turn_rewards` |
+| data | 64 problems with 3 variants each, written for this suite: 144 train, 48 test rows, split by problem |
+| return | 0 to 1 |
+
+Observation. The author of aux reads its signature and a rule with examples, and nothing of the larger problem. The
+author of main reads its signature and the problem in terms of what `aux(...)` returns, and nothing of the rule. The
+three variants of a problem differ in the rule alone, so the author of main observes the same text in all of them. No
+variant is the rule of the published problem.
+
+Action. Any text with the function, as in coophumaneval-v0.
+
+Reward (one float for the team):
+
+| component | value | rule |
+|---|---|---|
+| aux | 0.1 | the function parses and has the name and the parameters of its signature |
+| main | 0.1 | the same for main |
+| tests | 0 to 0.8 | share of passed tests |
+
+No part of the reward looks for cooperation, because no author can solve a problem without the other one. The following
+holds in all rows (`data/gold/coophumaneval_v2_audit.json`): at most 20 % of the tests pass with the reference of main
+and a stub or the rule of another variant, with the reference of aux and a stub of main, and with a solution of the
+published problem. So these pairs receive at most 0.36.
+
+Limit: on training problems a policy can learn one variant of the rule by heart. Such a main receives 1 in one of three
+variants. Evaluate on the test problems.
+
+Turns. From the second turn on, the author of aux reads which of its own examples fail, the author of main which tests
+fail, and both read how many tests passed (`feedback`: "none", "plain", "passed", "level_passed", "level_feedback").
+
+With `make(..., candidates=True)` both authors choose among five functions by a letter (`envs.wrappers.Choices`). aux:
+its rule, the rules of the other two variants, its rule with an operator or number changed, a stub. main: the reference,
+the same with a change, a wrapper of aux, a solution of the published problem, a stub.
+
+Measured (`env.measure`): the shares of the schemes by which the two functions cooperate, see `envs.coding.schemes`;
+with candidates the shares of their kinds.
+
+Source: this suite. The problems are derived from its own ones, from HumanEval (arXiv:2107.03374, MIT licence) and from
+CoopHumanEval (arXiv:2508.04652).
+
+Version history: v2, cooperation by information. Its returns do not compare with those of v0 and v1.
+
+Example:
+    >>> import llm_dec_pomdp
+    >>> env = llm_dec_pomdp.make("coophumaneval-v2", split="test")
+    >>> observations, _ = env.reset(options={"index": 0})
+    >>> env.facts.reward_range
+    (0.0, 1.0)
+"""
+
+from __future__ import annotations
+
+import ast
+import doctest
+import functools
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib import resources
+from typing import Any, Unpack
+
+from ...sandbox import Job, Verdict
+from ...types import Score, TaskItem
+from ..tasks import TaskError, Tasks, TaskSource
+from ..text_task import TextOptions
+from . import analysis, reward
+from .base import CodeTask
+from .candidates import judged
+from .feedback import Attempt
+
+COMPONENTS = ("aux", "main", "tests")
+SIGNATURE, TESTS = 0.1, 0.8
+_FIELDS = ("prompt", "main_signature", "aux_signature", "aux_spec", "entry_point", "test")
+_ONLY = "Write only the function: no explanation, no code fences, no tests."
+
+
+@functools.cache
+def problems() -> Mapping[str, Mapping[str, Any]]:
+    """Return the problems by id; `scripts/build_split.py` describes their fields."""
+    text = (resources.files("llm_dec_pomdp.data") / "coophumaneval_v2.jsonl").read_text(encoding="utf-8")
+    return {row["id"]: row for row in map(json.loads, text.splitlines())}
+
+
+@functools.cache
+def rows() -> tuple[TaskItem, ...]:
+    """Return a row for each variant of each problem; its id is `problem/number of the variant`."""
+    return tuple(
+        TaskItem(
+            id=f"{name}/{number}",
+            prompt=problem["main_spec"],
+            split=problem["split"],
+            reference=(variant["code"], problem["main"]),
+            fields={
+                "aux_spec": variant["aux_spec"],
+                "test": variant["test"],
+                **{field: problem[field] for field in ("main_signature", "aux_signature", "entry_point")},
+            },
+        )
+        for name, problem in problems().items()
+        for number, variant in enumerate(problem["variants"])
+    )
+
+
+class SplitCoopHumanEval(CodeTask):
+    """Two functions, each specified to its own author only; the module is the manual.
+
+    Args:
+        feedback: Content of the observations from the second turn on, a key of `envs.coding.feedback.MODES` other than
+            "expert".
+        feedback_tests: Number of failed tests or examples that "level_feedback" shows.
+        tasks, common: See `TextTask`.
+    """
+
+    declared = replace(
+        CodeTask.declared,
+        name="coophumaneval-v2",
+        components=COMPONENTS,
+        score_range=(0.0, 1.0),
+    )
+    source = TaskSource("coophumaneval_v2", required=_FIELDS, fields={"prompt": "main_spec"}, sample=rows)
+
+    def __init__(
+        self,
+        tasks: Tasks = "sample",
+        *,
+        feedback: str = "level_feedback",
+        feedback_tests: int = 1,
+        **common: Unpack[TextOptions],
+    ) -> None:
+        if feedback == "expert":
+            raise ValueError("feedback is 'expert', which reads both functions; give another mode")
+        super().__init__(tasks, feedback=feedback, feedback_tests=feedback_tests, **common)
+
+    def observe(self, item: TaskItem, agent: str) -> str:
+        """Return the author's own specification; of the other function the author of main reads the signature."""
+        if self.role(agent) == "aux":
+            signature, spec, name = item.fields["aux_signature"], item.fields["aux_spec"], "aux"
+            teammate = "Your teammate calls it in another function, which you do not see."
+        else:
+            signature, spec, name = item.fields["main_signature"], item.prompt, item.fields["entry_point"]
+            helper = item.fields["aux_signature"].strip().removeprefix("def ").removesuffix(":")
+            teammate = f"Your teammate writes `{helper}`, which you do not see. Call it, and do not define it yourself."
+        return f"{signature.strip()}\n\n{spec.strip()}\n\nWrite the function `{name}`. {teammate} {_ONLY}"
+
+    def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
+        """Return the reward of the module's table; NaN where the sandbox failed."""
+        program = self.program(item, actions)
+        parts = {
+            "aux": SIGNATURE * _has_signature(program.aux, item.fields["aux_signature"]),
+            "main": SIGNATURE * _has_signature(program.main, item.fields["main_signature"]),
+            "tests": 0.0,
+        }
+        if analysis.parse(program.source) is None or not program.main:
+            return reward.summed(parts, "the functions do not parse, or the entry point is missing")
+        [verdict] = self._judge([_job(item, program.source)])
+        parts["tests"] = math.nan if verdict.outcome == "infra_error" else TESTS * verdict.passed / verdict.total
+        return reward.summed(parts, reward.detail(verdict), verdict)
+
+    def respond(self, item: TaskItem, actions: Mapping[str, str], score: Score) -> Mapping[str, str]:
+        """Return for each author the outcome of its own function, as `feedback` says."""
+        program = self.program(item, actions)
+        [examples] = self._judge([_job(item, program.aux, "aux", _examples(item.fields["aux_spec"]))])
+        attempt = _Attempt(item, program, score, self.feedback_tests, examples)
+        return {agent: attempt.message(self.feedback, self.role(agent), {}) for agent in self.possible_agents}
+
+    def _judge(self, jobs: Sequence[Job]) -> Sequence[Verdict]:
+        return judged(jobs)
+
+    def offered_texts(self, item: TaskItem, role: str) -> Mapping[str, str]:
+        """Return the functions that an author may choose, by kind.
+
+        Raises:
+            TaskError: The row is not one of this suite.
+        """
+        name, _, number = item.id.rpartition("/")
+        if name not in problems():
+            raise TaskError(f"task {item.id!r} has no candidates; leave `tasks` out or give candidates=False")
+        problem, stub = problems()[name], f"{item.fields[f'{role}_signature']}\n    return None\n"
+        if role == "main":
+            return {**{kind: problem[kind] for kind in ("main", "off by one", "wrapper", "published")}, "stub": stub}
+        first, second = (other["code"] for at, other in enumerate(problem["variants"]) if at != int(number))
+        own = problem["variants"][int(number)]
+        return {
+            "rule": own["code"],
+            "off by one": own["off by one"],
+            "another rule": first,
+            "third rule": second,
+            "stub": stub,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class _Attempt(Attempt):
+    """A turn whose outcome each author reads for its own function."""
+
+    examples: Verdict
+
+    def _levels(self, role: str, *, reasons: bool) -> list[str]:
+        name, function = self._function_of(role)
+        signature, shown = self.item.fields[f"{role}_signature"].strip(), self.shown if reasons else 0
+        lines = [f"signature of `{name}`: passed" if self.score.components[role] else f"signature of `{name}`: failed"]
+        if reasons and not self.score.components[role]:
+            why = analysis.syntax_error(function) if function else f"your answer contains no function `{name}`"
+            lines = [f"{lines[0]}, {why or f'write `{signature}`'}"]
+        if role == "aux":
+            lines.append(f"your examples: {self.examples.passed:g} of {self.examples.total} passed")
+            lines += [f"failed: {note}" for note in self.examples.notes[:shown]]
+        passed, total = (int(self.score.diagnostics.get(f"tests_{which}", 0)) for which in ("passed", "total"))
+        lines.append(f"tests of both functions: {passed} of {total} passed" if total else "tests: not run")
+        return lines + [f"failed: {failure}" for failure in self._failures(role)[:shown] if role == "main"]
+
+
+def _job(item: TaskItem, source: str, name: str = "", test: str = "") -> Job:
+    return Job(source, test or item.fields["test"], name or item.fields["entry_point"], "")
+
+
+def _has_signature(function: str, signature: str) -> bool:
+    """Return whether a function parses and has the name and the parameters of a signature."""
+    found, wanted = analysis.parse(function), analysis.parse(f"{signature.strip()}\n    pass")
+    if not (found and found.body and wanted):
+        return False
+    one, other = found.body[0], wanted.body[0]
+    return isinstance(one, ast.FunctionDef) and isinstance(other, ast.FunctionDef) and _names(one) == _names(other)
+
+
+def _names(function: ast.FunctionDef) -> list[str]:
+    return [function.name, *(argument.arg for argument in function.args.args)]
+
+
+def _examples(spec: str) -> str:
+    """Return the examples of a specification as tests of aux."""
+    examples = doctest.DocTestParser().get_examples(spec)
+    asserts = [f"    assert {example.source.strip()} == {example.want.strip()}" for example in examples]
+    return "\n".join(["def check(aux):", *asserts, "    return"])
