@@ -142,7 +142,7 @@ def _about_tasks(cell: Cell, setup: Setup) -> Iterator[str]:
     trained = set[str]() if stream else {item.prompt for item in setup.train_env.items}
     if config.tasks not in ("sample", "hub") or config.split:
         rows = _rows(len(setup.train_env.items)) if stream is None else f"a stream ({stream.place})"
-        known = len(trained & measured)
+        known = sum(item.prompt in trained for item in setup.eval_env.items)
         held_out = f"to evaluate on, {known} of which are also trained on" if known else "held out"
         yield f"{rows} to train on, {_rows(len(setup.eval_env.items))} {held_out}"
     tables = TABLE in (cell.model.name, *(member.model for member in cell.model.members))

@@ -356,11 +356,11 @@ def test_a_dry_run_counts_and_runs_nothing(tmp_path: Path, monkeypatch: pytest.M
     arguments = ["bench", "quick", "--dry-run", "--seed", "0", "--seed", "1", "--set", "training.steps=3"]
     found: list[dict[str, object]] = json.loads(call(*arguments, "--json").stdout)
     by_environment = Counter(str(entry["label"]).split("-")[0] for entry in found)
-    assert by_environment == {"tldr_v0": 5 * 2, "coophumaneval_v0_choice": 2 * 2, "dectiger_v0_H_2": 2 * 2}
+    assert by_environment == {"tldr_v0": 5 * 2, "coophumaneval_v2_choice": 2 * 2, "dectiger_v0_H_2": 2 * 2}
     assert all(e["generated_tokens"] and e["minutes"] and e["gigabytes"] for e in found)
     shown = CliRunner().invoke(app, arguments, env={"COLUMNS": "80"}).stdout
     assert "measured on two CPU cores" in " ".join(shown.split())
-    assert {"coophumaneval-v0", "sequential", "builtin:table"} <= set(shown.split())  # no word is broken
+    assert {"coophumaneval-v2", "sequential", "builtin:table"} <= set(shown.split())  # no word is broken
     assert list(tmp_path.iterdir()) == []
 
 

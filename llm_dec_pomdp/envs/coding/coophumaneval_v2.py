@@ -10,7 +10,8 @@
 Observation. The author of aux reads its signature and a rule with examples, and nothing of the larger problem. The
 author of main reads its signature and the problem in terms of what `aux(...)` returns, and nothing of the rule. The
 three variants of a problem differ in the rule alone, so the author of main observes the same text in all of them. No
-variant is the rule of the published problem.
+variant is the rule of the published problem. Under `sequential` the author of main also reads the code of aux, under
+`discussion` both read drafts, and under `centralized` one agent reads both specifications.
 
 Action. Any text with the function, as in coophumaneval-v0.
 
@@ -23,9 +24,15 @@ Reward (one float for the team):
 | tests | 0 to 0.8 | share of passed tests |
 
 No part of the reward looks for cooperation, because no author can solve a problem without the other one. The following
-holds in all rows (`data/gold/coophumaneval_v2_audit.json`): at most 20 % of the tests pass with the reference of main
-and a stub or the rule of another variant, with the reference of aux and a stub of main, and with a solution of the
-published problem. So these pairs receive at most 0.36.
+holds in all rows (`data/gold/coophumaneval_v2_audit.json`): at most 20 % of the tests pass
+
+* with the reference of main and an aux that is a stub, a guess such as the length or the sum of its argument, or the
+  rule of another variant;
+* with the reference of aux and a main that is a stub or a wrapper of aux;
+* with a solution of the published problem.
+
+So these pairs receive at most 0.36. The specifications are complete: a language model that read nothing else wrote all
+functions, and all 192 rows gave it 1.
 
 Limit: on training problems a policy can learn one variant of the rule by heart. Such a main receives 1 in one of three
 variants. Evaluate on the test problems.
@@ -41,7 +48,8 @@ Measured (`env.measure`): the shares of the schemes by which the two functions c
 with candidates the shares of their kinds.
 
 Source: this suite. The problems are derived from its own ones, from HumanEval (arXiv:2107.03374, MIT licence) and from
-CoopHumanEval (arXiv:2508.04652).
+CoopHumanEval (arXiv:2508.04652). Of these 310 problems 180 can be split into a rule that can vary and a composition.
+The audit has the reason for each of the others. Most of those answer yes or no, or would leave main without work.
 
 Version history: v2, cooperation by information. Its returns do not compare with those of v0 and v1.
 
@@ -159,7 +167,7 @@ class SplitCoopHumanEval(CodeTask):
         if analysis.parse(program.source) is None or not program.main:
             return reward.summed(parts, "the functions do not parse, or the entry point is missing")
         [verdict] = self._judge([_job(item, program.source)])
-        parts["tests"] = math.nan if verdict.outcome == "infra_error" else TESTS * verdict.passed / verdict.total
+        parts["tests"] = math.nan if verdict.outcome == "infra_error" else TESTS * (verdict.passed / verdict.total)
         return reward.summed(parts, reward.detail(verdict), verdict)
 
     def respond(self, item: TaskItem, actions: Mapping[str, str], score: Score) -> Mapping[str, str]:
