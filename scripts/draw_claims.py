@@ -24,7 +24,7 @@ from matplotlib import pyplot as plt
 JOINT = {"joint": "C0", "main only": "C1", "single": "C2", "control": "C7"}
 COLOURS = {"magrpo": "C0", "control": "C7"}
 SCHEMES = {"fallback": "C1", "coordinator": "C0"}
-LEARNERS = {"coophumaneval-v0": ("control", "iac", "marloo", "magrpo"), "coophumaneval-v1": ("magrpo",)}
+LEARNERS = {"coophumaneval-v0": ("control", "iac", "marloo", "magrpo"), "coophumaneval-v1": ("control", "magrpo")}
 BY_MODULES = {
     "team": ("", "magrpo", "C0"),
     "one author": (", one author", "magrpo", "C2"),
