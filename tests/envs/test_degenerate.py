@@ -1,0 +1,49 @@
+"""Degenerate strategies receive what the manuals state; the figures of all rows are those of `scripts/degenerate.py`."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+sys.path.append(str(Path(__file__).resolve().parents[2] / "scripts"))
+from degenerate import FAMILIES, measured
+
+Bounds = Mapping[str, tuple[float, float]]  # beginning of the name of a strategy -> % of the maximum
+
+CODE_V0: Bounds = {
+    "references|aux: (wrapper|answer)|both|main: aux returns": (99, 100),
+    "nobody: two stubs": (37, 38),
+    "main: aux is not called": (62, 63),
+    "aux: thin": (75, 75),
+}
+CODE_V1: Bounds = {
+    "references|main: (main checks|aux returns)|aux: (wrapper|answer)": (99, 100),
+    "nobody": (0, 38),
+    "main: (aux is not|the value|errors|main falls)": (60, 63),
+    "aux: thin": (75, 75),
+    "both": (85, 100),
+}
+BOUNDS: Mapping[str, Mapping[str, Bounds]] = {
+    "code": {
+        "humaneval-v0": CODE_V0,
+        "humaneval-v1": CODE_V1,
+        "coophumaneval-v0": CODE_V0,
+        "coophumaneval-v1": CODE_V1,
+    },
+}
+ROWS = 4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", BOUNDS)
+def test_strategies_receive_what_the_manuals_state(family: str) -> None:
+    for env, strategies in FAMILIES[family](None):
+        name, found = env.metadata["name"], measured(env, strategies, ROWS)
+        for pattern, (low, high) in BOUNDS[family][name].items():
+            values = {strategy: value for strategy, value in found.items() if re.match(pattern, strategy)}
+            assert values
+            assert {s: v for s, v in values.items() if not low - 1e-6 <= v <= high + 1e-6} == {}, name
