@@ -1,4 +1,4 @@
-"""Degenerate strategies receive what the manuals state; the figures of all rows are those of `scripts/degenerate.py`."""
+"""Degenerate strategies receive what the manuals state; `scripts/degenerate.py` has the figures of all rows."""
 
 from __future__ import annotations
 
@@ -27,12 +27,27 @@ CODE_V1: Bounds = {
     "aux: thin": (75, 75),
     "both": (85, 100),
 }
+WRITING_V0: Bounds = {"references": (99, 100), "one|list|connectives|copy|something": (40, 100)}
 BOUNDS: Mapping[str, Mapping[str, Bounds]] = {
     "code": {
         "humaneval-v0": CODE_V0,
         "humaneval-v1": CODE_V1,
         "coophumaneval-v0": CODE_V0,
         "coophumaneval-v1": CODE_V1,
+    },
+    "writing": {
+        "tldr-v0": WRITING_V0,
+        "arxiv-v0": WRITING_V0,
+        "tldr-v1": {
+            "references|spliced": (60, 100),
+            "one sentence|list|connectives|copy|something|first is|second is|filler|runs of 4|filled|half": (0, 20),
+            "one fixed|runs of the|.*(shuffled source|source words|shuffled reference)|template|every 4th": (40, 100),
+        },
+        "arxiv-v1": {
+            "references|spliced": (60, 100),
+            "one (sentence|fixed)|list|connectives|copy|something|first|second|filler|runs|template|every 4th": (0, 20),
+            ".*(shuffled source|random source words|shuffled reference)": (40, 100),
+        },
     },
 }
 ROWS = 4

@@ -10,6 +10,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ....types import Score, TaskItem
 from .. import analysis, reward
@@ -39,10 +40,9 @@ def score(item: TaskItem, program: Program, judge: ProgramJudge) -> Score:
     if program.aux and "aux" in program.main:
         sources.append(Program(STUB, program.main).source)
     whole, *without = verdicts = judge([reward.job(item, source) for source in sources])
-    plain = reward.summed(parts, reward.detail(whole), whole)
     if any(verdict.outcome == "infra_error" for verdict in verdicts):
         parts["tests"] = math.nan
-        return Score(math.nan, parts, diagnostics=plain.diagnostics, notes=plain.notes)
+        return reward.summed(parts, reward.detail(whole), whole)
     chosen = held_out(item)
     held = [whole.shares[number] for number in chosen]
     passed, guessed = sum(held), guessable(list(chosen.values()))
@@ -54,8 +54,9 @@ def score(item: TaskItem, program: Program, judge: ProgramJudge) -> Score:
     wraps = analysis.cooperation(program.main).wraps
     parts["tests"] = reward.TESTS * h
     parts["cooperation"] = (reward.CALLS_AUX + (0.0 if wraps else reward.NO_WRAPPER)) * h * min(1.0, needed / ENOUGH)
+    found = reward.summed(parts, reward.detail(whole), whole)
     counts = {"held_out_passed": passed, "held_out_total": float(len(held)), "needs_aux": needed}
-    return Score(sum(parts.values()), parts, diagnostics={**plain.diagnostics, **counts}, notes=plain.notes)
+    return replace(found, diagnostics={**found.diagnostics, **counts})
 
 
 def held_out(item: TaskItem) -> dict[int, ast.expr]:
