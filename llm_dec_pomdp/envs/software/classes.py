@@ -26,7 +26,7 @@ from typing import Any, cast
 from ...types import TaskItem
 from ..tasks import Row, TaskError
 
-REQUIRED = ("prompt", "class_name", "solution", "test", "methods", "whole")
+REQUIRED = ("prompt", "class_name", "solution", "test", "methods")
 TEST_EVERY = 4  # of our own rows, every fourth is for testing
 WHOLE = "class"  # the lines of tests that are of no single method
 _RAISES = re.compile(r"^(.*) raises (\w+)$")
@@ -58,7 +58,6 @@ def _own_row(number: int, source: str, tests: str) -> TaskItem:
         "solution": source,
         "test": "import unittest\n" + "".join(_test_class(named[m], by_method[m]) for m in by_method),
         "methods": json.dumps({m: named[m] for m in by_method if m != WHOLE}),
-        "whole": json.dumps([named[WHOLE]]),
     }
     split = "test" if number % TEST_EVERY == 0 else "train"
     return TaskItem(f"class-{number:02d}", skeleton(source, name[1], by_method), split, fields=fields)
@@ -134,7 +133,6 @@ def converted(row: Row) -> Row:
         "solution": solution,
         "test": f"{imports}\n{test}",
         "methods": json.dumps({method: test for method, test in methods.items() if method in known}),
-        "whole": json.dumps([t for t in cast("Sequence[str]", row["test_classes"]) if t not in methods.values()]),
     }
 
 

@@ -190,20 +190,20 @@ class ClassEval(TextTask):
 
     def problem(self, item: TaskItem) -> str:
         """Fields that are no class with methods and tests."""
-        for name in ("methods", "whole"):
-            try:
-                value = json.loads(item.fields[name])
-            except ValueError as error:
-                return f"field {name!r}: is no JSON ({error}); see envs.software.classes"
-            if not isinstance(value, dict if name == "methods" else list) or (name == "methods" and not value):
-                return f"field {name!r}: is {item.fields[name]!r:.60}; see envs.software.classes"
+        try:
+            value = json.loads(item.fields["methods"])
+        except ValueError as error:
+            return f"field 'methods': is no JSON ({error}); see envs.software.classes"
+        if not isinstance(value, dict) or not value:
+            return f"field 'methods': is {item.fields['methods']!r:.60}; see envs.software.classes"
         spec = spec_of(item)
-        for name in ("solution", "test"):
-            if problem := analysis.syntax_error(item.fields[name]):
+        for name, source in {"solution": spec.solution, "test": spec.test, "prompt": item.prompt}.items():
+            if problem := analysis.syntax_error(source):
                 return f"field {name!r}: does not parse ({problem}); correct or remove the row"
-        missing = [method for method in spec.names if method not in gold_of(spec.solution, spec.class_name)]
-        if missing:
-            return f"field 'methods': {missing[0]!r} is no method of {spec.class_name!r} in 'solution'; correct the row"
+        for name, source in {"solution": spec.solution, "prompt": item.prompt}.items():
+            known = signatures(source, spec.class_name, spec.names)[1]
+            if missing := [method for method in spec.names if method not in known]:
+                return f"field {name!r}: {missing[0]!r} is no method of {spec.class_name!r}; correct the row"
         return ""
 
     def prepare(self, items: tuple[TaskItem, ...]) -> tuple[TaskItem, ...]:
@@ -240,36 +240,32 @@ class ClassEval(TextTask):
     # --- what agents are told ----------------------------------------------------------------------------------------
 
     def observe(self, item: TaskItem, agent: str) -> str:
-        """The skeleton, then the role's request; the reviewer is told nothing at first."""
+        """Return the skeleton, as far as the agent reads it, and the request; "" for the reviewer."""
         if agent == self.reviewer:
             return ""
         spec = spec_of(item)
-        return f"{item.prompt.strip()}\n\n{self._request(item, spec, agent)}"
-
-    def _request(self, item: TaskItem, spec: Spec, agent: str) -> str:
         if agent == self.tester:
             return (
-                f"Others write the methods of `{spec.class_name}`. Write asserts that the docstrings demand, each in a "
-                "line: statements, then `assert`, separated by `;`. Each is run by itself."
+                f"{item.prompt.strip()}\n\nAuthors write the methods of `{spec.class_name}`. Write asserts that the "
+                "docstrings demand, each in a line: statements, then `assert`, separated by `;`. Each is run by itself."
             )
         author = self.authors.index(agent)
         if self.assign == "chosen":
             return (
-                f"You are author {author + 1} of {self.n_authors}. Write some of the methods; the others, whose code "
-                f"you do not see, write the rest. A method that several write counts for none of them. {_ONLY}"
+                f"{item.prompt.strip()}\n\nYou are author {author + 1} of {self.n_authors}. Write some of the methods; "
+                "the other authors, whose code you do not see, write the remaining ones. A method that several authors "
+                f"write counts for none of them. {_ONLY}"
             )
-        mine = self._mine(spec, author)
+        common, with_docstring = signatures(item.prompt, spec.class_name, spec.names)
+        mine = "\n\n".join(with_docstring[method] for method in self._mine(spec, author))
         request = (
-            f"Write {_listed(mine)} of `{spec.class_name}`. The other methods are written by others: call them where "
-            f"they help, and do not define them. {_ONLY}"
+            f"{common}\n\nWrite these methods of `{spec.class_name}`:\n\n{mine}\n\nOther authors write the other "
+            f"methods, and know their docstrings: call these methods where they help, and do not define them. {_ONLY}"
         )
         return f"{request}\n\n{OF_METHODS.offer(item, author)}" if self.candidates else request
 
     def _mine(self, spec: Spec, author: int) -> list[str]:
-        return [method for method, owner in self._dealt(spec).items() if owner == author]
-
-    def _dealt(self, spec: Spec) -> Mapping[str, int]:
-        return dealt(key_of(spec), self.n_authors)
+        return [method for method, owner in dealt(key_of(spec), self.n_authors).items() if owner == author]
 
     def choices(self, agent: str, history: Sequence[Message] = ()) -> Sequence[str]:
         """The letters of the candidates, where there are some."""
@@ -284,7 +280,7 @@ class ClassEval(TextTask):
         if self.candidates:
             texts = [OF_METHODS.chosen(item, author, text) for author, text in enumerate(texts)]
         texts = [text[: 4 * analysis.MAX_SOURCE] for text in texts]
-        return written(spec, texts, None if self.assign == "chosen" else self._dealt(spec))
+        return written(spec, texts, None if self.assign == "chosen" else dealt(key_of(spec), self.n_authors))
 
     def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
         """The reward of `envs.software.reward`."""
@@ -380,12 +376,12 @@ class ClassEval(TextTask):
     def _tested(self, item: TaskItem, actions: Mapping[str, str]) -> Found:
         spec, found = spec_of(item), self.written(item, actions)
         asserts = _asserts(actions.get(self.tester, "")) if self.tester else ()
-        if not asserts or reward.syntax_problem(spec, found.bodies):
+        if not asserts:
             return Found(found)
         check = f"import unittest\nfrom solution import {spec.class_name}\n\n\nclass Asserts(unittest.TestCase):\n"
         for number, line in enumerate(asserts, 1):
             check += f"    def test_{number:02d}(self):\n" + textwrap.indent(line, " " * 8) + "\n"
-        program = ((MODULE, assembled(spec, found.bodies)),)
+        program = ((MODULE, assembled(spec, found.right(spec))),)
         [verdict] = self._judge([Job("", check, "", modules=program, limits=reward.LIMITS)])
         return Found(found, verdict, asserts)
 
