@@ -146,8 +146,8 @@ def _reader(w: _Words) -> list[str]:
     return [
         _function(
             "parse(line)",
-            f"The {w.item} of a line, as a dict {item} with the {w.amount} as int. A line is '{line}'; blanks at the ends "
-            "of a field do not count. ValueError if there are not three fields.",
+            f"The {w.item} of a line, as a dict {item} with the {w.amount} as int. A line is '{line}'; blanks at the "
+            "ends of a field do not count. ValueError if there are not three fields.",
             f'parts = [part.strip() for part in line.split("{w.sign}")]',
             "if len(parts) != 3:",
             "    raise ValueError(line)",
@@ -187,7 +187,8 @@ def _checks(w: _Words) -> list[str]:
         ),
         _function(
             f"allowed({w.item})",
-            f"Whether a {w.item} is allowed. It is if its {w.amount} are above 0 and at most what its {w.group} allows.",
+            f"Whether a {w.item} is allowed. It is if its {w.amount} are above 0 and at most what its {w.group} "
+            "allows.",
             f'return 0 < {w.item}["{w.amount}"] <= most({w.item}["{w.group}"])',
         ),
     ]
@@ -197,8 +198,8 @@ def _pricing(w: _Words) -> list[str]:
     return [
         _function(
             f"price({w.item})",
-            f"The price of a {w.item}, an int. It is the {w.amount} times the rate of the {w.group}, plus the fee of the "
-            f"{w.amount}.",
+            f"The price of a {w.item}, an int. It is the {w.amount} times the rate of the {w.group}, plus the fee of "
+            f"the {w.amount}.",
             f'return {w.item}["{w.amount}"] * rates.rate({w.item}["{w.group}"]) + rates.fee({w.item}["{w.amount}"])',
         ),
         _function(
@@ -281,8 +282,8 @@ def _totals(w: _Words) -> list[str]:
     return [
         _function(
             f"by_{w.group}({given})",
-            f"The sums of a text by {w.group}, as a dict. A sum is that of the {words} of the {w.item}s in a batch of the "
-            f"text.",
+            f"The sums of a text by {w.group}, as a dict. A sum is that of the {words} of the {w.item}s in a batch of "
+            "the text.",
             "sums = {}",
             f"for item in {items}:",
             f'    sums[item["{w.group}"]] = sums.get(item["{w.group}"], 0) + {value}',
@@ -290,8 +291,8 @@ def _totals(w: _Words) -> list[str]:
         ),
         _function(
             f"best({given})",
-            f"The {w.group} with the largest sum in a text. Of equal ones it is the {which} by name; it is an empty text if "
-            "there is none.",
+            f"The {w.group} with the largest sum in a text. Of equal ones it is the {which} by name; it is an empty "
+            "text if there is none.",
             f"sums = by_{w.group}({given})",
             f"names = sorted(sums)[::{order}]",
             'return max(names, key=lambda name: sums[name], default="")',
@@ -398,27 +399,23 @@ def _calls(w: _Words, draw: random.Random) -> dict[str, list[str]]:
     return {**{role: calls[role] for role in w.plan}, TOGETHER: across[w.plan[-1]]}
 
 
-STUBS: Sequence[Callable[..., Any]] = (
-    *(lambda *given, value=value: value for value in (None, True, False, 0, 1, "", [], {})),
-    lambda first, *given: first,
-)
-"""Functions without a purpose: constants, and the first argument."""
+CONSTANTS: Sequence[Any] = (None, True, False, 0, 1, "", [], {})
 
 
-class _Alike:
-    """A module in which every name is the same function."""
+class _Stub:
+    """A module in which every function returns one value; without a value, its first argument."""
 
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self.function = function
+    def __init__(self, *value: Any) -> None:
+        self.value = value
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        return self.function
+        return lambda *given: (*self.value, *given)[0]
 
 
 def _tests(w: _Words, sources: Mapping[str, str], draw: random.Random) -> str:
-    """The classes of tests, with values that the solution gives; without tests that one of `STUBS` passes."""
+    """Return the classes of tests, with values that the solution gives; without tests that stubs pass."""
     scope = _loaded(w.package, sources)
-    stubs = [dict.fromkeys(w.plan, _Alike(function)) for function in STUBS]
+    stubs = [dict.fromkeys(w.plan, stub) for stub in (_Stub(), *map(_Stub, CONSTANTS))]
     parts = ["import unittest\n"]
     for module, calls in _calls(w, draw).items():
         lines = [f"class {module if module == TOGETHER else class_of(module)}(unittest.TestCase):"]

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ...types import TaskItem
+from .. import parsing
 from ..coding import analysis
 from .classes import SLOW, methods_of
 
@@ -58,7 +59,7 @@ def signatures(skeleton: str, class_name: str, methods: tuple[str, ...]) -> tupl
     Raises:
         SyntaxError: The skeleton does not parse.
     """
-    tree, found = ast.parse(skeleton), dict[str, str]()
+    tree, found = parsing.module(skeleton), dict[str, str]()
     for method in methods_of(tree, class_name):
         if method.name in methods:
             found[method.name] = ast.unparse(method)

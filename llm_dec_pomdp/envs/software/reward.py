@@ -10,7 +10,6 @@ import math
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 from ...sandbox import Job, Limits, Verdict
 from ...types import Score
@@ -99,7 +98,7 @@ _known: OrderedDict[tuple[str, str], Mapping[str, frozenset[str]]] = OrderedDict
 
 
 def needs_of(spec: Spec, judge: Judge) -> Mapping[str, frozenset[str]] | None:
-    """Return by test the methods without which it fails; None if the sandbox failed.
+    """Return by test the methods that it needs: it fails if one of them returns None. None if the sandbox failed.
 
     Tests that a class of `STUBS` passes say nothing and are left out. Rows are judged once in a process.
     """
@@ -107,7 +106,7 @@ def needs_of(spec: Spec, judge: Judge) -> Mapping[str, frozenset[str]] | None:
     if key not in _known:
         gold = gold_of(spec.solution, spec.class_name)
         stubs = [{m: f"def {m}(*arguments, **named):\n    {stub}\n" for m in spec.names} for stub in STUBS]
-        without = [{**gold, method: ""} for method in spec.names]
+        without = [{**gold, method: f"def {method}(*arguments, **named):\n    return None\n"} for method in spec.names]
         verdicts = judge([job(spec, bodies) for bodies in (*stubs, *without)])
         if any(verdict.outcome == "infra_error" for verdict in verdicts):
             return None
