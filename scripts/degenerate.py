@@ -278,8 +278,8 @@ def software(judge: str | None) -> Iterator[tuple[Any, Strategies]]:
         llm_dec_pomdp.make("classeval-v0", split="test"),
         REFERENCES
         | {"empty texts": texts(lambda i: [""] * len(i.reference))}
-        | {f"all: {name}": stubs(body) for name, body in STUBS.items()}
-        | {f"second author: {name}": stubs(body, 1) for name, body in STUBS.items()}
+        | {f"all authors: {name}": stubs(body) for name, body in STUBS.items()}
+        | {f"all but the first author: {name}": stubs(body, 1) for name, body in STUBS.items()}
         | {"second author delegates to the first, which holds the class": texts(delegated)},
     )
 
@@ -300,7 +300,8 @@ def modules(judge: str | None) -> Iterator[tuple[Any, Strategies]]:
         llm_dec_pomdp.make("modules-v0", split="test", modules=3, max_turns=1),
         REFERENCES
         | {"empty texts": texts(lambda i: [""] * len(i.reference))}
-        | {f"all: {name}": stubs(body) for name, body in STUBS.items()}
+        | {f"all authors: {name}": stubs(body) for name, body in STUBS.items()}
+        | {"all but the first author: return None": stubs(STUBS["return None"], 1)}
         | {"the first module replaces all others": texts(replaced)},
     )
 

@@ -49,10 +49,22 @@ BOUNDS: Mapping[str, Mapping[str, Bounds]] = {
             ".*(shuffled source|random source words|shuffled reference)": (40, 100),
         },
     },
+    "software": {
+        "classeval-v0": {"references": (99, 100), "empty": (0, 0), "all authors": (20, 35), "all but|second": (20, 40)}
+    },
+    "modules": {"modules-v0": {"references": (99, 100), "empty|all authors": (0, 2), "all but|the first": (0, 45)}},
+    "memory": {"memory-v0": {"silent writer and|.*(all|30) values": (0, 0), ".*first value": (0, 40)}},
+    "calls": {"calls-v0": {"dispatcher": (0, 0), "specialists": (0, 50)}},
 }
 
 
-@pytest.mark.parametrize(("family", "rows"), [pytest.param("code", 4, marks=pytest.mark.slow), ("writing", 12)])
+@pytest.mark.parametrize(
+    ("family", "rows"),
+    [
+        *(pytest.param(family, 4, marks=pytest.mark.slow) for family in ("code", "software", "modules")),
+        *((family, 12) for family in ("writing", "memory", "calls")),
+    ],
+)
 def test_strategies_receive_what_the_manuals_state(family: str, rows: int) -> None:
     for env, strategies in FAMILIES[family](None):
         name, found = env.metadata["name"], measured(env, strategies, rows)
