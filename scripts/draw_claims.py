@@ -24,7 +24,7 @@ from matplotlib import pyplot as plt
 JOINT = {"joint": "C0", "main only": "C1", "single": "C2", "control": "C7"}
 COLOURS = {"magrpo": "C0", "control": "C7"}
 SCHEMES = {"fallback": "C1", "coordinator": "C0"}
-LEARNERS = {"coophumaneval-v0": ("control", "iac", "marloo", "magrpo"), "coophumaneval-v1": ("magrpo",)}
+LEARNERS = {"coophumaneval-v0": ("control", "iac", "marloo", "magrpo"), "coophumaneval-v1": ("control", "magrpo")}
 BY_MODULES = {
     "team": ("", "magrpo", "C0"),
     "one author": (", one author", "magrpo", "C2"),
@@ -68,7 +68,8 @@ def draw(groups: Groups, out: Path) -> None:
             right.scatter([place + offset] * len(shares), shares, color="k", s=6, zorder=3)
     names = [f"{method}\n{environment[-2:]}" for environment, method in teams]
     right.set(title="schemes on coophumaneval, % of episodes", xticks=range(len(teams)), xticklabels=names)
-    right.legend(fontsize=8, loc="upper left")
+    right.tick_params(axis="x", labelsize=8)
+    right.legend(fontsize=8, loc="upper right")
     for who, (ending, method, colour) in BY_MODULES.items():
         rows_of = {n: groups.get((f"{n} modules{ending}", method), []) for n in range(3, 7)}
         for name, line in {"tests %": "-", "all tests %": "--"}.items():

@@ -16,8 +16,10 @@ Action. Lines of the writer change the notes, in order: `forget: 2` (the number 
 and `keep`, which notes the beginning of the piece as it is. Where all places are taken, the oldest note gives way.
 Other lines do nothing. The reader answers in at most 30 words.
 
-Reward (one float for the team): 1 at the end if a right answer stands in the reader's text as whole words, in any case
-and without . , / - _ * ^ ( ), as in BFCL v4; else 0.
+Reward (one float for the team): 1 at the end if a right answer and no wrong one stands in the reader's text, else 0.
+Answers are found as whole words, in any case and without . , / - _ * ^ ( ), as in BFCL v4. In embedded rows the other
+values of the same kind are wrong answers: a text that lists all towns receives 0. Rows from files and of BFCL have no
+wrong answers, so that a reader may list up to 30 words there.
 
 What it tests. What to keep. A conversation tells 8 facts that may be asked, 4 of them twice with the later one true,
 and 8 pieces of small talk. Whole pieces do not fit; facts do. Options `facts`, `twice`, `talk` and `conversations` make
@@ -144,7 +146,8 @@ def _tasks(facts: int, twice: int, talk: int, conversations: int) -> tuple[TaskI
         pieces, questions = conversation(number, facts, twice, talk)
         split = "train" if number < conversations * 2 // 3 else "test"
         for place, (question, answer) in enumerate(questions[:QUESTIONS]):
-            fields = {"pieces": "\n".join(pieces), "answer": answer}
+            [wrong] = ({*kind.values} - {answer} for kind in KINDS if answer in kind.values)
+            fields = {"pieces": "\n".join(pieces), "answer": answer, "wrong": "\n".join(sorted(wrong))}
             rows.append(TaskItem(f"memory/{number}/{place}", question, split, fields=fields))
     return tuple(rows)
 
@@ -186,7 +189,7 @@ class Memory(Task[State]):
         diagnostics=("notes", "kept"),
         score_range=(0.0, 1.0),
         hears_others=True,
-        hidden_fields=("answer",),
+        hidden_fields=("answer", "wrong"),
         scripts=("gold", "first", "last", "random"),
     )
 
@@ -239,7 +242,9 @@ class Memory(Task[State]):
             anew = frozenset([WRITER] if following.piece < len(pieces) else [])
             events = tuple(self._passed(state, following))
             return Transition(following, 0.0, self._score(following, 0.0), anew=anew, events=events)
-        answered = float(answers(actions[READER], state.item.fields["answer"].splitlines()))
+        right, wrong = (state.item.fields.get(name, "").splitlines() for name in ("answer", "wrong"))
+        text = actions[READER]
+        answered = float(answers(text, right) and not answers(text, wrong))
         following = state._replace(over=True)
         return Transition(following, answered, self._score(following, answered), terminated=True)
 

@@ -98,6 +98,19 @@ def test_an_answer_is_short_and_has_whole_words(text: str, right: bool) -> None:
     assert answers(text, ["Oslo", "1-2 May"]) is right
 
 
+def test_a_reader_that_lists_several_values_receives_nothing() -> None:
+    env: Any = llm_dec_pomdp.make("memory-v0", split="all")
+    for item in env.items[:40]:
+        right, wrong = item.fields["answer"], item.fields["wrong"].splitlines()
+        received: list[float] = []
+        for text in (f"It is {right}.", f"{right} {wrong[0]}", " ".join([right, *wrong]), wrong[0]):
+            env.reset(options={"task_id": item.id})
+            while env.asked("agent_0"):
+                env.step({"agent_0": "", "agent_1": ""})
+            received.append(say(env, reader=text)[1])
+        assert received == [1, 0, 0, 0]
+
+
 @pytest.mark.parametrize(("facts", "twice", "talk"), [(8, 4, 8), (2, 1, 0), (3, 3, 1)])
 def test_of_what_is_told_twice_the_last_is_true(facts: int, twice: int, talk: int) -> None:
     pieces, questions = conversation(5, facts, twice, talk)

@@ -26,8 +26,10 @@ leave them, whatever else was looked up; texts that are sent or written hold the
 | process | 1 / their number at the end of every user turn that was right |
 | call | 1 / their number for each call of the row, when it is made in its user turn for the first time |
 
-All three are diagnostics of every score, whatever is paid: `outcome`, `process`, `call`; and `calls`, how many were
-made.
+All three are diagnostics of every score, whichever is the reward: `outcome`, `process`, `call`; and `calls`, the number
+of calls. `call` also rewards calls without an order that means anything: if the dispatcher writes "x" to all
+applications in every user turn and the specialists look up everything, the team receives 38.8 % on the test rows (50 %
+at most); 0 % with `process` and `outcome`.
 
 Options. In `grammar="choice"` agents say a letter. The dispatcher chooses among the order that is needed next, the same
 with a wrong value, an order to another application, and ending the user turn; a specialist among the call that its

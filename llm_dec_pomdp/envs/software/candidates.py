@@ -1,6 +1,6 @@
 """Candidate methods and modules, among which authors choose by a letter.
 
-Each letter stands for all methods of an author, or for its module, made from the solution by mutation:
+A letter stands for all methods of an author, or for its module, made from the solution by mutation:
 
 | kind | what it is |
 |---|---|

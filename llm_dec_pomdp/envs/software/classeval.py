@@ -3,14 +3,16 @@
 | fact | value |
 |---|---|
 | agents | `n_agents` authors (2), and with `tester=True` or `reviewer=True` one of these |
-| turns | 1; `max_turns` for more, which pay as in `envs.turn_rewards` |
-| data | `FudanSELab/ClassEval`, 100 classes, train [20:] / test [:20]; 85 are played |
+| turns | 1; `max_turns` for more, with rewards as in `envs.turn_rewards` |
+| data | `FudanSELab/ClassEval`, 100 classes, train [20:] / test [:20]; 82 are played |
 | offline | 43 classes written for this suite, 33 train / 10 test |
 | return | 0 to 4.0 |
 
-Observation. All authors see the skeleton (fields, signatures, docstrings); nobody sees others' bodies. With
-`assign="given"` methods are dealt out so that those that need each other go to different authors; with `"chosen"` each
-writes what it wants.
+Observation. All authors read the class with its docstring, its constructor and other given code, and the signatures of
+all methods. With `assign="given"` the methods are divided so that methods that need each other have different authors,
+and each author reads the docstrings of its own methods only. With `assign="chosen"` each author writes the methods that
+it wants, and reads all docstrings. Nobody reads the code of teammates. A single agent, the tester and the reviewer read
+all docstrings.
 
 Action. Any text with functions. Only the definition of a method counts, from `def` to the end of its body, as in
 coophumaneval-v0. Prose, imports, constants, classes and helper functions around it are dropped. Its decorators are
@@ -20,19 +22,19 @@ Reward (one float for the team):
 
 | component | range | rule |
 |---|---|---|
-| structure | 0.5 | share of methods written once, by their author, with the parameters of the skeleton |
-| syntax | 0.5 | the methods parse and make a class, else stop |
-| tests | 0..2 | passed / all tests of methods |
-| class | 0..0.5 | the same for tests of the whole class |
-| integration | 0..0.5 | share of methods that pass, and fail while what they need of other authors is a stub |
+| form | 0..0.8 | share of methods that parse, written once, by their author, with the parameters of the skeleton |
+| tests | 0..1.2 | share of tests that pass |
+| weakest | 0..2.0 | of the tests that need a method of an author the share that pass; the smallest one of all authors |
 
-An author without a method that counts for structure ends the sum there. Tests are `unittest` classes, judged one by one
-apart from the program (docs/sandbox.md); those that stubs pass do not count. What needs what is found by running the
-row's solution with each method as a stub; where nobody needs another, `integration` is as `class`.
+Only methods that count for form are in the class; the others raise NotImplementedError. A test passes if it passes in
+the class of all authors, and for each author in the class that has its methods and otherwise those of the solution. A
+test needs a method if it fails for the solution with this method returning None. Tests are `unittest` classes, run one
+by one in the code sandbox, apart from the class (docs/sandbox.md). Tests do not count if they pass when all methods
+raise NotImplementedError, or all return None, True, False, 0, "" or [].
 
-Turns. From the second on authors are told what became of their methods (`feedback`: "none", "passed", "level_passed",
-"level_feedback" with reasons of `feedback_tests` failures). The tester writes asserts; all hear which failed. The
-reviewer, in every other turn, sees all bodies and writes to each author.
+Turns. From the second turn on authors read the results of their methods (`feedback`: "none", "passed", "level_passed",
+"level_feedback" with reasons of `feedback_tests` failures). The tester writes asserts; all agents read which of them
+failed. The reviewer, in every other turn, reads all bodies and writes to each author.
 
 Protocols. ClassEval's holistic, incremental and compositional strategies; its class (all tests pass) and method success
 in %, greedy:
@@ -43,15 +45,30 @@ in %, greedy:
 | DeepSeek-Coder-6.7B | 27 / 57.2 | 18 / 47.6 | 17 / 49.6 |
 | SantaCoder-1.1B | 0 / 0.6 | 10 / 30.3 | 0 / 18.9 |
 
-Without skill teams earn, in % of 4.0: silence and copies of the whole class 0, one author who writes all beside an idle
-one 8 (12.5 with `"chosen"`), stubs that return None 25. OpenMLRL's reward for this data set counts names and runs no
-test: such stubs earn its maximum, so that it is not offered. Methods that all return one constant earn up to 39, and
-more on 12 published rows, mostly of questions to be answered by yes or no: 41 to 47 on nine, 54 on ClassEval_21, 59 on
-_97 and 61 on _76.
+In ClassEval every author reads all docstrings. Class success here is stricter: a test passes as in the reward.
+
+Without skill. Return in % of 4.0 with `assign="given"`, mean (and the highest of a class), where only one author works
+over both authors in turn:
+
+| first author | second author | 43 embedded classes | 12 published test classes |
+|---|---|---|---|
+| nothing, or the whole class | the same | 0 | 0 |
+| stubs: None, True, False, 0, "", [], first argument | the same | 20 (20) | 20 (20) |
+| its methods as in the solution | nothing | 14 (29) | 16 (33) |
+| its methods as in the solution | stubs, the best kind | 25 (48) | 30 (50) |
+| its methods as in the solution | methods that raise ValueError | 27 (53) | 26 (39) |
+| its methods as in the solution | the best guess | 31 (67) | 33 (100) |
+| the solution of all methods, hidden in one of its own | calls of this method | 25 (46) | 29 (100) |
+
+A guess is a method of one line (a constant, an argument, a read or write of a field), chosen by the tests among up to
+60. It is right for ClassEval_19, whose given constructor shows what the getter returns. The last team has memorised the
+class. With `assign="chosen"` authors divide the work as they like: one of them may write a method of its own and
+delegate all else to it.
 
 Rows. Of 100 published classes 12 need other libraries, and three fail their own tests: ClassEval_17 expects an event of
 2024 to lie ahead, _48 the host name of its author, _50 a read-only file that root cannot write. ClassEval_0 has no test
-that would not also pass if all methods returned True, or all False. These are left out. ClassEval_20 and _36 compare
+that would not also pass if all methods returned True, or all False. The skeletons of ClassEval_5 and _22 are no
+class that parses. These are left out. ClassEval_20 and _36 compare
 times of day to the second, so that their tests begin in the first half of one.
 
 Measured (`env.measure`): class and method success; where authors choose, coverage and overlap; kinds of candidates;
@@ -94,8 +111,20 @@ from ..tasks import TaskError, Tasks, TaskSource
 from ..text_task import TextOptions, TextState, TextTask
 from . import reward
 from .candidates import OF_METHODS, known, schemes, texts_of
-from .classes import REQUIRED, converted, left_out, own_rows
-from .program import MODULE, Spec, Written, assembled, dealt, gold_of, in_order, key_of, spec_of, written
+from .classes import AUDIT, REQUIRED, converted, left_out, own_rows
+from .program import (
+    MODULE,
+    Spec,
+    Written,
+    assembled,
+    dealt,
+    gold_of,
+    in_order,
+    key_of,
+    signatures,
+    spec_of,
+    written,
+)
 
 Assign = Literal["given", "chosen"]
 Feedback = Literal["none", "passed", "level_passed", "level_feedback"]
@@ -189,21 +218,23 @@ class ClassEval(TextTask):
     # --- rows --------------------------------------------------------------------------------------------------------
 
     def problem(self, item: TaskItem) -> str:
-        """Fields that are no class with methods and tests."""
-        for name in ("methods", "whole"):
-            try:
-                value = json.loads(item.fields[name])
-            except ValueError as error:
-                return f"field {name!r}: is no JSON ({error}); see envs.software.classes"
-            if not isinstance(value, dict if name == "methods" else list) or (name == "methods" and not value):
-                return f"field {name!r}: is {item.fields[name]!r:.60}; see envs.software.classes"
+        """Fields that are no class with methods and tests; "" for published rows that are left out."""
+        if item.id in AUDIT:
+            return ""
+        try:
+            value = json.loads(item.fields["methods"])
+        except ValueError as error:
+            return f"field 'methods': is no JSON ({error}); see envs.software.classes"
+        if not isinstance(value, dict) or not value:
+            return f"field 'methods': is {item.fields['methods']!r:.60}; see envs.software.classes"
         spec = spec_of(item)
-        for name in ("solution", "test"):
-            if problem := analysis.syntax_error(item.fields[name]):
+        for name, source in {"solution": spec.solution, "test": spec.test, "prompt": item.prompt}.items():
+            if problem := analysis.syntax_error(source):
                 return f"field {name!r}: does not parse ({problem}); correct or remove the row"
-        missing = [method for method in spec.names if method not in gold_of(spec.solution, spec.class_name)]
-        if missing:
-            return f"field 'methods': {missing[0]!r} is no method of {spec.class_name!r} in 'solution'; correct the row"
+        for name, source in {"solution": spec.solution, "prompt": item.prompt}.items():
+            known = signatures(source, spec.class_name, spec.names)[1]
+            if missing := [method for method in spec.names if method not in known]:
+                return f"field {name!r}: {missing[0]!r} is no method of {spec.class_name!r}; correct the row"
         return ""
 
     def prepare(self, items: tuple[TaskItem, ...]) -> tuple[TaskItem, ...]:
@@ -240,36 +271,32 @@ class ClassEval(TextTask):
     # --- what agents are told ----------------------------------------------------------------------------------------
 
     def observe(self, item: TaskItem, agent: str) -> str:
-        """The skeleton, then the role's request; the reviewer is told nothing at first."""
+        """Return the skeleton, as far as the agent reads it, and the request; "" for the reviewer."""
         if agent == self.reviewer:
             return ""
         spec = spec_of(item)
-        return f"{item.prompt.strip()}\n\n{self._request(item, spec, agent)}"
-
-    def _request(self, item: TaskItem, spec: Spec, agent: str) -> str:
         if agent == self.tester:
             return (
-                f"Others write the methods of `{spec.class_name}`. Write asserts that the docstrings demand, each in a "
-                "line: statements, then `assert`, separated by `;`. Each is run by itself."
+                f"{item.prompt.strip()}\n\nAuthors write the methods of `{spec.class_name}`. Write asserts that the "
+                "docstrings demand, each in a line: statements, then `assert`, separated by `;`. Each is run by itself."
             )
         author = self.authors.index(agent)
         if self.assign == "chosen":
             return (
-                f"You are author {author + 1} of {self.n_authors}. Write some of the methods; the others, whose code "
-                f"you do not see, write the rest. A method that several write counts for none of them. {_ONLY}"
+                f"{item.prompt.strip()}\n\nYou are author {author + 1} of {self.n_authors}. Write some of the methods; "
+                "the other authors, whose code you do not see, write the remaining ones. A method that several authors "
+                f"write counts for none of them. {_ONLY}"
             )
-        mine = self._mine(spec, author)
+        common, with_docstring = signatures(item.prompt, spec.class_name, spec.names)
+        mine = "\n\n".join(with_docstring[method] for method in self._mine(spec, author))
         request = (
-            f"Write {_listed(mine)} of `{spec.class_name}`. The other methods are written by others: call them where "
-            f"they help, and do not define them. {_ONLY}"
+            f"{common}\n\nWrite these methods of `{spec.class_name}`:\n\n{mine}\n\nYour teammates know the docstrings "
+            f"of the other methods, and write them: call these where they help, and do not define them. {_ONLY}"
         )
         return f"{request}\n\n{OF_METHODS.offer(item, author)}" if self.candidates else request
 
     def _mine(self, spec: Spec, author: int) -> list[str]:
-        return [method for method, owner in self._dealt(spec).items() if owner == author]
-
-    def _dealt(self, spec: Spec) -> Mapping[str, int]:
-        return dealt(key_of(spec), self.n_authors)
+        return [method for method, owner in dealt(key_of(spec), self.n_authors).items() if owner == author]
 
     def choices(self, agent: str, history: Sequence[Message] = ()) -> Sequence[str]:
         """The letters of the candidates, where there are some."""
@@ -284,7 +311,7 @@ class ClassEval(TextTask):
         if self.candidates:
             texts = [OF_METHODS.chosen(item, author, text) for author, text in enumerate(texts)]
         texts = [text[: 4 * analysis.MAX_SOURCE] for text in texts]
-        return written(spec, texts, None if self.assign == "chosen" else self._dealt(spec))
+        return written(spec, texts, None if self.assign == "chosen" else dealt(key_of(spec), self.n_authors))
 
     def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
         """The reward of `envs.software.reward`."""
@@ -380,12 +407,12 @@ class ClassEval(TextTask):
     def _tested(self, item: TaskItem, actions: Mapping[str, str]) -> Found:
         spec, found = spec_of(item), self.written(item, actions)
         asserts = _asserts(actions.get(self.tester, "")) if self.tester else ()
-        if not asserts or reward.syntax_problem(spec, found.bodies):
+        if not asserts:
             return Found(found)
         check = f"import unittest\nfrom solution import {spec.class_name}\n\n\nclass Asserts(unittest.TestCase):\n"
         for number, line in enumerate(asserts, 1):
             check += f"    def test_{number:02d}(self):\n" + textwrap.indent(line, " " * 8) + "\n"
-        program = ((MODULE, assembled(spec, found.bodies)),)
+        program = ((MODULE, assembled(spec, found.right(spec))),)
         [verdict] = self._judge([Job("", check, "", modules=program, limits=reward.LIMITS)])
         return Found(found, verdict, asserts)
 

@@ -3,37 +3,44 @@
 | fact | value |
 |---|---|
 | agents | one for each module (`modules`, 4); two with `form="merge"` |
-| turns | 2; `max_turns` for others |
-| data | packages drawn from a seed: 60 for training, 20 for testing |
+| turns | 2; `max_turns` for another number |
+| data | packages generated from a seed: 60 for training, 20 for testing |
 | return | 0 to 1, less costs |
 
-Observation. Each author is told what the package is about, the interface of its module (signatures and docstrings), the
-interfaces of the modules that it imports, and who imports it; it never sees others' code. Later it is told what its
-calls gave, who wrote to it, and how many tests of its module pass.
+Observation. Each author reads the topic of the package, the specification of its own module (signatures and
+docstrings), the interfaces of the modules that it imports, and which modules import its own. An interface is a
+signature and the first sentence of its docstring. So the rule of a function, such as a table of rates, is known to one
+author. Nobody reads the code of teammates. From the second turn on an author reads the results of its calls, messages,
+and how many tests of its module pass. A single agent reads all specifications.
 
 Action. Python source is the whole module: the text if it parses, otherwise the first fenced block that does. Tool calls
-work on it: `write_file`, `read_file`, `replace_in_file` and so on edit the author's own file tree, of which only its
-module counts; `run_tests` returns the test results of a module with all modules as they are now. With
-`messages=True` a line `to NAME: words` is a message of at most 30 words, one a turn.
+work on it: `write_file`, `read_file`, `replace_in_file` and others edit the author's own file tree, of which only its
+module counts. `run_tests` returns the test results of a module with all modules as they are now. With `messages=True` a
+line `to NAME: words` is a message of at most 30 words, one in each turn.
 
-Reward. The score of a turn is the share of tests that pass, those across modules (`TestTogether`) at half the weight; a
-turn pays what the score has risen since the last one, less `call_cost` for a call and `message_cost` for a message. An
-episode ends when all tests pass.
+Reward. The score of a turn is the share of tests that pass; tests across modules (`TestTogether`) have half the weight.
+A test passes if it passes with the modules of all authors, and for each author with its module among the modules of the
+solution. So a module receives nothing for functions that another module replaces. The reward of a turn is the increase
+of the score, less `call_cost` for each call and `message_cost` for each message. An episode ends when all tests pass.
 
-With `form="merge"` two authors each add a feature to one module, in the same turn and without tools. What they write is
-merged by lines; a conflict scores 0. The form is that of CooperBench, whose authors report a quarter of pairs of
-features done by teams and half by one agent (claimed, with other data).
+With `form="merge"` two authors each add a feature to one module, in the same turn and without tools. Their texts are
+merged by lines; a conflict scores 0. The form is that of CooperBench, whose authors report that teams complete a
+quarter of the pairs of features and a single agent half (not measured here).
 
 Options. `modules` 3 to 6; `deep`, how many modules the longest chain of imports has (0: any); `shared`, how many data
-types modules share (1 or 2). Rows of your own have `prompt`, `solution` (files, `# file: PATH` before each) and `test`.
+types modules share (1 or 2). Rows from files have `prompt`, `solution` (files, `# file: PATH` before each) and `test`.
 With `candidates=True` authors choose among versions of their module by a letter (`envs.software.candidates`), in one
-turn and without tools; an author alone (protocol "centralized") chooses one module a turn.
+turn and without tools; a single agent (protocol "centralized") chooses one module in each turn.
 
-Stubs and empty texts earn 0.
+Without skill. Teams of empty texts, or of functions that all raise an error, return one constant (None, True, False, 0,
+1, "", [] or {}) or return their first argument receive 0 %. Tests that such constants pass are left out when a package
+is generated. If one author writes its module and the others write nothing, the team receives 0 to 38 % with three
+modules and 0 to 23 % with six; most for the first module, which imports no other. A first module that also replaces the
+functions of all other modules receives the same.
 
 Measured (`env.measure`): shares of episodes with all tests passed and of tests, by the number of modules; how often a
 change broke tests of a module whose author had changed nothing; messages; of candidates their kinds, and the schemes of
-cooperation of those that import others, in programs that pass. `contributions` says what a module is worth.
+cooperation of modules that import others, in programs that pass. `contributions` measures how much each module adds.
 
 Source: the question is that of arXiv:2508.04652; tasks and reward are this suite's own.
 
@@ -74,7 +81,8 @@ from ..tools import Answered, Call, Kit, Toolbox, ToolState, function
 from ..tools.ready import Files, files
 from . import merge
 from .candidates import OF_MODULES, schemes, texts_of
-from .packages import PLANS, TOGETHER, class_of, depth, interface, own_rows, stub, unpacked
+from .packages import PLANS, TOGETHER, class_of, depth, interface, own_rows, specification, stub, unpacked
+from .reward import passed_in_all
 
 Form = Literal["modules", "merge"]
 LIMITS = Limits(cpu_seconds=4.0, case_seconds=1.0)
@@ -97,7 +105,6 @@ class State(NamedTuple):
     score: float = 0.0
     spent: float = 0.0
     told: tuple[tuple[str, Message], ...] = ()
-    conflict: bool = False
 
 
 class Modules(Task[State]):
@@ -260,7 +267,7 @@ class Modules(Task[State]):
         users = [other for other, (_, text) in zip(names, found, strict=True) if _imports(text, mine)]
         parts = [
             f"{item.prompt} Its modules are {', '.join(names)}, {written}.",
-            f"You write `{path}`:\n\n{interface(source)}",
+            f"You write `{path}`:\n\n{specification(source)}",
         ]
         parts += [f"It imports `{other}`:\n\n{interface(found[names.index(other)][1])}" for other in imported]
         if users:
@@ -288,38 +295,39 @@ class Modules(Task[State]):
     # --- a turn ------------------------------------------------------------------------------------------------------
 
     def transition(self, state: State, actions: Mapping[str, str], seed: int) -> Transition[State]:
-        """Take what authors wrote, and run the tests."""
+        """Take the modules that authors wrote or chose, and run the tests."""
         if self.form == "merge":
             return self._merge(state, actions)
-        if self.candidates:
-            return self._chosen(state, actions)
         events: list[Event] = []
         notes: dict[str, list[str]] = {agent: [] for agent in self.possible_agents}
-        tools, calls = state.tools, 0
+        tools, sources, calls = state.tools, list(state.sources), 0
         for place, agent in enumerate(self.possible_agents):
-            tools, answers = self._act(state, tools, place, actions.get(agent, ""))
+            text = actions.get(agent, "")
+            if self.candidates:
+                sources[place] = source_in(OF_MODULES.chosen(state.item, place, text)) or sources[place]
+                continue
+            tools, answers = self._act(state, tools, place, text)
             calls += len(answers)
             events += self.toolbox.events(agent, answers)
             notes[agent] += [f"{answer.call.name}: {answer.answer}" for answer in answers]
+            sources[place] = self._source(tools, state, place)
         sent = self._messages(state.item, actions, notes, events) if self.messages else 0
-        sources = tuple(self._source(tools, state, place) for place in range(len(self.possible_agents)))
-        verdict = judge(_job(state.item, self._files(state.item, sources)))
         cost = self.call_cost * calls + self.message_cost * sent
-        return self._after(state, tools, sources, verdict, cost, sent, notes, events)
+        return self._after(state, tools, sources, self._verdict(state.item, sources), cost, sent, notes, events)
 
-    def _chosen(self, state: State, actions: Mapping[str, str]) -> Transition[State]:
-        texts = [actions.get(agent, "") for agent in self.possible_agents]
-        written = [source_in(OF_MODULES.chosen(state.item, place, text)) for place, text in enumerate(texts)]
-        sources = tuple(new or old for new, old in zip(written, state.sources, strict=True))
-        [verdict] = judged([_job(state.item, self._files(state.item, sources))])
-        notes: dict[str, list[str]] = {agent: [] for agent in self.possible_agents}
-        return self._after(state, state.tools, sources, verdict, 0.0, 0, notes, [])
+    def _verdict(self, item: TaskItem, sources: Sequence[str]) -> Verdict:
+        """Run the tests with all modules, and with each module among those of the solution."""
+        gold = [source for _, source in unpacked(item.fields["solution"])]
+        places = range(len(gold))
+        programs = [sources, *([*gold[:place], sources[place], *gold[place + 1 :]] for place in places)]
+        run = judged if self.candidates else sandbox.default_pool().run
+        return passed_in_all(run([_job(item, self._files(item, program)) for program in programs]))
 
     def _after(
         self,
         state: State,
         tools: ToolState,
-        sources: tuple[str, ...],
+        sources: Sequence[str],
         verdict: Verdict,
         cost: float,
         sent: int,
@@ -338,7 +346,7 @@ class Modules(Task[State]):
         told = tuple((agent, Message("told", "\n".join(notes[agent]))) for agent in self.possible_agents)
         over = worth == 1.0
         known = state.score if math.isnan(worth) else worth
-        following = State(state.item, tools, state.turn + 1, passed, sources, known, spent, () if over else told)
+        following = State(state.item, tools, state.turn + 1, passed, tuple(sources), known, spent, () if over else told)
         counts = {
             "tests_passed": float(verdict.passed),
             "tests_total": float(verdict.total),
@@ -423,7 +431,7 @@ class Modules(Task[State]):
             counts = {"conflict": 1.0}
             score = Score(0.0, {"tests": 0.0, "costs": 0.0}, counts, {"detail": _CONFLICT})
             told = tuple((agent, Message("told", _CONFLICT)) for agent in self.possible_agents)
-            following = state._replace(turn=state.turn + 1, score=0.0, told=told, conflict=True)
+            following = state._replace(turn=state.turn + 1, score=0.0, told=told)
             return Transition(following, 0.0 - state.score, score)
         verdict = judge(Job("", state.item.fields["test"], "", modules=((f"{merge.MODULE}.py", whole),), limits=LIMITS))
         failed = "Not all tests passed."
@@ -444,8 +452,8 @@ class Modules(Task[State]):
             texts: The source of every module, in order.
         """
         stubs = self._stubs(item)
-        programs = [texts, *([*texts[:place], stubs[place], *texts[place + 1 :]] for place in range(len(texts)))]
-        verdicts = sandbox.default_pool().run([_job(item, self._files(item, sources)) for sources in programs])
+        without = [[*texts[:place], stubs[place], *texts[place + 1 :]] for place in range(len(texts))]
+        verdicts = [self._verdict(item, sources) for sources in (texts, *without)]
         whole, *others = (math.nan if v.outcome == "infra_error" else weighted(v) for v in verdicts)
         return tuple(whole - other for other in others)
 

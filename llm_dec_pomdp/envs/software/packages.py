@@ -1,4 +1,4 @@
-"""Small packages, drawn from a seed: modules with interfaces, their solution, and tests across modules.
+"""Small packages, generated from a seed: modules with interfaces, their solution, and tests across modules.
 
 A package works on items of a theme, such as parcels with a code, a route and a weight. Its modules have roles:
 
@@ -16,6 +16,9 @@ A package works on items of a theme, such as parcels with a code, a route and a 
 
 `PLANS` says which roles make a package of how many modules, and how deep its imports go. With `shared=2` a whole text
 is a type of its own, {"label": ..., "items": [...]}, in place of a list of items.
+
+The first sentence of a docstring is the interface of the function. The authors of modules that import it read only this
+sentence. The sentences after it are the rule, which only the author of the function reads.
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ import itertools
 import random
 import re
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ...seeding import derive
@@ -143,8 +146,8 @@ def _reader(w: _Words) -> list[str]:
     return [
         _function(
             "parse(line)",
-            f"The {w.item} of a line '{line}' as a dict {item}: texts without blanks at their ends, {w.amount} as int. "
-            "ValueError where there are not three fields.",
+            f"The {w.item} of a line, as a dict {item} with the {w.amount} as int. A line is '{line}'; blanks at the "
+            "ends of a field do not count. ValueError if there are not three fields.",
             f'parts = [part.strip() for part in line.split("{w.sign}")]',
             "if len(parts) != 3:",
             "    raise ValueError(line)",
@@ -152,7 +155,7 @@ def _reader(w: _Words) -> list[str]:
         ),
         _function(
             f"show({w.item})",
-            f"The line of a {w.item}, without blanks.",
+            f"The line of a {w.item}. It has no blanks around '{w.sign}'.",
             f'return "{w.sign}".join(str({w.item}[field]) for field in ("{w.name}", "{w.group}", "{w.amount}"))',
         ),
     ]
@@ -164,12 +167,12 @@ def _rates(w: _Words) -> list[str]:
     return [
         _function(
             f"rate({w.group})",
-            f"The rate of a {w.group}: {listed}, {w.other} for any other.",
+            f"The rate of a {w.group}, an int. It is {listed}, and {w.other} for any other.",
             f"return {{{table}}}.get({w.group}, {w.other})",
         ),
         _function(
             f"fee({w.amount})",
-            f"{w.fee} for each {w.step} {w.amount} begun, 0 for none.",
+            f"The fee of some {w.amount}, an int. It is {w.fee} for each {w.step} {w.amount} begun, 0 for none.",
             f"return {w.fee} * -(-{w.amount} // {w.step})",
         ),
     ]
@@ -179,12 +182,13 @@ def _checks(w: _Words) -> list[str]:
     return [
         _function(
             f"most({w.group})",
-            f"The most {w.amount} that a {w.group} allows: {w.limit} times its rate.",
+            f"The most {w.amount} that a {w.group} allows, an int. It is {w.limit} times its rate.",
             f"return {w.limit} * rates.rate({w.group})",
         ),
         _function(
             f"allowed({w.item})",
-            f"Whether the {w.amount} of a {w.item} are above 0 and at most what its {w.group} allows.",
+            f"Whether a {w.item} is allowed. It is if its {w.amount} are above 0 and at most what its {w.group} "
+            "allows.",
             f'return 0 < {w.item}["{w.amount}"] <= most({w.item}["{w.group}"])',
         ),
     ]
@@ -194,12 +198,13 @@ def _pricing(w: _Words) -> list[str]:
     return [
         _function(
             f"price({w.item})",
-            f"The {w.amount} of a {w.item} times the rate of its {w.group}, and the fee of its {w.amount}.",
+            f"The price of a {w.item}, an int. It is the {w.amount} times the rate of the {w.group}, plus the fee of "
+            f"the {w.amount}.",
             f'return {w.item}["{w.amount}"] * rates.rate({w.item}["{w.group}"]) + rates.fee({w.item}["{w.amount}"])',
         ),
         _function(
             f"reduced({w.item}, percent)",
-            "The price less so many percent of it, rounded down.",
+            f"The reduced price of a {w.item}, an int. It is the price less so many percent of it, rounded down.",
             f"return price({w.item}) * (100 - percent) // 100",
         ),
     ]
@@ -242,7 +247,7 @@ def _labels(w: _Words) -> list[str]:
 
 
 def _batches(w: _Words) -> list[str]:
-    keeps = f", without {w.item}s that the checks do not allow" if "checks" in w.plan else ""
+    keeps = "; those that the checks do not allow are left out" if "checks" in w.plan else ""
     test = "if checks.allowed(item)" if "checks" in w.plan else ""
     result = '{"label": label, "items": items}' if w.shared == 2 else "items"
     kind = 'as {"label": label, "items": items}' if w.shared == 2 else "as a list"
@@ -252,7 +257,7 @@ def _batches(w: _Words) -> list[str]:
     return [
         _function(
             f"load({given})",
-            f"The {w.item}s of all lines that are not empty {kind}{keeps}.",
+            f"The {w.item}s of a text, {kind}. Each line that is not empty is one{keeps}.",
             "items = [reader.parse(line) for line in text.splitlines() if line.strip()]",
             *([f"items = [item for item in items {test}]"] if test else []),
             f"return {result}",
@@ -277,7 +282,8 @@ def _totals(w: _Words) -> list[str]:
     return [
         _function(
             f"by_{w.group}({given})",
-            f"The sum of the {words} in a text (a batch of it) by {w.group}, as a dict.",
+            f"The sums of a text by {w.group}, as a dict. A sum is that of the {words} of the {w.item}s in a batch of "
+            "the text.",
             "sums = {}",
             f"for item in {items}:",
             f'    sums[item["{w.group}"]] = sums.get(item["{w.group}"], 0) + {value}',
@@ -285,7 +291,8 @@ def _totals(w: _Words) -> list[str]:
         ),
         _function(
             f"best({given})",
-            f"The {w.group} with the largest sum, the {which} by name among equals; an empty text without any.",
+            f"The {w.group} with the largest sum in a text. Of equal ones it is the {which} by name; it is an empty "
+            "text if there is none.",
             f"sums = by_{w.group}({given})",
             f"names = sorted(sums)[::{order}]",
             'return max(names, key=lambda name: sums[name], default="")',
@@ -337,66 +344,89 @@ def _source(w: _Words, role: str) -> str:
 def _calls(w: _Words, draw: random.Random) -> dict[str, list[str]]:
     """By module the calls whose values are tested; under `TOGETHER` those that go through several modules."""
 
-    def item(large: bool = False) -> dict[str, Any]:
-        amount = draw.randint(1, 9) * (100 if large else 1)
-        return {w.name: draw.choice(w.names), w.group: draw.choice(w.groups), w.amount: amount}
+    def item(amount: int = 0) -> dict[str, Any]:
+        return {w.name: draw.choice(w.names), w.group: draw.choice(w.groups), w.amount: amount or draw.randint(1, 9)}
 
-    def line() -> str:
-        return w.sign.join(str(value) for value in item().values())
+    def line(amount: int = 0) -> str:
+        return w.sign.join(str(value) for value in item(amount).values())
 
     def spaced() -> str:
         return f" {w.sign} ".join(str(value) for value in item().values())
 
     def text() -> str:
-        return "\n".join([line(), "", spaced(), line(), w.sign.join(str(v) for v in item(large=True).values())])
+        return "\n".join([line(1), "", spaced(), line(), line(100 * draw.randint(1, 9))])
 
-    group, label = draw.choice(w.groups), repr(draw.choice(["May", "Monday", "first"]))
+    (group, other), label = draw.sample(w.groups, 2), repr(draw.choice(["May", "Monday", "first"]))
 
     def given(text: str) -> str:
         return f"{label}, {text!r}" if w.shared == 2 else repr(text)
 
-    lines = [line() for _ in range(3)]
     calls = {
         "reader": [f"reader.parse({line()!r})", f"reader.parse({spaced()!r})", f"reader.show({item()!r})"],
-        "rates": [f"rates.rate({group!r})", "rates.rate('none')", f"rates.fee({w.step + 1})", f"rates.fee({w.step})"],
-        "checks": [f"checks.most({group!r})", f"checks.allowed({item()!r})", f"checks.allowed({item(large=True)!r})"],
+        "rates": [
+            f"rates.rate({group!r}), rates.rate('none')",
+            f"rates.rate({other!r}), rates.rate({group!r})",
+            f"rates.fee({w.step + 1}), rates.fee({w.step}), rates.fee(0)",
+        ],
+        "checks": [
+            f"checks.most({group!r}), checks.most({other!r})",
+            f"checks.allowed({item(1)!r}), checks.allowed({item(100)!r})",
+        ],
         "pricing": [f"pricing.price({item()!r})", f"pricing.price({item()!r})", f"pricing.reduced({item()!r}, 30)"],
-        "desk": [f"desk.quote({line()!r})", f"desk.dearest({lines!r})", "desk.dearest([])"],
+        "desk": [
+            f"desk.quote({line()!r})",
+            f"desk.quote({spaced()!r})",
+            f"desk.dearest({[line() for _ in range(3)]!r}), desk.dearest([])",
+        ],
         "labels": [f"labels.label({line()!r})", f"labels.tidy({spaced()!r})"],
         "batches": [
+            f"batches.load({given(text())}), batches.load({given('')})",
             f"batches.load({given(text())})",
-            f"batches.load({given('')})",
-            f"batches.merged(batches.load({given(line())}), batches.load({given(line())}))",
+            f"batches.merged(batches.load({given(line(1))}), batches.load({given(line(1))}))",
         ],
         "totals": [
             f"totals.by_{w.group}({given(text())})",
-            f"totals.best({given(text())})",
-            f"totals.best({given('')})",
+            f"totals.best({given(text())}), totals.best({given('')})",
         ],
         "report": [f"report.report({given(text())})", f"report.cleaned({text()!r})"],
     }
-    last = w.plan[-1]
     across = {
         "desk": [f"desk.quote({spaced()!r})", f"desk.dearest({[spaced() for _ in range(4)]!r})"],
         "labels": [f"desk.quote(labels.tidy({spaced()!r}))", f"labels.label(labels.tidy({spaced()!r}))"],
         "totals": [f"totals.by_{w.group}({given(text())})", f"totals.best({given(text())})"],
         "report": [f"report.report({given(text())})", f"totals.best({given('X')[:-3]}report.cleaned({text()!r}))"],
     }
-    return {**{role: calls[role] for role in w.plan}, TOGETHER: [*across[last], *across[last][:1]]}
+    return {**{role: calls[role] for role in w.plan}, TOGETHER: across[w.plan[-1]]}
+
+
+CONSTANTS: Sequence[Any] = (None, True, False, 0, 1, "", [], {})
+
+
+class _Stub:
+    """A module in which every function returns one value; without a value, its first argument."""
+
+    def __init__(self, *value: Any) -> None:
+        self.value = value
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        return lambda *given: (*self.value, *given)[0]
 
 
 def _tests(w: _Words, sources: Mapping[str, str], draw: random.Random) -> str:
-    """The classes of tests, with values that the solution gives."""
+    """Return the classes of tests, with values that the solution gives; without tests that stubs pass."""
     scope = _loaded(w.package, sources)
+    stubs = [dict.fromkeys(w.plan, stub) for stub in (_Stub(), *map(_Stub, CONSTANTS))]
     parts = ["import unittest\n"]
     for module, calls in _calls(w, draw).items():
         lines = [f"class {module if module == TOGETHER else class_of(module)}(unittest.TestCase):"]
-        for number, call in enumerate(dict.fromkeys(calls), 1):
+        values = {call: eval(call, dict(scope)) for call in calls}
+        telling = [call for call in values if all(eval(call, dict(stub)) != values[call] for stub in stubs)]
+        for number, call in enumerate(telling, 1):
             names = [role for role in w.plan if f"{role}." in call]
             lines += [
                 f"    def test_{number}(self):",
                 f"        from {w.package} import {', '.join(names)}",
-                f"        self.assertEqual({call}, {eval(call, dict(scope))!r})",
+                f"        self.assertEqual(({call}), {values[call]!r})",
             ]
         if module == "reader":
             lines += [
@@ -404,6 +434,7 @@ def _tests(w: _Words, sources: Mapping[str, str], draw: random.Random) -> str:
                 f"        from {w.package} import reader",
                 "        with self.assertRaises(ValueError):",
                 f"            reader.parse('a{w.sign}b')",
+                f"        self.assertEqual(reader.parse('a{w.sign}b{w.sign}1')['{w.amount}'], 1)",
             ]
         parts.append("\n".join(lines) + "\n")
     return "\n\n".join(parts)
@@ -477,9 +508,18 @@ def unpacked(text: str) -> tuple[tuple[str, str], ...]:
     return tuple((part.partition("\n")[0].strip(), part.partition("\n")[2].strip() + "\n") for part in parts)
 
 
-def interface(source: str) -> str:
-    """The source with bodies taken out: docstrings, imports, signatures."""
+def specification(source: str) -> str:
+    """Return the source without bodies: imports, signatures and docstrings."""
     return re.sub(r"\n    \.\.\.$", "", ast.unparse(emptied(source, ast.Expr(ast.Constant(...)))), flags=re.MULTILINE)
+
+
+def interface(source: str) -> str:
+    """Return the signatures of the functions of a source, each with the first sentence of its docstring."""
+    functions = [node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)]
+    for function in functions:
+        [first, *_] = re.split(r"(?<=[.])\s", ast.get_docstring(function) or "")
+        function.body = [ast.Expr(ast.Constant(first))]
+    return "\n\n".join(map(ast.unparse, functions))
 
 
 def stub(source: str) -> str:

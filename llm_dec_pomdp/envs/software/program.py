@@ -7,11 +7,11 @@ import functools
 import itertools
 import json
 import re
-import warnings
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ...types import TaskItem
+from .. import parsing
 from ..coding import analysis
 from .classes import SLOW, methods_of
 
@@ -27,7 +27,6 @@ class Spec:
     solution: str
     test: str
     methods: Mapping[str, str]  # by name its class of tests
-    whole: tuple[str, ...]  # classes of tests of the whole class
     slow: bool = False  # a test takes seconds
 
     @property
@@ -44,24 +43,39 @@ class Spec:
 def spec_of(item: TaskItem) -> Spec:
     """What a row says of its class."""
     fields = item.fields
-    texts = [fields[name] for name in ("class_name", "solution", "test", "methods", "whole")]
+    texts = [fields[name] for name in ("class_name", "solution", "test", "methods")]
     return _spec(*texts, slow=item.id in SLOW)
 
 
 @functools.lru_cache(maxsize=512)
-def _spec(class_name: str, solution: str, test: str, methods: str, whole: str, *, slow: bool) -> Spec:
-    return Spec(class_name, solution, test, json.loads(methods), tuple(json.loads(whole)), slow)
+def _spec(class_name: str, solution: str, test: str, methods: str, *, slow: bool) -> Spec:
+    return Spec(class_name, solution, test, json.loads(methods), slow)
+
+
+@functools.lru_cache(maxsize=512)
+def signatures(skeleton: str, class_name: str, methods: tuple[str, ...]) -> tuple[str, Mapping[str, str]]:
+    """Return a skeleton with the docstrings of these methods taken out, and the methods with their docstrings by name.
+
+    Raises:
+        SyntaxError: The skeleton does not parse.
+    """
+    tree, found = parsing.module(skeleton), dict[str, str]()
+    for method in methods_of(tree, class_name):
+        if method.name in methods:
+            found[method.name] = ast.unparse(method)
+            method.body = [ast.Expr(ast.Constant(...))]
+    return ast.unparse(tree), found
 
 
 # --- the class --------------------------------------------------------------------------------------------------------
 
 
 def assembled(spec: Spec, bodies: Mapping[str, str]) -> str:
-    """The module of a row with these sources of methods; methods without one raise NotImplementedError.
+    """Return the module of a row with these methods; methods without a source raise NotImplementedError.
 
     Args:
-        spec: Of the row; what is not to be written, such as the constructor, is its own.
-        bodies: Sources of functions that parse, by name.
+        spec: Of the row, which has the constructor and all else that authors do not write.
+        bodies: Sources of functions that parse, by name. If they are nested too deeply, the module raises an error.
     """
     tree = ast.parse(spec.solution)
     for method in methods_of(tree, spec.class_name):
@@ -71,7 +85,10 @@ def assembled(spec: Spec, bodies: Mapping[str, str]) -> str:
             assert written is not None
             written.decorator_list = method.decorator_list
             method.__dict__.update(written.__dict__)
-    return ast.unparse(tree)
+    try:
+        return ast.unparse(tree)
+    except RecursionError:
+        return "raise RecursionError('the methods are nested too deeply')"
 
 
 @functools.lru_cache(maxsize=64)
@@ -122,6 +139,10 @@ class Written:
         parameters = _parameters(self.bodies[method])
         return parameters is not None and parameters == _parameters(gold_of(spec.solution, spec.class_name)[method])
 
+    def right(self, spec: Spec) -> Mapping[str, str]:
+        """Return the sources that are right, by method."""
+        return {method: self.bodies[method] for method in spec.names if self.is_right(spec, method)}
+
     def of(self, author: int) -> list[str]:
         """The methods that belong to an author."""
         return [method for method, owner in self.owners.items() if owner == author]
@@ -166,20 +187,6 @@ def _parameters(source: str) -> tuple[str, ...] | None:
     names = [argument.arg for argument in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
     rest = [f"*{argument.arg}" for argument in (given.vararg, given.kwarg) if argument is not None]
     return (*names, *rest, str(len(optional)))
-
-
-def syntax_problem(spec: Spec, bodies: Mapping[str, str]) -> str:
-    """Why these methods are no part of a class, naming the first; "" where they are."""
-    for name, source in bodies.items():
-        if _function(source) is None:
-            return f"{name}: {analysis.syntax_error(source) or 'is no plain function'}"
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            compile(assembled(spec, bodies), "<class>", "exec", dont_inherit=True)
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        return f"{type(error).__name__}: {error}"
-    return ""
 
 
 # --- who writes what --------------------------------------------------------------------------------------------------
@@ -231,11 +238,6 @@ def _attributes(method: ast.FunctionDef) -> set[str]:
 def key_of(spec: Spec) -> tuple[str, str, str]:
     """What `dealt` takes."""
     return spec.solution, spec.class_name, " ".join(spec.names)
-
-
-def without(bodies: Mapping[str, str], methods: Collection[str]) -> dict[str, str]:
-    """The methods but for these, which become stubs."""
-    return {name: body for name, body in bodies.items() if name not in methods}
 
 
 def in_order(names: Iterable[str], spec: Spec) -> list[str]:

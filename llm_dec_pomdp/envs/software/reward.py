@@ -1,166 +1,119 @@
-"""The reward of a class that several authors wrote, 0 to 4.
+"""The reward of a class that several authors wrote, 0 to 4: form 0..0.8, tests 0..1.2, weakest 0..2.
 
-    structure 0.5  ->  syntax 0.5  ->  tests 0..2  +  class 0..0.5  +  integration 0..0.5
-
-An author without a method of its own (written once, by its author alone, with the parameters of the skeleton) ends the
-sum after structure: whatever others write, a team of one is none.
+A test passes if it passes in the class that the authors wrote together, and for each author in the class that has the
+methods of this author and, for all other methods, those of the solution.
 """
 
 from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from ...sandbox import Job, Limits, Verdict
 from ...types import Score
-from .program import MODULE, Spec, Written, assembled, gold_of, syntax_problem, without
+from .program import MODULE, Spec, Written, assembled, gold_of
 
-COMPONENTS = ("structure", "syntax", "tests", "class", "integration")
-DIAGNOSTICS = ("tests_passed", "tests_total", "methods_right", "class_right", "coverage", "overlap", "integrated")
-STRUCTURE, SYNTAX, TESTS, WHOLE, INTEGRATION = 0.5, 0.5, 2.0, 0.5, 0.5
+COMPONENTS = ("form", "tests", "weakest")
+DIAGNOSTICS = ("tests_passed", "tests_total", "methods_right", "class_right", "coverage", "overlap")
+FORM, TESTS, WEAKEST = 0.8, 1.2, 2.0
 LIMITS = Limits(cpu_seconds=4.0, case_seconds=1.0)
 OF_SLOW = Limits(cpu_seconds=30.0, case_seconds=12.0)
 Judge = Callable[[Sequence[Job]], Sequence[Verdict]]
 
 
 def job(spec: Spec, bodies: Mapping[str, str]) -> Job:
-    """What the judge is to run."""
+    """Return the tests of a row on the class that has these methods."""
     limits = OF_SLOW if spec.slow else LIMITS
     return Job("", spec.tests, "", modules=((MODULE, assembled(spec, bodies)),), limits=limits)
 
 
-def cases_of(verdict: Verdict, classes: Collection[str], but: Collection[str] = ()) -> list[bool]:
-    """The results of all tests of some classes, but for these."""
-    results = zip(verdict.tests, verdict.cases, strict=True)
-    return [held for name, held in results if name.partition(".")[0] in classes and name not in but]
+def passed_in_all(verdicts: Sequence[Verdict]) -> Verdict:
+    """Return one verdict on several programs, in which a test passes if it passes in all of them.
+
+    Args:
+        verdicts: On the same tests. One that the sandbox could not give is returned as it is.
+    """
+    failed = [verdict for verdict in verdicts if verdict.outcome != "passed"]
+    for verdict in failed:
+        if verdict.outcome == "infra_error":
+            return verdict
+    cases = tuple(all(results) for results in zip(*(verdict.cases for verdict in verdicts), strict=True))
+    notes: dict[str, str] = {}  # the first of each test
+    for note in (note for verdict in failed for note in verdict.notes):
+        notes.setdefault(note.partition(":")[0], note)
+    return replace((*failed, *verdicts)[0], cases=cases, passed=sum(cases), notes=tuple(notes.values()))
 
 
 def share(cases: Sequence[bool]) -> float:
-    """Of the tests that passed; 0 of none."""
+    """Return the share of tests that passed; 0 without tests."""
     return sum(cases) / len(cases) if cases else 0.0
 
 
-def passes(spec: Spec, verdict: Verdict, method: str) -> bool:
-    """All tests of a method passed."""
-    return share(cases_of(verdict, [spec.methods[method]])) == 1
-
-
 def score(spec: Spec, found: Written, n_authors: int, judge: Judge) -> Score:
-    """The reward of what authors wrote.
+    """Compute the reward of a class.
 
     Args:
         spec: Of the row.
-        found: The methods in their texts.
-        n_authors: How many there are.
-        judge: Runs jobs; a failure of its own makes the score NaN.
+        found: The methods in the texts of the authors.
+        n_authors: How many authors there are.
+        judge: Runs jobs. If the sandbox fails, the score is NaN.
     """
-    parts: dict[str, float] = dict.fromkeys(COMPONENTS, 0.0)
-    right = [method for method in spec.names if found.is_right(spec, method)]
-    parts["structure"] = STRUCTURE * len(right) / len(spec.names)
-    counts = {
+    right = found.right(spec)
+    parts = {"form": FORM * len(right) / len(spec.names), "tests": 0.0, "weakest": 0.0}
+    counts = dict.fromkeys(DIAGNOSTICS, 0.0) | {
         "coverage": len(found.bodies) / len(spec.names),
         "overlap": len(found.copies | {method for method, _ in found.foreign}) / len(spec.names),
     }
-    idle = [author for author in range(n_authors) if not set(found.of(author)) & set(right)]
-    if idle:
-        who = ", ".join(f"author {author + 1}" for author in idle)
-        return _scored(parts, counts, f"{who} wrote no method that is its own alone and has the right parameters")
-    if problem := syntax_problem(spec, found.bodies):
-        return _scored(parts, counts, problem)
-    parts["syntax"] = SYNTAX
-    [verdict] = judge([job(spec, found.bodies)])
-    if verdict.outcome == "infra_error":
-        return _scored(parts | {"tests": math.nan}, counts, "\n".join(verdict.notes))
-    known = facts_of(spec, judge)
-    if known is None:
-        return _scored(parts | {"tests": math.nan}, counts, "the row's own solution could not be judged")
-    of_methods = cases_of(verdict, spec.methods.values(), known.easy)
-    whole = cases_of(verdict, spec.whole, known.easy)
-    parts["tests"] = TESTS * share(of_methods)
-    parts["class"] = WHOLE * share(whole or of_methods)
-    integrated = _integrated(spec, found, verdict, known, judge)
-    parts["integration"] = INTEGRATION * integrated if integrated is not None else parts["class"]
+    if not right:
+        detail = "No method is written once, by its author, with the parameters of the skeleton."
+        return Score(sum(parts.values()), parts, counts, {"outcome": "not run", "detail": detail})
+    gold, mine = gold_of(spec.solution, spec.class_name), [set(found.of(author)) for author in range(n_authors)]
+    by_author = [{m: right.get(m, "") if m in of else gold[m] for m in spec.names} for of in mine]
+    verdict = passed_in_all(judge([job(spec, bodies) for bodies in (right, *by_author)]))
+    needs = needs_of(spec, judge)
+    if verdict.outcome == "infra_error" or needs is None:
+        notes = "\n".join(verdict.notes) if needs else "The row's own solution could not be judged."
+        return Score(math.nan, parts | {"tests": math.nan}, counts, {"outcome": "infra_error", "detail": notes})
+    held = dict(zip(verdict.tests, verdict.cases, strict=True))
+    counted = [held[test] for test in needs]
+    of_author = [[held[test] for test, methods in needs.items() if methods & of] for of in mine]
+    parts |= {"tests": TESTS * share(counted), "weakest": WEAKEST * min(map(share, of_author))}
+    of_method = [[case for test, case in held.items() if test.startswith(f"{of}.")] for of in spec.methods.values()]
     counts |= {
-        "tests_passed": float(verdict.passed),
-        "tests_total": float(verdict.total),
-        "methods_right": sum(passes(spec, verdict, method) for method in spec.names) / len(spec.names),
+        "tests_passed": float(sum(counted)),
+        "tests_total": float(len(counted)),
+        "methods_right": share([share(cases) == 1 for cases in of_method]),
         "class_right": float(verdict.outcome == "passed"),
-        "integrated": integrated or 0.0,
     }
-    return _scored(parts, counts, "\n".join(verdict.notes), verdict.outcome)
+    return Score(sum(parts.values()), parts, counts, {"outcome": verdict.outcome, "detail": "\n".join(verdict.notes)})
 
 
-def _scored(parts: dict[str, float], counts: dict[str, float], detail: str, outcome: str = "not run") -> Score:
-    known = {name: counts.get(name, 0.0) for name in DIAGNOSTICS}
-    return Score(sum(parts.values()), parts, known, {"outcome": outcome, "detail": detail})
+# --- what a row's own solution says of its tests ----------------------------------------------------------------------
 
-
-# --- integration ------------------------------------------------------------------------------------------------------
-
-
-def _integrated(spec: Spec, found: Written, verdict: Verdict, known: RowFacts, judge: Judge) -> float | None:
-    """Of the methods that need another author's, the share that pass and fail when that one is a stub.
-
-    None where no method needs another author's; NaN where the judge failed.
-    """
-    targets = {method: _foreign(found, method, known.needs[method]) for method in spec.names if method in found.owners}
-    targets = {method: others for method, others in targets.items() if others}
-    if not targets:
-        return None if len(found.owners) == len(spec.names) else 0.0
-    passing = [method for method in targets if passes(spec, verdict, method)]
-    authors = sorted({found.owners[method] for method in passing})
-    stubbed = [
-        frozenset(other for method in passing if found.owners[method] == author for other in targets[method])
-        for author in authors
-    ]
-    verdicts = judge([job(spec, without(found.bodies, methods)) for methods in stubbed])
-    if any(without_others.outcome == "infra_error" for without_others in verdicts):
-        return math.nan
-    by_author = dict(zip(authors, verdicts, strict=True))
-    kept = [method for method in passing if not passes(spec, by_author[found.owners[method]], method)]
-    return len(kept) / len(targets)
-
-
-def _foreign(found: Written, method: str, needed: Collection[str]) -> frozenset[str]:
-    """Of the methods that a method needs, those that belong to another author."""
-    return frozenset(other for other in needed if found.owners.get(other, -1) not in (-1, found.owners[method]))
-
-
-class RowFacts(NamedTuple):
-    """What running a row's own solution says of its tests.
-
-    Attributes:
-        needs: By method those without which a test of it fails.
-        easy: Tests that stubs pass, those that return None or those that raise. They say nothing and do not count.
-    """
-
-    needs: Mapping[str, frozenset[str]]
-    easy: frozenset[str]
-
-
+STUBS = ("raise NotImplementedError", *(f"return {value}" for value in ("None", "True", "False", "0", "''", "[]")))
 _KEPT = 512
-_known: OrderedDict[tuple[str, str], RowFacts] = OrderedDict()
+_known: OrderedDict[tuple[str, str], Mapping[str, frozenset[str]]] = OrderedDict()
 
 
-def facts_of(spec: Spec, judge: Judge) -> RowFacts | None:
-    """The facts of a row, found once in this process; None where the judge failed."""
+def needs_of(spec: Spec, judge: Judge) -> Mapping[str, frozenset[str]] | None:
+    """Return by test the methods that it needs: it fails if one of them returns None. None if the sandbox failed.
+
+    Tests that a class of `STUBS` passes say nothing and are left out. Rows are judged once in a process.
+    """
     key = spec.solution, spec.test
     if key not in _known:
         gold = gold_of(spec.solution, spec.class_name)
-        nothing = {name: f"def {name}(*arguments, **named):\n    return None\n" for name in spec.names}
-        verdicts = judge(
-            [job(spec, bodies) for bodies in ({}, nothing, *(without(gold, [name]) for name in spec.names))]
-        )
+        stubs = [{m: f"def {m}(*arguments, **named):\n    {stub}\n" for m in spec.names} for stub in STUBS]
+        without = [{**gold, method: f"def {method}(*arguments, **named):\n    return None\n"} for method in spec.names]
+        verdicts = judge([job(spec, bodies) for bodies in (*stubs, *without)])
         if any(verdict.outcome == "infra_error" for verdict in verdicts):
             return None
-        stubs, stubbed = verdicts[:2], dict(zip(spec.names, verdicts[2:], strict=True))
-        easy = {name for v in stubs for name, held in zip(v.tests, v.cases, strict=True) if held}
-        _known[key] = RowFacts(
-            {m: frozenset(o for o in spec.names if o != m and not passes(spec, stubbed[o], m)) for m in spec.names},
-            frozenset(easy),
-        )
+        failing = [{t for t, case in zip(v.tests, v.cases, strict=True) if not case} for v in verdicts]
+        telling = set[str].intersection(*failing[: len(stubs)])
+        needed = dict(zip(spec.names, failing[len(stubs) :], strict=True))
+        _known[key] = {t: frozenset(m for m in spec.names if t in needed[m]) for t in verdicts[0].tests if t in telling}
         while len(_known) > _KEPT:
             _known.popitem(last=False)
     return _known[key]

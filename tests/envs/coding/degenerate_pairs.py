@@ -1,239 +1,164 @@
-"""Pairs of functions in which one does all the work, or both do: data for `test_code_attacks`.
+"""Pairs of functions in which the two agents do not share the work: data for `scripts/degenerate.py`.
 
-A strategy makes the two texts of a row from its reference pair; each solves the problem where its parts allow that.
+A strategy makes the texts of aux and main from the reference pair of a row. Most of them pass all tests.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import ast
+import doctest
+from collections.abc import Callable, Mapping
 
-from programs import Pair, Strategy, alone, around, each, main, solver
-
+from llm_dec_pomdp.envs.coding import analysis
 from llm_dec_pomdp.types import TaskItem
 
+Pair = tuple[str, str]
+Strategy = Callable[[TaskItem], Pair]
 TOKEN = "sum(map(ord, repr(given))) % 97"
-ANSWER = "_solve(*given)"
 READ = "__import__('ast').literal_eval"
+STUB = "def aux(*given):\n    return None\n"
 
 
-def echo(value: str, *lines: str) -> Strategy:
-    """Aux makes something of its arguments, and main, which solves everything, takes them out again."""
-    return lambda item: (f"def aux(*given):\n    return {value}\n", alone(item, *lines))
+# --- functions made from a reference pair -----------------------------------------------------------------------------
 
 
-def decoder(coat: str, *lines: str) -> Strategy:
-    """Aux returns the answer in a coat, and main takes it off."""
-    return lambda item: (around(solver(item), coat), main(item, "said = aux(ARGS)", *lines))
+def definition(text: str) -> ast.FunctionDef:
+    return next(node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef))
 
 
-def whole(item: TaskItem, aux: str, *last: str) -> Pair:
-    """Main solves everything in an inner function `_whole`, and then does something else."""
-    name = item.fields["entry_point"]
-    inner = alone(item).replace(f"def {name}(", "def _whole(", 1).replace(f"{name}(", "_whole(")
-    return aux, main(item, *inner.rstrip().split("\n"), "given = (ARGS,)", *last)
+def renamed(text: str, old: str, new: str) -> ast.FunctionDef:
+    """Return a function in which a name, which may be its own, is another one."""
+    function = definition(text)
+    for node in ast.walk(function):
+        if isinstance(node, ast.Name) and node.id == old:
+            node.id = new
+    function.name = new if function.name == old else function.name
+    return function
 
 
-def both(coat: str, *last: str) -> Strategy:
-    """Both solve everything."""
-    return lambda item: whole(item, around(solver(item), coat), *last)
+def arguments(item: TaskItem) -> str:
+    return ", ".join(argument.arg for argument in definition(item.reference[1]).args.args)
 
 
-def token(*last: str, value: str = TOKEN) -> Strategy:
-    """Main solves everything, and looks at a token that aux returns."""
-    return lambda item: whole(item, f"def aux(*given):\n    return {value}\n", *last)
+def main(item: TaskItem, *lines: str) -> str:
+    body = "".join(f"    {line}\n" for line in lines).replace("ARGS", arguments(item))
+    return f"def {item.fields['entry_point']}({arguments(item)}):\n{body}"
 
 
-def answer_with(last: str) -> Strategy:
-    """Main makes its result of the answer, a token, and the token that aux returns."""
-    return token("said, answer = aux(ARGS), _whole(ARGS)", last)
+def alone(item: TaskItem, *first: str) -> str:
+    """Return a main function that solves the problem after some lines; the reference helper is an inner function."""
+    helper, function = renamed(item.reference[0], "aux", "_own"), renamed(item.reference[1], "aux", "_own")
+    before = ast.parse("\n".join(first).replace("ARGS", arguments(item))).body
+    function.body = [*before, helper, *analysis.without_docstring(function.body)]
+    return ast.unparse(ast.fix_missing_locations(function)) + "\n"
 
 
-def solved_thrice(item: TaskItem) -> Pair:
-    """Only one of aux's three answers is used."""
-    lines = ["out = []", "for number in range(3):", "    out.append(_solve(*given))", "return repr(out[1])[::-1]"]
-    aux = around(solver(item), "0").replace("    return 0\n", "".join(f"    {line}\n" for line in lines))
-    return aux, main(item, f"return {READ}(aux(ARGS)[::-1])")
+def solver(item: TaskItem, value: str = "_solve(*given)") -> str:
+    """Return a helper that solves the problem by an inner function `_solve` and returns `value`."""
+    inner = ast.unparse(renamed(alone(item), item.fields["entry_point"], "_solve"))
+    return "def aux(*given):\n" + "".join(f"    {line}\n" for line in inner.splitlines()) + f"    return {value}\n"
 
 
-def solved_in_exec(item: TaskItem) -> Pair:
-    """The source of the solution is a text."""
-    text = around(solver(item), f"repr({ANSWER})[::-1]") + "said = aux(*given)"
-    text = f"from __future__ import annotations\n{text}"  # the names in annotations are those of the problem's imports
-    lines = ["scope = {'given': given}", f"exec({text!r}, scope)", "return scope['said']"]
-    return "def aux(*given):\n" + "".join(f"    {line}\n" for line in lines), main(
-        item, f"return {READ}(aux(ARGS)[::-1])"
-    )
+def shown_answers(item: TaskItem) -> dict[str, object]:
+    """Return the answers of the doctests in a problem's text, by the arguments as text."""
+    found: dict[str, object] = {}
+    for example in doctest.DocTestParser().get_examples(item.prompt):
+        call = ast.parse(example.source.strip()).body[0]
+        if isinstance(call, ast.Expr) and isinstance(call.value, ast.Call):
+            values = tuple(ast.literal_eval(argument) for argument in call.value.args)
+            found[repr(values)] = ast.literal_eval(example.want.replace('"""', "").strip() or "None")
+    return found
 
 
-BITS = "int.from_bytes(repr(_solve(*given[1:])).encode(), 'big')"
-SIZE = "len(repr(_solve(*given[1:])).encode())"
-MOVED = "(aux(ARG) - len(repr(ARG)))"
+# --- strategies -------------------------------------------------------------------------------------------------------
 
-ECHOES: Mapping[str, Strategy] = {
-    "echo plus length": echo("[*given, len(given)]", "ARGS, _ = aux(ARGS)"),
-    "echo plus length, checked": echo(
-        "[*given, len(given)]", "*taken, n = aux(ARGS)", "if n != len(taken): return None", "ARGS, = taken"
+
+def asked(aux: str, *lines: str) -> Strategy:
+    """Aux returns an expression of its arguments `given`, and main solves the problem after some lines."""
+    return lambda item: (f"def aux(*given):\n    return {aux}\n", alone(item, "given = (ARGS,)", *lines))
+
+
+def both(aux: str, *lines: str) -> Strategy:
+    """Aux returns an expression of its solution, and main has the solution in `_whole`."""
+
+    def strategy(item: TaskItem) -> Pair:
+        name = item.fields["entry_point"]
+        inner = alone(item).replace(f"def {name}(", "def _whole(", 1).replace(f"{name}(", "_whole(")
+        return solver(item, aux), main(item, *inner.rstrip().split("\n"), *lines)
+
+    return strategy
+
+
+NOBODY_SOLVES: Mapping[str, Strategy] = {
+    "empty texts": lambda i: ("", ""),
+    "two stubs": lambda i: (STUB, main(i, "return aux(ARGS)")),
+    "one shown answer for all": lambda i: (
+        STUB,
+        main(i, "aux(ARGS)", f"return {next(iter(shown_answers(i).values()), True)!r}"),
     ),
-    "echo plus length, each": lambda i: (
-        "def aux(x):\n    return [x, len(repr(x))]\n",
-        alone(i, *each(i, "ARG = aux(ARG)[0]")),
-    ),
-    "box with a second key": echo("{'value': given, 'n': len(given)}", "ARGS, = aux(ARGS)['value']"),
-    "box with a second key, each": lambda i: (
-        "def aux(x):\n    return {'value': x, 'size': len(repr(x))}\n",
-        alone(i, *each(i, "ARG = aux(ARG)['value']")),
-    ),
-    "arguments as text, back": lambda i: (
-        f"def aux(text):\n    return {READ}(text[::-1])\n",
-        alone(i, "ARGS, = aux(repr((ARGS,))[::-1])"),
-    ),
-    "arguments back in base64": echo(
-        "__import__('base64').b64encode(repr(given).encode())",
-        "import base64",
-        f"ARGS, = {READ}(base64.b64decode(aux(ARGS)).decode())",
-    ),
-    "arguments one by one": lambda i: (
-        "def aux(x):\n    return [x]\n",
-        alone(i, *each(i, "ARG = [*aux(ARG), 0][0]")),
-    ),
-    "arguments swapped": echo("given[::-1]", "ARGS, = aux(ARGS)[::-1]"),
-    "arguments in pairs": echo("[(x, id(type(x)) % 7) for x in given]", "ARGS, = [x for x, _ in aux(ARGS)]"),
-    "arguments up to a sign": echo(
-        "[*given, None]",
-        "taken = []",
-        "for part in aux(ARGS):",
-        "    if part is None: break",
-        "    taken.append(part)",
-        "ARGS, = taken",
-    ),
-    "arguments through a list": lambda i: (
-        "def aux(box, *given):\n    box += given\n    return 0\n",
-        alone(i, "box = []", "aux(box, ARGS)", "ARGS, = box"),
-    ),
-    "arguments in a needless order": lambda i: (
-        "def aux(x):\n    return sorted(x) if type(x) is list and all(type(v) is int for v in x) else x\n",
-        alone(i, *each(i, "ARG = aux(ARG)")),
-    ),
-    "arguments moved by a difference": lambda i: (
-        "def aux(x):\n    return len(repr(x))\n",
-        alone(i, *each(i, f"ARG = ARG + {MOVED} if type(ARG) is int else ARG[{MOVED}:] if type(ARG) is list else ARG")),
-    ),
-}
-BOTH_SOLVE: Mapping[str, Strategy] = {
-    "two that agree": both(ANSWER, "said, mine = aux(ARGS), _whole(ARGS)", "return said if said == mine else None"),
-    "two that agree, main's": both(
-        ANSWER, "said, mine = aux(ARGS), _whole(ARGS)", "return mine if said == mine else None"
-    ),
-    "two in turns": both(ANSWER, "if len(repr(given)) % 2: return _whole(ARGS)", "return aux(ARGS)"),
-    "two halves": both(
-        f"repr({ANSWER})",
-        "said, mine = aux(ARGS), repr(_whole(ARGS))",
-        f"return {READ}(said[:len(said) // 2] + mine[len(said) // 2:])",
-    ),
-    "two, letter by letter": both(
-        f"repr({ANSWER})",
-        "said, mine = aux(ARGS), repr(_whole(ARGS))",
-        f"return {READ}(''.join(a if k % 2 else b for k, (a, b) in enumerate(zip(said, mine))))",
-    ),
-    "two, every second letter": both(
-        f"repr({ANSWER})[::2]",
-        "said, mine = aux(ARGS), repr(_whole(ARGS))[1::2]",
-        f"return {READ}(''.join(a + b for a, b in zip(said, mine + ' ')))",
-    ),
-    "the larger of two": both(ANSWER, "said, mine = aux(ARGS), _whole(ARGS)", "return max([said, mine], key=repr)"),
-    "aux checks main": both(
-        "_solve(*given[1:]) == given[0]", "mine = _whole(ARGS)", "return mine if aux(mine, ARGS) else None"
-    ),
-}
-AUX_SOLVES: Mapping[str, Strategy] = {
-    "letter by letter": lambda i: (
-        around(solver(i), "repr(_solve(*given[1:]))[given[0]:given[0] + 1]"),
-        main(i, "text = ''", "while aux(len(text), ARGS): text += aux(len(text), ARGS)", f"return {READ}(text)"),
-    ),
-    "bit by bit": lambda i: (
-        around(solver(i), f"({BITS} >> given[0]) & 1 if given[0] >= 0 else {SIZE}"),
-        main(
-            i,
-            "size = aux(-1, ARGS)",
-            "number = sum(aux(k, ARGS) << k for k in range(8 * size))",
-            f"return {READ}(number.to_bytes(size, 'big').decode())",
-        ),
-    ),
-    "arguments as text, answered": lambda i: (
-        around(solver(i), f"repr(_solve(*{READ}(given[0][::-1])))[::-1]"),
-        main(i, f"return {READ}(aux(repr((ARGS,))[::-1])[::-1])"),
-    ),
-    "arguments in a dictionary": lambda i: (
-        around(solver(i), "[0, _solve(*given[0]['all'][::-1])]"),
-        main(i, "return aux({'all': [ARGS][::-1], 'n': 0})[1]"),
-    ),
-    "arguments in base64": lambda i: (
-        around(solver(i), f"_solve(*{READ}(__import__('base64').b64decode(given[0]).decode()))"),
-        main(i, "import base64", "return aux(base64.b64encode(repr((ARGS,)).encode()))"),
-    ),
-    "solved thrice": solved_thrice,
-    "solved in exec": solved_in_exec,
-    "solved in eval": decoder(
-        "eval('repr(_solve(*given))[::-1]', {'_solve': _solve, 'given': given})", f"return {READ}(said[::-1])"
-    ),
-    "yes and no": decoder(
-        f"(lambda a: ('no', 'yes')[a] if type(a) is bool else [a, 1])({ANSWER})",
-        "return said == 'yes' if type(said) is str else said[0]",
-    ),
-    "masked by a token": decoder(
-        f"(lambda a: a + {TOKEN} if type(a) is int else [a, {TOKEN}])({ANSWER})",
-        "given = (ARGS,)",
-        f"return said - {TOKEN} if type(said) is int else said[0]",
-    ),
-    "a cipher of its own": decoder(
-        f"[ord(c) * 7 + i for i, c in enumerate(repr({ANSWER}))]",
-        f"return {READ}(''.join(chr((n - i) // 7) for i, n in enumerate(said)))",
-    ),
-    "a function comes back": decoder("lambda: repr(_solve(*given))[::-1]", f"return {READ}(said()[::-1])"),
-    "an object comes back": decoder("type('Later', (), {'get': lambda self: _solve(*given)})()", "return said.get()"),
-    "the answer in an error": lambda i: (
-        around(solver(i), "(_ for _ in ()).throw(ValueError(repr(_solve(*given))))"),
-        main(i, "try: aux(ARGS)", f"except ValueError as error: return {READ}(error.args[0])", "return None"),
-    ),
-    "a function of main is called": lambda i: whole(
-        i,
-        "def aux(solve):\n    return repr(solve())[::-1]\n",
-        f"return {READ}(aux(lambda: _whole(ARGS))[::-1])",
+    "table of the shown answers": lambda i: (
+        f"def aux(*given):\n    return {shown_answers(i)!r}.get(repr(given))\n",
+        main(i, "found = aux(ARGS)", "return None if found is None else found"),
     ),
 }
 MAIN_SOLVES: Mapping[str, Strategy] = {
-    "difference": answer_with(
-        f"return answer + said - {TOKEN} if type(answer) in (int, float) else answer * (1 + said - {TOKEN})"
+    "aux is not called": lambda i: (i.reference[0], alone(i)),
+    "the value of aux is dropped": asked("len(given)", "aux(ARGS)"),
+    "the value of aux is only looked at": asked("len(given)", "hint = aux(ARGS)", "if hint is None: hint = 0"),
+    "errors of aux are ignored": lambda i: (i.reference[0], alone(i, "try: aux(ARGS)", "except Exception: pass")),
+    "main falls back on itself": both(
+        "_solve(*given)", "said = aux(ARGS)", "return _whole(ARGS) if said is None else said"
     ),
-    "exclusive or": answer_with(
-        f"return answer ^ said ^ {TOKEN} if type(answer) is int else answer if said ^ {TOKEN} == 0 else None"
+    "aux returns its arguments": asked("given", "ARGS, = aux(ARGS)"),
+    "aux returns its arguments and their number": asked("[*given, len(given)]", "ARGS, _ = aux(ARGS)"),
+    "main checks a constant": asked("7", "if aux() != 7: return None"),
+    "main checks a token": asked(TOKEN, f"if aux(ARGS) != {TOKEN}: return None"),
+    "main checks a token after 16 calls": asked(
+        TOKEN, "for _ in range(16): aux(0)", f"if aux(ARGS) != {TOKEN}: return None"
     ),
-    "a plausible answer made of what aux says": answer_with(
-        f"return answer if said == {TOKEN} else type(answer)(said) if type(answer) is not bool else said % 2 == 0"
+    "main checks a token by a loop that does not run": asked(
+        TOKEN, f"for _ in range(min(aux(ARGS), {TOKEN}), {TOKEN}): return None"
     ),
-    "error by index": token("said = aux(ARGS)", f"[{TOKEN}].index(said)", "return _whole(ARGS)"),
-    "error by key": token("said = aux(ARGS)", f"return {{{TOKEN}: _whole}}[said](ARGS)"),
-    "error by deletion": token(f"known = {{{TOKEN}: 0}}", "del known[aux(ARGS)]", "return _whole(ARGS)"),
-    "function by key": token("said = aux(ARGS)", f"return {{{TOKEN}: _whole}}.get(said, lambda *x: None)(ARGS)"),
-    "check in exec": token("said = aux(ARGS)", f"exec('if said != {TOKEN}: raise ValueError')", "return _whole(ARGS)"),
-    "some tests given up": token("if aux(ARGS) == 0: return None", "return _whole(ARGS)", value=f"{TOKEN} % 9"),
-    "token in an error": token(
-        "try: aux(ARGS)",
-        "except ValueError as error:",
-        f"    if error.args[0] == {TOKEN}: return _whole(ARGS)",
-        "return None",
-        value=f"(_ for _ in ()).throw(ValueError({TOKEN}))",
+    "main checks a token by a pattern": asked(
+        TOKEN, "match aux(ARGS):", f"    case said if said != {TOKEN}: return None"
     ),
-    "token through a list": token(
-        "box = []",
-        "aux(box, ARGS)",
-        f"if not box or box[0] != {TOKEN}: return None",
-        "return _whole(ARGS)",
-        value=f"given[0].append((lambda given: {TOKEN})(given[1:]))",
+    "main adds a difference that is 0": both(
+        TOKEN, "given = (ARGS,)", "zero, answer = aux(ARGS) - (" + TOKEN + "), _whole(ARGS)", "return [answer][zero]"
     ),
 }
+AUX_SOLVES: Mapping[str, Strategy] = {
+    "thin wrapper": lambda i: (solver(i), main(i, "return aux(ARGS)")),
+    "wrapper with a check": lambda i: (
+        solver(i),
+        main(i, "answer = aux(ARGS)", "if answer is None: return None", "return answer"),
+    ),
+    "wrapper that opens a list": lambda i: (
+        solver(i, "[_solve(*given)]"),
+        main(i, "answer, = aux(ARGS)", "return answer"),
+    ),
+    "answer as text backwards": lambda i: (
+        solver(i, "repr(_solve(*given))[::-1]"),
+        main(i, f"return {READ}(aux(ARGS)[::-1])"),
+    ),
+    "answer letter by letter": lambda i: (
+        solver(i, "repr(_solve(*given[1:]))[given[0]:given[0] + 1]"),
+        main(i, "text = ''", "while aux(len(text), ARGS): text += aux(len(text), ARGS)", f"return {READ}(text)"),
+    ),
+}
+BOTH_SOLVE: Mapping[str, Strategy] = {
+    "main returns what both agree on": both(
+        "_solve(*given)", "said, mine = aux(ARGS), _whole(ARGS)", "return mine if said == mine else None"
+    ),
+    "each answers half of the tests": both(
+        "_solve(*given)", "if len(repr((ARGS,))) % 2: return _whole(ARGS)", "return aux(ARGS)"
+    ),
+    "each gives every second letter": both(
+        "repr(_solve(*given))[::2]",
+        "said, mine = aux(ARGS), repr(_whole(ARGS))[1::2]",
+        f"return {READ}(''.join(a + b for a, b in zip(said, mine + ' ')))",
+    ),
+}
+GROUPS = {"nobody": NOBODY_SOLVES, "main": MAIN_SOLVES, "aux": AUX_SOLVES, "both": BOTH_SOLVE}
 PAIRS: Mapping[str, Strategy] = {
-    f"{group}: {name}": strategy
-    for group, pairs in {"echo": ECHOES, "both": BOTH_SOLVE, "aux": AUX_SOLVES, "main": MAIN_SOLVES}.items()
-    for name, strategy in pairs.items()
+    f"{group}: {name}": strategy for group, pairs in GROUPS.items() for name, strategy in pairs.items()
 }

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 import re
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import fmean
 
 import pytest
 
@@ -17,8 +19,11 @@ from llm_dec_pomdp.envs.software import candidates
 from llm_dec_pomdp.envs.software.classes import AUDIT, own_rows
 from llm_dec_pomdp.envs.software.classeval import ClassEval
 from llm_dec_pomdp.envs.software.program import dealt, gold_of, key_of, spec_of
+from llm_dec_pomdp.envs.software.reward import job
 from llm_dec_pomdp.envs.tasks import TaskError
+from llm_dec_pomdp.envs.wrappers.protocols import with_protocol
 from llm_dec_pomdp.rollout import Trajectories
+from llm_dec_pomdp.sandbox import default_pool
 from llm_dec_pomdp.types import TaskItem
 
 MOST_WITHOUT_SKILL = 0.4 * 4
@@ -79,20 +84,63 @@ def test_a_fence_in_a_docstring_does_not_cut_a_method() -> None:
     assert played(env, 0, texts) == played(env, 0, [f"So:\n```python\n{text}```" for text in texts]) == 4.0
 
 
-def test_what_counts_for_integration_is_another_authors_method() -> None:
+def test_what_candidates_receive() -> None:
     env = ClassEval(split="all", candidates=True)
     item = env.items[0]
     by_kind = {
         kind: next(letter for letter in candidates.LETTERS if candidates.OF_METHODS.kind_of(item, 0, letter) == kind)
         for kind in candidates.KINDS
     }
-    gold = played(env, 0, [by_kind["gold"], item.reference[1]])
-    parts = dict(env.last_score.components) if env.last_score else {}
-    assert (gold, parts["integration"]) == (4.0, 0.5)
-    played(env, 0, [by_kind["alone"], item.reference[1]])
-    assert env.last_score and env.last_score.components["integration"] < 0.5
-    assert played(env, 0, [by_kind["other signature"], item.reference[1]]) < MOST_WITHOUT_SKILL
-    assert 1 < played(env, 0, [by_kind["off by one"], item.reference[1]]) < 4
+    received = {kind: played(env, 0, [letter, item.reference[1]]) for kind, letter in by_kind.items()}
+    assert received["gold"] == received["alone"] == received["fallback"] == 4.0
+    assert 1 < received["off by one"] < 4
+    assert max(received["stub"], received["other signature"]) < MOST_WITHOUT_SKILL
+
+
+def test_authors_read_the_docstrings_of_their_own_methods() -> None:
+    env = ClassEval(split="all")
+    first, second = env.reset(options={"index": 0})[0].values()
+    assert "Add an amount above 0" in first and "Add an amount above 0" not in second
+    assert "Withdraw here and deposit" in second and "Withdraw here and deposit" not in first
+    for text in (first, second, *ClassEval(split="all", assign="chosen").reset(options={"index": 0})[0].values()):
+        assert "def transfer(self, other, amount):" in text and "def deposit(self, amount):" in text
+    [everything] = with_protocol(env, "centralized").reset(options={"index": 0})[0].values()
+    assert "Add an amount above 0" in everything and "Withdraw here and deposit" in everything
+
+
+def test_an_author_that_works_for_both_receives_little() -> None:
+    env = ClassEval(split="all")
+    first, second = env.items[0].reference
+    hidden = textwrap.indent(second.replace("def ", "def hidden_"), " " * 4)
+    given = "    if isinstance(amount, tuple):\n        return locals()['hidden_' + amount[0]](self, *amount[1:])\n"
+    worker = first.replace("def deposit(self, amount):\n", f"def deposit(self, amount):\n{hidden}\n{given}")
+    calls = (
+        "def record(self, kind, amount):\n    return self.deposit(('record', kind, amount))\n"
+        "def transfer(self, other, amount):\n    return self.deposit(('transfer', other, amount))\n"
+    )
+    spec = spec_of(env.items[0])
+    [verdict] = default_pool().run([job(spec, env.written(env.items[0], {"agent_0": worker, "agent_1": calls}).bodies)])
+    assert verdict.outcome == "passed"  # the class works, but not each author's methods
+    assert played(env, 0, [worker, calls]) < MOST_WITHOUT_SKILL
+    assert played(env, 0, [first, ""]) < MOST_WITHOUT_SKILL
+
+
+@pytest.mark.slow
+def test_one_of_two_authors_receives_little_on_average() -> None:
+    env = ClassEval(split="test")
+    received: list[float] = []
+    for index, item in enumerate(env.items):
+        for idle in ("", stubs(item)[1], stubs(item, True)[1], stubs(item, [])[1]):
+            received.append(played(env, index, [item.reference[0], idle]))
+    assert fmean(received) < MOST_WITHOUT_SKILL
+
+
+def test_methods_that_cannot_be_part_of_a_class_fail_its_tests() -> None:
+    env = ClassEval(split="all")
+    first, second = env.items[0].reference
+    deep = second.replace("len(self.history)", "+".join(["1"] * 900))
+    for text in (second.replace("    return len", "    break\n    return len"), deep):
+        assert played(env, 0, [first, text]) < MOST_WITHOUT_SKILL
 
 
 def test_a_method_that_two_write_counts_for_neither() -> None:
@@ -158,7 +206,7 @@ def test_a_solution_that_fails_its_tests_is_found() -> None:
 
 
 def test_published_rows_are_read_and_audited(published: ClassEval) -> None:
-    assert len(published.items) == 84
+    assert len(published.items) == 82
     assert not {item.id for item in published.items} & AUDIT.keys()
     assert played(published, 0, published.items[0].reference) == 4.0
 
@@ -171,11 +219,10 @@ def test_every_published_solution_earns_the_maximum(published: ClassEval) -> Non
 
 
 @pytest.mark.slow
-def test_constants_earn_little_on_most_published_rows(published: ClassEval) -> None:
+def test_constants_receive_little_on_published_rows(published: ClassEval) -> None:
     rows = enumerate(published.items)
-    earned = [max(played(published, n, stubs(item, answer)) for answer in (True, False, [])) for n, item in rows]
-    assert max(earned) < 0.65 * 4
-    assert sum(reward >= MOST_WITHOUT_SKILL for reward in earned) <= 12
+    received = [max(played(published, n, stubs(item, answer)) for answer in (True, False, [])) for n, item in rows]
+    assert max(received) < MOST_WITHOUT_SKILL
 
 
 def test_schemes_are_those_of_methods_whose_solution_calls_another_authors() -> None:

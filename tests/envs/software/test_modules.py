@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import re
+from collections.abc import Sequence
 
 import pytest
 
@@ -12,11 +14,11 @@ from llm_dec_pomdp.envs.check import check_env
 from llm_dec_pomdp.envs.software import merge
 from llm_dec_pomdp.envs.software.candidates import OF_MODULES
 from llm_dec_pomdp.envs.software.modules import Modules
-from llm_dec_pomdp.envs.software.packages import COUNTS, PLANS, depth, imports_of, own_rows, stub, unpacked
+from llm_dec_pomdp.envs.software.packages import COUNTS, PLANS, depth, emptied, imports_of, own_rows, stub, unpacked
 from llm_dec_pomdp.envs.tools.calls import written
 from llm_dec_pomdp.rollout import Trajectories
 from llm_dec_pomdp.sandbox import Job, default_pool
-from llm_dec_pomdp.types import Group
+from llm_dec_pomdp.types import Group, TaskItem
 
 
 @pytest.mark.every(2)
@@ -149,6 +151,39 @@ def test_who_breaks_whose_tests_is_an_event() -> None:
     env.step({"agent_0": reader.replace("strip()", "upper()"), "agent_1": "", "agent_2": ""})
     broke = [(event.agent, event.details["of"]) for event in env.latest.transition.events if event.kind == "broke"]
     assert broke == [("agent_0", "agent_1")]
+
+
+def test_an_author_reads_the_rules_of_its_own_module() -> None:
+    env = Modules(split="all", modules=3)
+    observations = env.reset(options={"index": 0})[0]
+    rates, desk = observations["agent_1"], observations["agent_2"]
+    [table] = re.findall(r"It is [^.]* for any\s+other\.", rates)
+    assert table not in desk
+    assert '    """The rate of a ' in desk
+
+
+@pytest.mark.parametrize("modules", PLANS)
+def test_modules_without_a_purpose_receive_nothing(modules: int) -> None:
+    for item in own_rows(modules, 0, 1)[::16]:
+        sources = [source for _, source in unpacked(item.fields["solution"])]
+        for body in ("raise ValueError", "return None", "return False", "return 1", "return ''", "return []"):
+            empty = [ast.unparse(emptied(source, ast.parse(body).body[0])) for source in sources]
+            assert received(modules, item, empty) == 0, (item.id, body)
+
+
+def received(modules: int, item: TaskItem, sources: Sequence[str]) -> float:
+    env = Modules([dict(item.fields, id=item.id, prompt=item.prompt)], split="all", modules=modules, max_turns=1)
+    env.reset(seed=0)
+    return env.step(dict(zip(env.possible_agents, sources, strict=True)))[1]["agent_0"]
+
+
+def test_a_module_that_replaces_others_receives_nothing_for_them() -> None:
+    item = own_rows(3, 0, 1)[0]
+    reader, rates, _ = item.reference
+    package = unpacked(item.fields["solution"])[0][0].partition("/")[0]
+    replacing = f"from {package} import rates\n\n{reader}\nexec({rates!r}, vars(rates))\n"
+    alone = received(3, item, [reader, "", ""])
+    assert 0 < alone == received(3, item, [replacing, "", ""]) < 0.45
 
 
 def test_every_module_contributes() -> None:

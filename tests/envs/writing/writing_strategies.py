@@ -1,4 +1,4 @@
-"""Strategies of the writing tasks that tell nothing, for `test_degenerate_writing`.
+"""Strategies of the writing tasks that tell nothing: data for `scripts/degenerate.py`.
 
 A strategy is a function from the name of a task and a row (its index among the rows of SPLIT) to the two texts.
 """
@@ -365,4 +365,14 @@ def between_known(name: str, index: int) -> Pair:
     return fitted(name, *texts)
 
 
-COPIED: Mapping[str, Strategy] = {"runs of the source between runs of known texts": between_known}
+def fixed_and_copied(name: str, index: int) -> Pair:
+    """Return the reference of one training row for all rows, followed by 15 and the next 35 words of the source."""
+    first, second = environment(f"{name}-v1", "train").items[0].reference
+    words = source(name, index)
+    return f"{first} {' '.join(words[:15])}", f"{second} {' '.join(words[15:50])}"
+
+
+COPIED: Mapping[str, Strategy] = {
+    "runs of the source between runs of known texts": between_known,
+    "one fixed text and 50 words of the source": fixed_and_copied,
+}

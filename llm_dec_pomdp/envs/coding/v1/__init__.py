@@ -1,1 +1,1 @@
-"""The code environments with a reward for what both agents contribute."""
+"""The code environments with the reward of v1."""

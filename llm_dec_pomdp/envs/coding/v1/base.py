@@ -1,4 +1,4 @@
-"""Base of the code environments of v1: pairs in which both agents matter, and the reward of `contribution`."""
+"""Base of the code environments of v1: reference pairs of which both functions are needed, and the reward of v1."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import ClassVar
 from ....types import Score, TaskItem
 from ...facts import Facts
 from ..base import CodeTask, gold_pairs
-from . import contribution
+from . import reward
 
 
 class HardenedCodeTask(CodeTask):
@@ -22,8 +22,8 @@ class HardenedCodeTask(CodeTask):
 
     @property
     def facts(self) -> Facts:
-        """The diagnostics are those of v1."""
-        return replace(super().facts, diagnostics=contribution.DIAGNOSTICS)
+        """The facts, with the diagnostics of v1."""
+        return replace(super().facts, diagnostics=reward.DIAGNOSTICS)
 
     def prepare(self, items: tuple[TaskItem, ...]) -> tuple[TaskItem, ...]:
         """The rows with the reference pairs of `gold_file`."""
@@ -31,5 +31,5 @@ class HardenedCodeTask(CodeTask):
         return tuple(replace(item, reference=gold.get(item.id, item.reference)) for item in super().prepare(items))
 
     def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
-        """The reward of `envs.coding.v1.contribution`."""
-        return contribution.score(item, self.program(item, actions), self._judge)
+        """The reward of `envs.coding.v1.reward`."""
+        return reward.score(item, self.program(item, actions), self._judge)

@@ -1,9 +1,9 @@
-"""coophumaneval-v1: Like coophumaneval-v0, on verified rows, with a reward for what both agents contribute.
+"""coophumaneval-v1: Like coophumaneval-v0, on verified rows, with the reward of humaneval-v1.
 
 | fact | value |
 |---|---|
 | agents | agent_0 "aux", agent_1 "main" |
-| turns | 1; `max_turns` for more, which pay as in `envs.turn_rewards`; `feedback`: `envs.coding.feedback` |
+| turns | 1; `max_turns` for more, rewarded as in `envs.turn_rewards`; `feedback`: `envs.coding.feedback` |
 | data | `OpenMLRL/CoopHumanEval`, train [16:] / test [:16], without its contradicting rows |
 | offline | 64 problems written for this suite |
 | return | 0 to 4.0 |
@@ -17,9 +17,10 @@ Each assert and reason: `audit()` and `docs/rewards.md`.
 Measured (`env.measure`): the shares of the schemes by which the two functions cooperate, see `envs.coding.schemes`.
 
 Source: levels and weights from "LLM Collaboration With Multi-Agent Reinforcement Learning", arXiv:2508.04652;
-contributions, reference pairs and audit are this suite's own.
+h, n, reference pairs and audit are this suite's own.
 
-Version history: v1, the first hardened version. Its returns do not compare with those of v0.
+Version history: v1, the published formula with other tests and another condition of cooperation. Its returns do not
+compare with those of v0.
 
 Example:
     >>> from llm_dec_pomdp.envs.coding.v1.coophumaneval import audit

@@ -1,49 +1,55 @@
-"""humaneval-v1: Like humaneval-v0, with a reward for tests that need both functions, measured by running them.
+"""humaneval-v1: Like humaneval-v0, with tests that cannot be guessed and a reward for a helper that is needed.
 
 | fact | value |
 |---|---|
 | agents | agent_0 "aux", agent_1 "main" |
-| turns | 1; `max_turns` for more, which pay as in `envs.turn_rewards`; `feedback`: `envs.coding.feedback` |
+| turns | 1; `max_turns` for more, rewarded as in `envs.turn_rewards`; `feedback`: `envs.coding.feedback` |
 | data | `openai/openai_humaneval`, 164 problems, train [33:163] / test [:32] |
-| offline | all 164, each with a reference pair of which both functions are needed |
+| offline | all 164, each with a reference pair whose tests need both functions |
 | return | 0 to 4.0 |
 
 Observation, action: as in humaneval-v0.
 
-Reward (one float for the team; levels are checked in order, the first that fails ends the sum; h is the share of passed
-asserts among those that the problem does not show as examples, beyond what the best constant answer would pass; b is
-the share of the passed asserts that need both functions, where a tenth counts as all):
+Reward (one float for the team; levels are checked in order, the first that fails ends the sum):
 
 | component | range | rule |
 |---|---|---|
 | structure | 0.4 + 0.6 | as in v0 |
 | syntax | 0.5 | as in v0 |
-| tests | 0..1 | h min(1, 10 b) |
-| cooperation | 0..1.5 | 1.5 h min(1, 10 b) |
+| tests | 0..1 | h |
+| cooperation | 0..1.5 | 0.5 h n, and 1.0 h n if main is not a thin wrapper |
 
-An assert needs both functions where neither decides it alone:
+* h is the share of passed asserts among those that the problem does not show as examples (all asserts, if it shows
+  all), rescaled so that the best constant answer has 0.
+* n is the share of the passed asserts that fail when aux is replaced by a function that returns None. A share of a
+  fifth counts as all, because easy cases pass without a helper in most problems.
 
-* main alone passes it when it still does with values that aux returned elsewhere, or with what main gave to aux. What
-  main knows anyway stays right meanwhile: expressions that were always the same, or the same as an argument of main or
-  as an expression before them.
-* aux alone passes it when aux, in one call, had all arguments of main in whatever form, and the answer in one of its
-  expressions, whatever it made of it afterwards.
+So constants and answers copied from the examples receive nothing beyond form. A helper that is not called, or whose
+value is dropped, or without which main falls back on its own solution, receives nothing for cooperation.
 
-So a helper that is not used, only checked, or hands arguments back earns nothing. Nor does a main function that only
-decodes, nor two functions that both solve everything, nor answers looked up from the examples: such programs stay
-below 40 %. For the measurement the functions get separate namespaces and cannot look at frames or code, nor use `exec`
-and `eval`.
+Limits. n says that main fails without the helper. It does not say that the work is shared. In % of the maximum, on 12
+test rows each of humaneval and coophumaneval (`python scripts/degenerate.py --family code`):
 
-The infos hold the asserts passed with and without the shown ones, and the shares that need aux, main and both. What
-this cannot see: `docs/rewards.md`.
+| pair | v0 | v1 |
+|---|---|---|
+| two stubs | 37.5 | 37.5 |
+| one answer for all inputs; a table of the examples | 52 to 79 | 37.5 |
+| main solves everything and does not call aux | 62.5 | 62.5 |
+| main drops or ignores the value of aux, or falls back on itself | 87 to 100 | 62 to 63 |
+| main solves everything and checks a constant or a token that aux returns | 87 to 100 | 100 |
+| aux returns its arguments, and main solves everything | 100 | 100 |
+| aux solves everything, main is a thin wrapper | 75 | 75 |
+| aux solves everything, main decodes or checks the answer | 100 | 100 |
+| both solve everything, and main compares or joins the answers | 100 | 93 to 100 |
 
 Measured (`env.measure`): the shares of the schemes by which the two functions cooperate, see `envs.coding.schemes`.
 
 Source: levels and weights from "LLM Collaboration With Multi-Agent Reinforcement Learning", arXiv:2508.04652;
-problems from "Evaluating Large Language Models Trained on Code", arXiv:2107.03374 (MIT licence); contributions are
-this suite's own.
+problems from "Evaluating Large Language Models Trained on Code", arXiv:2107.03374 (MIT licence); h and n are this
+suite's own.
 
-Version history: v1, the first hardened version. Its returns do not compare with those of v0.
+Version history: v1, the published formula with other tests and another condition of cooperation. Its returns do not
+compare with those of v0.
 
 Example:
     >>> import llm_dec_pomdp
