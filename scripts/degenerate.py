@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import dataclasses
 import random
 import re
 import statistics
@@ -30,6 +31,7 @@ from typing import Any
 import llm_dec_pomdp
 from llm_dec_pomdp.envs.base import step_many
 from llm_dec_pomdp.envs.calls import generator
+from llm_dec_pomdp.envs.coding.coophumaneval_v2 import problems
 from llm_dec_pomdp.envs.memory import KINDS
 from llm_dec_pomdp.types import TaskItem
 
@@ -88,11 +90,49 @@ REFERENCES = {"references": texts(lambda item: item.reference)}
 
 
 def code(judge: str | None) -> Iterator[tuple[Any, Strategies]]:
-    """Yield v0 and v1 of the code tasks."""
+    """Yield the code tasks; in v2 the pairs solve the published problem, which is what an agent can know by heart."""
     pairs = {name: texts(pair) for name, pair in degenerate_pairs.PAIRS.items()}
     for task in ("humaneval", "coophumaneval"):
         for version in ("v0", "v1"):
             yield llm_dec_pomdp.make(f"{task}-{version}", split="test"), REFERENCES | pairs
+    by_heart = {name: texts(published(pair)) for name, pair in degenerate_pairs.PAIRS.items()}
+    yield llm_dec_pomdp.make("coophumaneval-v2", split="test"), REFERENCES | by_heart | HALVES
+
+
+def problem_of(item: TaskItem) -> Mapping[str, Any]:
+    """Return the problem of a row of coophumaneval-v2."""
+    return problems()[item.id.rpartition("/")[0]]
+
+
+def published(pair: degenerate_pairs.Strategy) -> Callable[[TaskItem], Sequence[str]]:
+    """Return the pair for a solution of the published problem in place of the reference."""
+    aux = "def aux(*given):\n    return given\n"
+    return lambda item: pair(dataclasses.replace(item, reference=(aux, problem_of(item)["published"])))
+
+
+HALVES = {
+    "main with its reference; aux: the rule of another variant": texts(
+        lambda item: (
+            next(v["code"] for v in problem_of(item)["variants"] if v["code"] != item.reference[0]),
+            item.reference[1],
+        )
+    ),
+    "main with its reference; aux: a stub": texts(
+        lambda item: (f"{item.fields['aux_signature']}\n    return None\n", item.reference[1])
+    ),
+    "aux with its reference; main: a wrapper": texts(lambda item: (item.reference[0], problem_of(item)["wrapper"])),
+    "aux with its reference; main: the published problem": texts(
+        lambda item: (item.reference[0], problem_of(item)["published"])
+    ),
+    "main has one variant of the rule by heart": texts(
+        lambda item: (
+            f"{item.fields['aux_signature']}\n    return None\n",
+            degenerate_pairs.alone(
+                dataclasses.replace(item, reference=(problem_of(item)["variants"][0]["code"], item.reference[1]))
+            ),
+        )
+    ),
+}
 
 
 # --- writing ----------------------------------------------------------------------------------------------------------

@@ -34,6 +34,7 @@ BOUNDS: Mapping[str, Mapping[str, Bounds]] = {
         "humaneval-v1": CODE_V1,
         "coophumaneval-v0": CODE_V0,
         "coophumaneval-v1": CODE_V1,
+        "coophumaneval-v2": {"references": (100, 100), "nobody|main:|aux|both|main with": (0, 40)},
     },
     "writing": {
         "tldr-v0": WRITING_V0,
