@@ -14,6 +14,7 @@ from math import isnan
 import numpy as np
 
 from llm_dec_pomdp.algorithms.base import Metrics
+from llm_dec_pomdp.algorithms.exchange import Compared
 from llm_dec_pomdp.algorithms.learner import PolicyLearner
 from llm_dec_pomdp.algorithms.samples import Sample
 from llm_dec_pomdp.types import Group
@@ -22,7 +23,10 @@ from llm_dec_pomdp.types import Group
 class Reinforce(PolicyLearner):
     """Policy gradient with the joint return, normalised over the update."""
 
-    compared = "update"  # Reinforce_shuffled exchanges returns over the whole update
+    @property
+    def compared(self) -> Compared:
+        """Name the set over which `Reinforce_shuffled` exchanges returns: the whole update."""
+        return "update"
 
     def update(self, groups: Sequence[Group]) -> Metrics:
         """Take one step on every text of the episodes that could be scored."""
