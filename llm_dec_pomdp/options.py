@@ -40,9 +40,9 @@ class TrainerConfig(Config):
 
     steps: Count = 40
     """Updates."""
-    prompts_per_step: Positive = 8
+    prompts_per_step: Positive = 4
     """Tasks per update."""
-    group_size: Positive = 4
+    group_size: Positive = 8
     """G: episodes per task; where a learner crosses texts or grows trees, texts per agent and decision point."""
     staleness: Count = 0
     """k: while an update is computed, the batch of k updates later is sampled, with the weights before this update. It
