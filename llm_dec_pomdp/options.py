@@ -26,6 +26,10 @@ class Sampling(Config):
     """Strings that end a text, which is then what stands before them, as with vLLM and OpenAI. Its tokens are kept and
     trained on as they were sampled, those of the stop string included."""
 
+    def for_parts(self, parts: int) -> Sampling:
+        """Return the sampling of an action that holds the parts of several agents, with a limit for each of them."""
+        return self.model_copy(update={"max_new_tokens": self.max_new_tokens * parts})
+
     def changed(self, change: Sampling) -> Sampling:
         """The same with the fields that were given to `change`, whatever their values are."""
         return self.model_copy(update={name: getattr(change, name) for name in change.model_fields_set})
@@ -36,9 +40,9 @@ class TrainerConfig(Config):
 
     steps: Count = 40
     """Updates."""
-    prompts_per_step: Positive = 8
+    prompts_per_step: Positive = 4
     """Tasks per update."""
-    group_size: Positive = 4
+    group_size: Positive = 8
     """G: episodes per task; where a learner crosses texts or grows trees, texts per agent and decision point."""
     staleness: Count = 0
     """k: while an update is computed, the batch of k updates later is sampled, with the weights before this update. It

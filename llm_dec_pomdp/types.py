@@ -407,6 +407,8 @@ class Group:
         decisions: Every decision point with all that was tried there; empty where trajectories alone were played.
         extra: What was spent on alternatives that are part of no episode.
         roles: By agent its human name; recordings do not keep it.
+        parts_per_action: Agents whose parts one text holds (`Facts.parts_per_action`): a factor of the token limit.
+        replaced: Groups of other tasks that were played first and had no signal (`rollout.replaced`).
     """
 
     item_id: str
@@ -414,17 +416,27 @@ class Group:
     decisions: tuple[Decision, ...] = ()
     extra: Cost = field(default_factory=Cost)
     roles: Mapping[str, str] = field(default_factory=dict[str, str], compare=False)
+    parts_per_action: int = 1
+    replaced: tuple[Group, ...] = ()
 
     def __repr__(self) -> str:
         return f"Group({self.item_id!r}, {len(self.episodes)} episodes, {len(self.decisions)} decisions)"
 
     @property
     def cost(self) -> Cost:
-        """What was spent on all of it; a text or turn that several episodes share counts once."""
+        """Generations and joint rewards of this group; a text or turn that several episodes share counts once.
+
+        Groups that it replaced are left out.
+        """
         turns = {id(turn): turn for episode in self.episodes for turn in episode.turns}.values()
         texts = {id(completion) for turn in turns for completion in turn.actions.values()}
         scored = sum(turn.score is not None for turn in turns)
         return Cost(len(texts) + self.extra.generations, scored + self.extra.joint_rewards)
+
+
+def all_played(groups: Sequence[Group]) -> list[Group]:
+    """Return the groups, followed by those that they replaced."""
+    return [*groups, *(replaced for group in groups for replaced in group.replaced)]
 
 
 def grouped(things: Iterable[T], key: Callable[[T], KeyT]) -> dict[KeyT, list[T]]:

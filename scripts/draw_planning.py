@@ -32,7 +32,7 @@ def measured(row: dict[str, Any], section: str, name: str) -> float:
 
 def draw(groups: dict[str, dict[str, list[dict[str, Any]]]], out: Path) -> None:
     mpl.rcParams.update({"font.size": 10, "axes.spines.top": False, "axes.spines.right": False})
-    teams = {name: methods for name, methods in groups.items() if len(methods) > 1}
+    teams = {name: methods for name, methods in groups.items() if len(methods) > 2}
     figure, axes = plt.subplots(2, len(teams), figsize=(5.5 * len(teams), 6.5), layout="constrained", squeeze=False)
     for place, (name, methods) in enumerate(teams.items()):
         curve, used = axes[:, place]

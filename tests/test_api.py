@@ -112,8 +112,8 @@ def test_a_training_goes_on_from_its_folder_bit_for_bit(tmp_path: Path) -> None:
     whole = trained(4)
     trained(2, checkpoints=tmp_path)
     assert same(weights(whole), weights(trained(4, checkpoints=str(tmp_path))))
-    with pytest.raises(CheckpointError, match="group_size: 4 -> 8"):
-        trained(6, checkpoints=tmp_path, group_size=8)
+    with pytest.raises(CheckpointError, match="group_size: 8 -> 4"):
+        trained(6, checkpoints=tmp_path, group_size=4)
 
 
 def test_what_is_wrong_is_said_before_anything_is_played() -> None:

@@ -54,6 +54,18 @@ def test_every_agent_of_the_research_episode_earns_the_maximum() -> None:
     assert "rewards: {'agent_0': 1.0, 'agent_1': 1.0, 'agent_2': 1.0, 'agent_9': 1.0}" in printed
 
 
+def test_reinforce_learns_a_bandit_and_its_control_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "examples"))
+    env, word = llm_dec_pomdp.make("bandit-v0"), llm_dec_pomdp.Sampling(max_new_tokens=1)
+    reached: list[float] = []
+    for learner in ("reinforce:Reinforce", "reinforce:Reinforce_shuffled"):
+        team = llm_dec_pomdp.load_team(env, "builtin:table")
+        llm_dec_pomdp.train(team, env, learner, steps=40, prompts_per_step=32, group_size=1, sampling=word)
+        reached.append(llm_dec_pomdp.evaluate(team, env, samples=20).return_percent.mean)
+    assert reached[0] > 90
+    assert reached[1] < 50
+
+
 @pytest.mark.slow
 def test_a_learner_from_outside_is_taken_up_by_bench(tmp_path: Path) -> None:
     suite = tmp_path / "own.toml"

@@ -36,13 +36,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from ..agents.base import Sampling, Team
 from ..rollout import Rollout
 from ..rollout.replaced import Replaced
-from ..types import Group
+from ..types import Group, all_played
 from .advantages import Array
 from .base import Metrics
 from .exchange import Compared
@@ -68,12 +67,9 @@ class MAGRPO(PolicyLearner):
 
     @property
     def rollout(self) -> Rollout:
-        """How tasks are played; with `replacements` again where nothing can be learnt."""
+        """How tasks are played: as the credit needs it, and again on other tasks with `replacements`."""
         credit = self.config.credit
-        if not credit.replacements:
-            return credit.rollout
-        silent = partial(credit.silent, gamma=self.config.gamma, advantages=self.advantages)
-        return Replaced(credit.rollout, silent, credit.replacements)
+        return Replaced(credit.rollout, self.silent, credit.replacements) if credit.replacements else credit.rollout
 
     @property
     def compared(self) -> Compared:
@@ -92,25 +88,42 @@ class MAGRPO(PolicyLearner):
         """Give credit, and let every policy step on its own samples.
 
         Returns:
-            What `Updater.step` returns, as means over the policies; what `diagnostics.describe` says of the texts; and
-            what playing the groups cost, `generations` and `joint_rewards`.
+            What `Updater.step` returns, as means over the policies. Over all groups that were played, replaced ones
+            included: the numbers of `diagnostics.describe`, and the costs `generations` and `joint_rewards`. With
+            `replacements` also `groups_replaced`, the share of these groups that was replaced.
 
         Raises:
             ValueError: A reward is infinite, the groups were not played by this learner's rollout, a text lacks
                 log-probabilities, or the temperature is 0.
         """
-        samples = self.samples(groups)
-        metrics = step_all(self.updaters, samples, first_seed(groups))  # (objective), see `updater`
-        return metrics | self.report(samples, groups)
+        credit, played = self.config.credit, all_played(groups)
+        samples = self.samples(played)
+        heard = {s.group for s in samples if s.advantage}
+        counted = heard if credit.without_signal == "drop" else range(len(groups))
+        learnt = [s for s in samples if s.group in counted]
+        metrics = step_all(self.updaters, learnt, first_seed(groups))  # (objective), see `updater`
+        metrics |= self.report([*learnt, *(s for s in samples if s.group not in counted)], played)
+        if credit.replacements:
+            metrics["groups_replaced"] = (len(played) - len(groups)) / len(played) if played else 0.0
+        return metrics
 
     def samples(self, groups: Sequence[Group]) -> list[Sample]:
-        """Every text that the team can learn from, with its advantage; texts without a score are left out."""
+        """Return every text that the team can be trained on, with its advantage; texts without a score are left out."""
         refuse_bad_rewards(groups)
         c = self.config
         if c.overlong:
-            groups = punished(groups, self.sampling.max_new_tokens, c.overlong, c.overlong_penalty)  # (overlong)
+            groups = [punished(group, self._limits(group), c.overlong, c.overlong_penalty) for group in groups]
         credited = [replace(s, group=place) for place, group in enumerate(groups) for s in self.credit(group)]
         return usable(s for s in c.credit.over_update(credited) if s.agent in self.learning)
+
+    def _limits(self, group: Group) -> dict[str, int]:
+        """Return the token limit of each agent's texts in a group, as `Team.generate` and the rollouts apply it."""
+        sampling = self.sampling.for_parts(group.parts_per_action)
+        return {agent: self.team.sampling_of(agent, sampling).max_new_tokens for agent in self.team.members}
+
+    def silent(self, group: Group) -> bool:
+        """Return whether a group has no signal: no text in it has an advantage."""
+        return not any(s.advantage for s in self.samples([group]))
 
     def credit(self, group: Group) -> Iterator[Sample]:
         """Every text of a group with its advantage: (return) and (advantage), as `credit` of the options says."""

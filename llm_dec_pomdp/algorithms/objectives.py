@@ -49,9 +49,11 @@ class Objective(Config, ABC):
     """With average="constant": tokens that a text is divided by whatever its length, e.g. max_new_tokens."""
     importance: Literal["auto", "none", "token", "sequence"] = "auto"
     """Weight of a token, or of a whole text (sequence): the trainer's likelihood over the one the sampler recorded, see
-    `importance_bound`; none: everything weighs 1. auto takes the level of `ratio` where sampler and trainer compute
-    differently: a language model with parameters of less than 32 bits or under autocast, or one whose texts another
-    program draws. Elsewhere auto is none."""
+    `importance_bound`; none: everything weighs 1. auto is none, unless sampler and trainer compute differently: a
+    language model with parameters of less than 32 bits or under autocast, texts that another program samples, or
+    staleness. There auto is token for ratio="token", and sequence for ratio="sequence" and "sequence_mean": the
+    importance of a text is the product of its token ratios. Their geometric mean corrects only a part of the difference
+    (its L-th root for L tokens)."""
     importance_bound: Annotated[float, Field(gt=1)] = 2.0
     """The largest weight."""
     importance_beyond: Literal["bound", "drop"] = "bound"

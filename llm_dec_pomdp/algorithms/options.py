@@ -102,8 +102,9 @@ class MAGRPOConfig(TurnOptions):
     the same (counterfactual); or each message, by comparing it with others drawn from the same history (message; C3,
     arXiv:2603.06859). Where it is given by its name, its options stand beside it: credit = "crossed", tree = true."""
     overlong: Count = 0
-    """Tokens before the limit of a text over which its agent loses more and more of `overlong_penalty` (DAPO,
-    arXiv:2503.14476); 0: none loses anything."""
+    """Tokens before the token limit of a text over which its agent loses more and more of `overlong_penalty` (DAPO,
+    arXiv:2503.14476); 0: none loses anything. The penalty is no reward of the environment: a shuffled-reward control
+    has it too, for its own texts."""
     overlong_penalty: NotNegative = 1.0
     """What a text at the limit costs its agent, in units of the reward."""
     beside: ClassVar[tuple[str, ...]] = ("objective", "credit")

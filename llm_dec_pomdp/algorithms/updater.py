@@ -369,11 +369,13 @@ class Updater:
 
     @property
     def _importance_level(self) -> Any:
-        """The level of importance weights; "none" where the sampler computed what the trainer computes."""
+        """Level of the importance weights: a token, a text, a trajectory, or "none"."""
         c = self.options.objective
         if c.importance != "auto":
             return c.importance
-        return c.ratio if self.stale or self.policy.sampler_differs else "none"
+        if not (self.stale or self.policy.sampler_differs):  # the sampler computed what the trainer computes
+            return "none"
+        return "sequence" if c.ratio == "sequence_mean" else c.ratio  # a geometric mean is no importance ratio
 
     def read(self, samples: Sequence[Sample], compute: Callable[[list[Sample]], Sequence[T]]) -> dict[int, T]:
         """What `compute` makes of each sample, by its number; without gradient, in batches that fit into memory."""

@@ -31,6 +31,7 @@ class Facts:
         silence_is_lowest: True where empty texts earn the lowest score; elsewhere chance decides what they earn.
         joint_reward: True where every agent gets the identical reward; False where agents are paid individually.
         hears_others: True where agents may be told each other's texts; elsewhere `check_env` reports that as a leak.
+        needs_messages: True where agents need teammates' texts; a training whose protocol passes none warns.
         hierarchical: True where a main agent calls sub-agents, each of which sees only its subtask; see `alone`.
         hidden_fields: Fields of the tasks that only the reward may read; `check_env` looks for them in observations.
         vocabulary: Every word that agents are told or have to say, where these are few; () for any word.
@@ -57,6 +58,7 @@ class Facts:
     silence_is_lowest: bool = True
     joint_reward: bool = True
     hears_others: bool = False
+    needs_messages: bool = False
     hierarchical: bool = False
     hidden_fields: tuple[str, ...] = ()
     vocabulary: tuple[str, ...] = ()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol, get_args
 
 from ..agents.base import Policy, Request, Sampling
@@ -65,7 +65,7 @@ class Batch(NamedTuple):
 
 
 class BatchRollout(ABC):
-    """What the rollouts of this package share: `play` hands its arguments to `groups` as one value."""
+    """Base class of the rollouts of this package: `groups` receives the arguments of `play` as one value."""
 
     __slots__ = ()
 
@@ -79,7 +79,8 @@ class BatchRollout(ABC):
         width: int = 1,
     ) -> list[Group]:
         """See `Rollout`."""
-        return self.groups(Batch(env, policy, item_ids, seeds, sampling, width))
+        played = self.groups(Batch(env, policy, item_ids, seeds, sampling, width))
+        return [replace(group, parts_per_action=env.facts.parts_per_action) for group in played]
 
     @abstractmethod
     def groups(self, batch: Batch) -> list[Group]:
@@ -158,12 +159,6 @@ def begin_groups(batch: Batch, *, shared_chance: bool = True) -> list[RunningEpi
                     "cannot be compared; let reset() draw only from the seed that it is given"
                 )
     return episodes
-
-
-def per_action(batch: Batch) -> Sampling:
-    """Its sampling with the token limit of an action, which may hold the parts of several agents."""
-    limit = batch.sampling.max_new_tokens * batch.env.facts.parts_per_action
-    return batch.sampling.model_copy(update={"max_new_tokens": limit})
 
 
 def refuse_unknown(name: str, value: str, kind: Any) -> None:

@@ -22,7 +22,6 @@ from .base import (
     ask,
     begin_groups,
     in_groups,
-    per_action,
     question,
     refuse_unknown,
     step_all,
@@ -52,7 +51,7 @@ class Counterfactual(BatchRollout):
 
     def groups(self, batch: Batch) -> list[Group]:
         """A group holds the trajectories, and a decision for each of their turns."""
-        policy, sampling = batch.policy, per_action(batch)
+        policy, sampling = batch.policy, batch.sampling.for_parts(batch.env.facts.parts_per_action)
         episodes = begin_groups(batch)
         while running := unfinished(episodes):
             for episode in running:

@@ -1,4 +1,4 @@
-"""Groups that teach nothing are played again on other tasks: dynamic sampling (DAPO, arXiv:2503.14476)."""
+"""Dynamic sampling (DAPO, arXiv:2503.14476): groups without signal are replaced by groups of other tasks."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from dataclasses import dataclass, replace
 from ..agents.base import Policy, Sampling
 from ..envs.base import TextDecPOMDP
 from ..seeding import derive, generator
-from ..types import Cost, Group
+from ..types import Group
 from .base import Rollout
 
 
 @dataclass(frozen=True, slots=True)
 class Replaced:
-    """Another rollout, whose groups without signal are replaced by groups of tasks drawn at random.
+    """Another rollout, whose groups without signal are replaced by groups of tasks that are sampled at random.
 
     Attributes:
         inner: Plays the groups.
-        silent: Whether nothing can be learnt from a group.
-        times: How often a group is replaced at most; the last one stays, whatever it teaches.
+        silent: Whether a group has no signal.
+        times: How often a group is replaced at most; the last one stays, with or without a signal.
     """
 
     inner: Rollout
@@ -35,7 +35,7 @@ class Replaced:
         sampling: Sampling,
         width: int = 1,
     ) -> list[Group]:
-        """See `Rollout`; what was spent on groups that were replaced counts with those that took their place."""
+        """See `Rollout`; a group holds those that it replaced, so that returns and costs of all can be reported."""
         groups = list(self.inner.play(env, policy, item_ids, seeds, sampling, width))
         for attempt in range(self.times):
             places = [place for place, group in enumerate(groups) if self.silent(group)]
@@ -44,6 +44,6 @@ class Replaced:
             drawn = [derive(seeds[place], "replaced", attempt) for place in places]
             ids = [env.items[int(generator(seed, "task").integers(len(env.items)))].id for seed in drawn]
             for place, group in zip(places, self.inner.play(env, policy, ids, drawn, sampling, width), strict=True):
-                spent = zip(group.extra, groups[place].cost, strict=True)
-                groups[place] = replace(group, extra=Cost(*(a + b for a, b in spent)))
+                silent = groups[place]
+                groups[place] = replace(group, replaced=(*silent.replaced, replace(silent, replaced=())))
         return groups

@@ -22,7 +22,6 @@ from .base import (
     agents_asked,
     ask,
     begin,
-    per_action,
     question,
     refuse_unknown,
     step_all,
@@ -56,7 +55,7 @@ class Tree(BatchRollout):
         Raises:
             ValueError: There are too many joint actions.
         """
-        sampling = per_action(batch)
+        sampling = batch.sampling.for_parts(batch.env.facts.parts_per_action)
         tasks = enumerate(zip(batch.item_ids, batch.seeds, strict=True))
         starts = [begin(batch.env, i, item_id, seed, seed) for i, (item_id, seed) in tasks]
         roots = [_Node(start, start.env, (), 1.0) for start in starts]

@@ -31,7 +31,7 @@ from ..storage.files import replace_json
 from ..storage.reading import conform
 from ..storage.runfolder import finite
 from ..storage.signals import StopRequest
-from ..types import Episode, Group
+from ..types import Episode, Group, all_played
 from .checkpoint import CheckpointError, Checkpoints
 from .rates import Watch, in_words
 
@@ -54,8 +54,8 @@ class TrainingStep:
 
     Attributes:
         number: From 1.
-        episodes: Number of joint trajectories, crossed and branched ones included.
-        mean_return: Mean return of the episodes that could be scored, each by its `Episode.share`.
+        episodes: Number of joint trajectories, those of crossed texts, trees and replaced groups included.
+        mean_return: Mean return of these episodes where they could be scored, each by its `Episode.share`.
         return_percent: Mean of the final scores, in % of the maximum, as in an evaluation.
         components: Mean of the parts of the final scores.
         metrics: What the learner reported.
@@ -184,6 +184,12 @@ def train(
     learner.expect(config.steps, **({"stale": True} if config.staleness else {}))
     source = _Ahead(learner, env, sampling, config, seed, done) if config.staleness else None
     _log.info("%s", in_words(learner.learning_rates()))
+    if env.facts.needs_messages and not env.facts.hears_others:
+        _log.warning(
+            "%s needs messages, and under this protocol no agent reads another's texts; train with protocol "
+            "'sequential' or 'discussion'",
+            env.facts.name,
+        )
     stop, watch = stop or StopRequest(), Watch()
     for number in range(done.step + 1, config.steps + 1):
         stop.work = f"step {number}"
@@ -206,7 +212,7 @@ def train(
                 f"step {number}: {done.skipped} steps in a row had a loss or gradient that is not finite "
                 f"({dict(step.metrics)}); lower the learning rate or look at the last batches"
             )
-        if trouble := watch.look(step.metrics, step.learning_rates):
+        if trouble := watch.look(number, step.metrics, step.learning_rates):
             _log.warning("%s", trouble)
         on_step(step)
         due = number == config.steps or (config.save_every > 0 and number % config.save_every == 0)
@@ -287,9 +293,9 @@ class _Ahead:
 
 def _learn(learner: Algorithm, env: TextDecPOMDP, batch: Batch, number: int, source: _Ahead | None) -> TrainingStep:
     """Learn from a batch; with a source, the next one is played at the same time."""
-    groups = batch.groups
-    episodes = [episode for group in groups for episode in group.episodes]
-    _check_rewards(groups, env, number)
+    groups, played = batch.groups, all_played(batch.groups)
+    episodes = [episode for group in played for episode in group.episodes]
+    _check_rewards(played, env, number)
     _check_logprobs(episodes, number)
     rates = learner.learning_rates()  # those of the next stage may follow
     started = time.perf_counter()
@@ -304,7 +310,7 @@ def _learn(learner: Algorithm, env: TextDecPOMDP, batch: Batch, number: int, sou
     return TrainingStep(
         number,
         len(episodes),
-        *mean_scores(groups, env),
+        *mean_scores(played, env),
         metrics=metrics,
         texts=_fingerprint(c.text for e in episodes for turn in e.turns for c in turn.actions.values()),
         seconds_rollout=batch.seconds,

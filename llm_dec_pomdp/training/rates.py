@@ -1,4 +1,4 @@
-"""Learning rates of a run: in words, and whether its policies survive the first updates."""
+"""Learning rates of a run in words, and warnings about its first updates."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from ..types import grouped
 STEPS = 10  # the first ones that report distinct-2, in which it is watched; `rise` is reported of first updates alone
 JUMP = 0.5  # of the surprisal of a text with the update that it is for, in nats a token; what learns moves by far less
 FALL = 0.5  # of distinct-2: below this share of its first value texts repeat themselves
+SILENT = 5  # first updates in a row in which no group has a signal, after which a run warns
 
 
 def in_words(rates: Mapping[str, float]) -> str:
@@ -22,21 +23,31 @@ def in_words(rates: Mapping[str, float]) -> str:
 
 
 class Watch:
-    """Looks for policies that the first updates ruin: an update moves them far, or their texts repeat themselves."""
+    """Finds first updates that ruin policies (large steps, texts that repeat themselves) or that cannot train them."""
 
     def __init__(self) -> None:
         self._first = 0.0  # distinct-2
         self._seen = 0  # steps that reported it
         self._warned = False
+        self._silent = 0  # updates in a row, from the first on, in which no group had a signal
 
-    def look(self, metrics: Mapping[str, float], rates: Mapping[str, float]) -> str:
-        """What is wrong, and what to do; "" where nothing is, or where it was said before.
+    def look(self, number: int, metrics: Mapping[str, float], rates: Mapping[str, float]) -> str:
+        """Return a warning with its remedy; "" if there is none, or if the run has already had it.
 
         Args:
-            metrics: What the learner reported of a step: the `rise` of surprisal (`algorithms.updater`) and
-                `distinct_2` (`algorithms.diagnostics`), where it has them.
+            number: Number of the step, from 1.
+            metrics: Numbers that the learner reported of the step. The `rise` of surprisal (`algorithms.updater`),
+                `distinct_2` and `groups_without_signal` (`algorithms.diagnostics`) are used where it has them.
             rates: Learning rates of the agents that learn.
         """
+        if self._silent == number - 1 and metrics.get("groups_without_signal") == 1:
+            self._silent += 1
+            if self._silent == SILENT:
+                return (
+                    f"no group had a signal in the first {SILENT} updates: all episodes of a task have equal returns, "
+                    "so that nothing was trained; add an imitation stage before (stages), larger groups (group_size) "
+                    "or easier tasks"
+                )
         findings: list[str] = []
         if (rise := metrics.get("rise", 0.0)) > JUMP:
             before = f" from {metrics['surprisal']:.2f}" if "surprisal" in metrics else ""

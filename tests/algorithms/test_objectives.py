@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
-from models import AGENTS, episode, group, match, sampled, softmax_team, weights
-from updates import TWO_WORDS, gradient, make, table_team, texts
+from models import AGENTS, Softmax, episode, group, match, sampled, softmax_team, weights
+from updates import THREE, TWO_WORDS, gradient, make, table_team, texts
 
-from llm_dec_pomdp.agents import Sampling
+from llm_dec_pomdp.agents import Sampling, Team
+from llm_dec_pomdp.algorithms.diagnostics import spent
 from llm_dec_pomdp.algorithms.losses import importance_weights, kl_k3, log_ratio
 from llm_dec_pomdp.algorithms.magrpo import MAGRPO
 from llm_dec_pomdp.algorithms.objectives import Objective, OfTrajectories
@@ -20,9 +21,11 @@ from llm_dec_pomdp.algorithms.options import MAGRPOConfig
 from llm_dec_pomdp.algorithms.overlong import punished
 from llm_dec_pomdp.algorithms.samples import Sample
 from llm_dec_pomdp.config import ConfigError, build
+from llm_dec_pomdp.envs.wrappers import with_protocol
 from llm_dec_pomdp.rollout import Trajectories
 from llm_dec_pomdp.rollout.replaced import Replaced
-from llm_dec_pomdp.types import Branch, Decision, Group
+from llm_dec_pomdp.training import TrainerConfig, TrainingStep, train
+from llm_dec_pomdp.types import Branch, Decision, Group, all_played
 
 TEXTS = [([1], 1.5), ([0, 2], -0.5), ([2, 2, 1, 0], 2.0), ([0, 0, 0], -1.0), ([1, 1], 0.7)]
 Term = Callable[[torch.Tensor, torch.Tensor, float], torch.Tensor]  # of log pi and log pi_old of a text, and A
@@ -138,15 +141,44 @@ def test_groups_without_signal_leave_the_denominator_where_that_is_asked() -> No
     torch.testing.assert_close(gradient(*silent_and_heard()), gradient(TWO_WORDS) / 2)
 
 
-def test_a_group_without_signal_is_replaced_and_its_cost_is_kept() -> None:
+def test_a_group_without_signal_is_replaced_and_what_was_played_is_kept() -> None:
     learner = MAGRPO(softmax_team(), Sampling(max_new_tokens=1), MAGRPO.Config(replacements=20))
     env = match()
     [found] = learner.rollout.play(env, learner.policy, ["t0"], [3], learner.sampling, 2)
-    rolls = [len({e.total for e in found.episodes}) > 1, found.extra.joint_rewards % 2 == 0]
-    assert rolls == [True, True]
+    assert len({e.total for e in found.episodes}) > 1
+    assert all(len({e.total for e in silent.episodes}) == 1 for silent in found.replaced)
     never = Replaced(Trajectories(), lambda _: True, 2)
-    [kept] = never.play(env, learner.policy, ["t0"], [3], learner.sampling, 2)
-    assert kept.cost.generations == 3 * 2 * len(AGENTS)  # three groups of two episodes were played
+    played = all_played(never.play(env, learner.policy, ["t0"], [3], learner.sampling, 2))
+    assert [len(g.episodes) for g in played] == [2, 2, 2]
+    assert spent(played)["generations"] == 3 * 2 * len(AGENTS)
+
+
+def test_a_training_reports_replaced_groups_too() -> None:
+    """The mean over the groups with a signal alone would be 1/2 for groups of two, whatever the policies are."""
+
+    class Kept(MAGRPO):
+        def update(self, groups: Sequence[Group]) -> dict[str, float]:
+            self.played = all_played(groups)
+            return super().update(groups)
+
+    steps: list[TrainingStep] = []
+    learner = Kept(softmax_team(), Sampling(max_new_tokens=1), MAGRPO.Config(replacements=3, learning_rate=0.0))
+    config = TrainerConfig(steps=1, prompts_per_step=8, group_size=2)
+    train(learner, match(), learner.sampling, config, 0, steps.append)
+    [step] = steps
+    totals = [e.total for g in learner.played for e in g.episodes]
+    assert (step.episodes, step.mean_return) == (len(totals), pytest.approx(sum(totals) / len(totals)))
+    silent = sum(len({e.total for e in g.episodes}) == 1 for g in learner.played)
+    assert step.metrics["groups_without_signal"] == pytest.approx(silent / len(learner.played))
+    assert step.metrics["groups_replaced"] == pytest.approx(1 - 8 / len(learner.played)) != 0
+    assert step.metrics["generations"] == len(AGENTS) * len(totals)
+
+
+def test_replacements_learn_from_the_groups_that_stay() -> None:
+    """Groups that were replaced have no part in the mean of the objective."""
+    silent, heard = silent_and_heard()
+    kept = replace(heard, replaced=(silent,))
+    torch.testing.assert_close(gradient(kept, replacements=1), gradient(heard))
 
 
 def test_a_group_with_signal_stays_as_it_is() -> None:
@@ -163,7 +195,8 @@ def test_a_long_text_costs_its_agent_alone() -> None:
         {"agent_0": sampled(*range(7)), "agent_1": sampled(0)},
         {"agent_0": sampled(*range(10)), "agent_1": sampled(0, 1)},
     ]
-    [found] = punished([Group("t", (episode([1.0, 2.0], turns),))], limit=10, buffer=4, penalty=2.0)
+    limits = {"agent_0": 10, "agent_1": 10}
+    found = punished(Group("t", (episode([1.0, 2.0], turns),)), limits, buffer=4, penalty=2.0)
     assert found.episodes[0].rewards_of("agent_0") == (1.0 - 2.0 * 0.25, 2.0 - 2.0)
     assert found.episodes[0].rewards_of("agent_1") == (1.0, 2.0)
 
@@ -171,7 +204,7 @@ def test_a_long_text_costs_its_agent_alone() -> None:
 def test_joint_actions_of_a_decision_are_punished_too() -> None:
     actions = {"agent_0": (sampled(0), sampled(*range(10))), "agent_1": (sampled(0),)}
     decision = Decision(0, actions, 1, (Branch((1, 0), (3.0, 1.0)), Branch((0, 0), (3.0,))))
-    [found] = punished([Group("t", (), (decision,))], limit=10, buffer=5, penalty=1.0)
+    found = punished(Group("t", (), (decision,)), {"agent_0": 10, "agent_1": 10}, buffer=5, penalty=1.0)
     assert [b.rewards_of("agent_0") for b in found.decisions[0].branches] == [(2.0, 1.0), (3.0,)]
     assert [b.rewards_of("agent_1") for b in found.decisions[0].branches] == [(3.0, 1.0), (3.0,)]
 
@@ -181,6 +214,30 @@ def test_a_learner_learns_less_of_a_long_text() -> None:
     assert make(table_team()).update([played])["skipped"] == 1
     moved = gradient(played, overlong=2, average="sequences")
     assert moved[0] > 0 > moved[1]  # away from the long text
+
+
+def test_a_penalty_is_a_signal() -> None:
+    played = group([1.0, 1.0], texts([0] * 7, [1]))
+    assert make(table_team(), overlong=2).silent(played) is False
+    assert make(table_team()).silent(played) is True
+
+
+@pytest.mark.parametrize("own", [None, 100])
+def test_the_limit_of_a_penalty_is_that_of_the_agent(own: int | None) -> None:
+    """A text of 7 of 8 tokens loses half of the penalty at a buffer of 2; the same of 100 tokens loses none."""
+    played = group([1.0, 1.5], texts([0] * 7, [1]))
+    team = Team({"agent_0": Softmax(**THREE)}, samplings={"agent_0": Sampling(max_new_tokens=own)} if own else None)
+    [long, short] = make(team, overlong=2, advantage="raw").samples([played])
+    assert (long.advantage, short.advantage) == (1.0 if own else 0.5, 1.5)
+
+
+def test_the_limit_of_a_penalty_is_that_of_all_parts_of_a_text() -> None:
+    learner = make(table_team(), overlong=2, advantage="raw")
+    env = with_protocol(match(), "centralized")
+    sampling = Sampling(max_new_tokens=8)
+    [played] = learner.rollout.play(env, Softmax(**THREE), ["t0"], [0], sampling, 2)
+    of_seven = replace(played, episodes=group([1.0], texts([0] * 7)).episodes)
+    assert [s.advantage for s in learner.samples([of_seven])] == [1.0]  # of 16, for both agents' parts
 
 
 def test_the_returns_of_an_agent_are_compared_with_its_alone() -> None:
@@ -207,6 +264,8 @@ def test_the_returns_of_an_agent_are_compared_with_its_alone() -> None:
         {"ratio": "sequence_mean", "importance": "token"},
         {"objective": "cispo", "dual_clip": 3.0},
         {"objective": "clip"},
+        {"replacements": 2, "advantage": "batch"},
+        {"replacements": 2, "advantage": "agent"},
         {"importance_bound": 1.0},
         {"dual_clip": 1.0},
     ],

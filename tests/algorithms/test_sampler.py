@@ -97,10 +97,14 @@ def test_one_pass_reads_the_texts_once() -> None:
 # --- who is weighed by default ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("level", ["token", "sequence"])
-def test_by_default_what_the_policy_says_is_drawn_elsewhere_is_weighed_at_the_level_of_rho(level: str) -> None:
-    [found] = updated(Team({"agent_0": Elsewhere(**THREE)}), [OFF], ratio=level)[1]
-    torch.testing.assert_close(found, gradient(OFF, ratio=level, importance=level), rtol=0, atol=0)
+@pytest.mark.parametrize(
+    ("ratio", "level"), [("token", "token"), ("sequence", "sequence"), ("sequence_mean", "sequence")]
+)
+def test_by_default_texts_of_another_sampler_have_the_importance_of_a_token_or_of_a_text(
+    ratio: str, level: str
+) -> None:
+    [found] = updated(Team({"agent_0": Elsewhere(**THREE)}), [OFF], ratio=ratio)[1]
+    torch.testing.assert_close(found, gradient(OFF, ratio=ratio, importance=level), rtol=0, atol=0)
 
 
 def test_the_ratio_of_a_trajectory_takes_the_weight_of_the_trajectory() -> None:

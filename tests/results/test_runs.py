@@ -166,7 +166,7 @@ FAST = {"method": {"options": {"learning_rate": 0.01}}}
     [
         (FAST, "magrpo, learning_rate=0.01"),
         ({"model": {"sharing": "shared"}}, "magrpo, sharing=shared"),
-        ({"training": {"group_size": 8}}, "magrpo, group_size=8"),
+        ({"training": {"group_size": 4}}, "magrpo, group_size=4"),
         ({"training": {"steps": 80}}, "magrpo, steps=80"),
     ],
 )

@@ -17,13 +17,16 @@ from typer.testing import CliRunner
 import llm_dec_pomdp
 from llm_dec_pomdp.agents import Sampling, Team
 from llm_dec_pomdp.algorithms.base import Algorithm
+from llm_dec_pomdp.algorithms.magrpo import MAGRPO
 from llm_dec_pomdp.benchmarks.cell import run_cell
 from llm_dec_pomdp.cli import app
+from llm_dec_pomdp.envs.wrappers import with_protocol
 from llm_dec_pomdp.progress import Silent
 from llm_dec_pomdp.storage.runfolder import read_lines
 from llm_dec_pomdp.training import TrainerConfig, train
 from llm_dec_pomdp.training.rates import Watch
 
+ONE_WORD = Sampling(max_new_tokens=1)
 RATES = {"agent_0": 5e-4, "agent_1": 5e-4}
 
 
@@ -77,7 +80,7 @@ def metrics_of(rises: Sequence[float], distinct: Sequence[float] = ()) -> list[d
 def warnings(steps: Sequence[Mapping[str, float]], rates: Mapping[str, float] = RATES) -> list[tuple[int, str]]:
     """The steps at which there is a warning, with it."""
     watch = Watch()
-    found = [(number, watch.look(metrics, rates)) for number, metrics in enumerate(steps, 1)]
+    found = [(number, watch.look(number, metrics, rates)) for number, metrics in enumerate(steps, 1)]
     return [(number, text) for number, text in found if text]
 
 
@@ -116,6 +119,33 @@ def test_a_ruined_policy_is_warned_of_once_with_the_rate_to_try(of: str) -> None
 
 def test_a_control_that_does_not_move_is_left_alone() -> None:
     assert warnings(metrics_of([3.0, 5.0], [1.0, 0.1]), dict.fromkeys(AGENTS, 0.0)) == []
+
+
+def test_a_run_without_any_signal_is_warned_of_once_with_remedies() -> None:
+    [(number, text)] = warnings([{"groups_without_signal": 1.0}] * 20)
+    assert number == 5
+    assert all(remedy in text for remedy in ("imitation", "group_size", "easier tasks"))
+    assert (
+        warnings(
+            [{"groups_without_signal": 1.0}] * 4
+            + [{"groups_without_signal": 0.75}]
+            + [{"groups_without_signal": 1.0}] * 9
+        )
+        == []
+    )
+
+
+@pytest.mark.parametrize(("protocol", "count"), [("parallel", 1), ("sequential", 0)])
+def test_an_environment_that_needs_messages_is_warned_of_where_none_are_passed(
+    protocol: str, count: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    env = with_protocol(llm_dec_pomdp.make("relay-v0"), protocol)
+    config = TrainerConfig(steps=1, prompts_per_step=1, group_size=2)
+    with caplog.at_level(logging.WARNING):
+        train(MAGRPO(llm_dec_pomdp.load_team(env, "builtin:table"), ONE_WORD), env, ONE_WORD, config, 0)
+    assert [("relay-v0" in r.getMessage(), "sequential" in r.getMessage()) for r in caplog.records] == [
+        (True, True)
+    ] * count
 
 
 class Noted(Algorithm):

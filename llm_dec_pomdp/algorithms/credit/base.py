@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
+from pydantic import model_validator
 
 from ...config import Config, Count
 from ...rollout import Rollout
@@ -28,10 +28,11 @@ class Credit(Config, ABC):
     """
 
     without_signal: Literal["count", "drop"] = "count"
-    """Groups in which no text has an advantage: they count in the mean of the objective, or not (drop)."""
+    """Whether groups without signal, in which no text has an advantage, count in the mean of the objective or are
+    dropped from it."""
     replacements: Count = 0
-    """How often a group in which no text has an advantage is replaced by one of another task, drawn at random (dynamic
-    sampling: DAPO, arXiv:2503.14476); its texts and rewards are spent too."""
+    """How often a group without signal is replaced by a group of another task, sampled at random (dynamic sampling:
+    DAPO, arXiv:2503.14476). Returns and costs of the update are those of all groups that were played."""
 
     @property
     def compared(self) -> Compared:
@@ -67,15 +68,8 @@ class Credit(Config, ABC):
         """
 
     def over_update(self, samples: Sequence[Sample]) -> Sequence[Sample]:
-        """The samples of all groups of an update, for credit that compares these with each other."""
-        if self.without_signal == "count":
-            return samples
-        heard = {s.group for s in samples if s.advantage and not math.isnan(s.advantage)}
-        return [s for s in samples if s.group in heard]
-
-    def silent(self, group: Group, gamma: float, advantages: Compare | None = None) -> bool:
-        """Whether no text of a group has an advantage."""
-        return not any(s.advantage and not math.isnan(s.advantage) for s in self.samples(group, gamma, advantages))
+        """Return the samples of all groups of an update; a credit that compares these with each other changes them."""
+        return samples
 
 
 class BaselineCredit(Credit):
@@ -86,6 +80,15 @@ class BaselineCredit(Credit):
     of an update, which needs no groups (ReBN, arXiv:2510.01051), but has one baseline for all tasks: where these differ
     in what they pay by more than texts do, little is learnt. With agent it is over all texts of the same agent, so that
     the spread of one agent's returns does not set another's step (Dr. MAS, arXiv:2602.08847)."""
+
+    @model_validator(mode="after")
+    def _refuse_replacements_over_an_update(self) -> BaselineCredit:
+        if self.replacements and self.advantage in ("batch", "agent"):
+            raise ValueError(
+                f"replacements is {self.replacements} and advantage is {self.advantage!r}, which compares all texts of "
+                "an update, so that no group is without signal by itself; set replacements to 0, or advantage to 'std'"
+            )
+        return self
 
     @property
     def compared(self) -> Compared:
@@ -114,7 +117,7 @@ class BaselineCredit(Credit):
         advantages are 0; texts without a score are left out of the mean.
         """
         if self.advantage not in ("batch", "agent"):
-            return super().over_update(samples)
+            return samples
         result = list(samples)
         by_agent = self.advantage == "agent"
         for places in grouped(range(len(samples)), lambda place: samples[place].agent if by_agent else "").values():
@@ -122,7 +125,7 @@ class BaselineCredit(Credit):
             values = weighted_advantages([s.advantage for s in compared], [s.share for s in compared])
             for place, value in zip(places, values.tolist(), strict=True):
                 result[place] = replace(samples[place], advantage=value)
-        return super().over_update(result)
+        return result
 
 
 def at_decisions(group: Group, gamma: float, advantages: Callable[[Choices, Array, int], Array]) -> Iterator[Sample]:

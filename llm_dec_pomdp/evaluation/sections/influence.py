@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from ...agents.base import Policy, Sampling
 from ...envs.base import TextDecPOMDP
-from ...rollout.base import Batch, Question, agents_asked, ask, begin, per_action, question, step_all, unfinished
+from ...rollout.base import Question, agents_asked, ask, begin, question, step_all, unfinished
 from ...seeding import derive
 from ...types import Completion, Episode, Group, Score
 from ..intervals import Interval
@@ -124,7 +124,7 @@ def _swaps(groups: Sequence[Group], agent: str) -> Iterator[_Swap]:
 
 def _played(swaps: Sequence[_Swap], policy: Policy, env: TextDecPOMDP, sampling: Sampling) -> list[Score | None]:
     """The last score of every swap, by the chance of its episode; played in lockstep."""
-    limits = per_action(Batch(env, policy, (), (), sampling, 1))
+    sampling = sampling.for_parts(env.facts.parts_per_action)
     played = [begin(env, n, s.episode.item_id, s.episode.seed, s.episode.seed) for n, s in enumerate(swaps)]
     changed: list[set[str]] = [set() for _ in swaps]  # who was told something else than in the episode
     while running := unfinished(played):
@@ -144,7 +144,7 @@ def _played(swaps: Sequence[_Swap], policy: Policy, env: TextDecPOMDP, sampling:
                     turns = [] if agent == swap.agent else e.turns  # tokens of what it did not say here
                     questions.append(question(e.env, e.group, agent, turns, derive(e.seed, agent, t)))
         places = {e.group: place for place, e in enumerate(running)}
-        for asked, text in zip(questions, ask(policy, limits, questions), strict=True):
+        for asked, text in zip(questions, ask(policy, sampling, questions), strict=True):
             actions[places[asked.group]][asked.agent] = text
         for e, stepped in zip(running, step_all([e.env for e in running], actions), strict=True):
             e.turns.append(stepped.turn)
