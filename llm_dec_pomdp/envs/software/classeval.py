@@ -134,7 +134,7 @@ _ONLY = "Write only complete functions with `self`: no explanation, no code fenc
 
 
 class Found(NamedTuple):
-    """What became of a turn, beside its score."""
+    """The methods of a turn, and the verdict on the asserts of the tester."""
 
     written: Written
     verdict: Verdict | None = None  # on the tester's asserts
@@ -149,7 +149,7 @@ class ClassEval(TextTask):
         assign: Whether methods are given to authors, or chosen by them.
         tester: There is an agent that writes asserts.
         reviewer: There is an agent that reads all bodies in every other turn; at least 3 turns.
-        feedback: What authors are told from the second turn on.
+        feedback: What authors read from the second turn on.
         feedback_tests: How many failed tests "level_feedback" may explain.
         candidates: Offer methods to choose among by a letter, on our own classes; see `envs.software.candidates`.
         tasks, common: See `TextTask`.
@@ -218,7 +218,7 @@ class ClassEval(TextTask):
     # --- rows --------------------------------------------------------------------------------------------------------
 
     def problem(self, item: TaskItem) -> str:
-        """Fields that are no class with methods and tests; "" for published rows that are left out."""
+        """Return why the fields are no class with methods and tests; "" if they are, or if the row is left out."""
         if item.id in AUDIT:
             return ""
         try:
@@ -268,7 +268,7 @@ class ClassEval(TextTask):
                     f"{self._rows_of}, task {item.id!r}, field 'solution': fails {note!r:.200}; correct or remove it"
                 )
 
-    # --- what agents are told ----------------------------------------------------------------------------------------
+    # --- observations ------------------------------------------------------------------------------------------------
 
     def observe(self, item: TaskItem, agent: str) -> str:
         """Return the skeleton, as far as the agent reads it, and the request; "" for the reviewer."""
@@ -299,13 +299,13 @@ class ClassEval(TextTask):
         return [method for method, owner in dealt(key_of(spec), self.n_authors).items() if owner == author]
 
     def choices(self, agent: str, history: Sequence[Message] = ()) -> Sequence[str]:
-        """The letters of the candidates, where there are some."""
+        """Return the letters of the candidates, if there are some."""
         return OF_METHODS.choices(history) if self.candidates else ()
 
-    # --- what it is worth --------------------------------------------------------------------------------------------
+    # --- reward ------------------------------------------------------------------------------------------------------
 
     def written(self, item: TaskItem, actions: Mapping[str, str]) -> Written:
-        """The methods in what authors wrote."""
+        """Return the methods in the texts of the authors."""
         spec = spec_of(item)
         texts = [actions.get(agent, "") for agent in self.authors]
         if self.candidates:
@@ -314,7 +314,7 @@ class ClassEval(TextTask):
         return written(spec, texts, None if self.assign == "chosen" else dealt(key_of(spec), self.n_authors))
 
     def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
-        """The reward of `envs.software.reward`."""
+        """Compute the reward of `envs.software.reward`."""
         return reward.score(spec_of(item), self.written(item, actions), self.n_authors, self._judge)
 
     def _judge(self, jobs: Sequence[Job]) -> Sequence[Verdict]:
@@ -323,7 +323,7 @@ class ClassEval(TextTask):
     # --- turns -------------------------------------------------------------------------------------------------------
 
     def transition(self, state: TextState, actions: Mapping[str, str], seed: int) -> Transition[TextState]:
-        """Score the authors' texts; or, where the reviewer was asked, hand its words on."""
+        """Score the texts of the authors, or deliver the text of the reviewer in its turn."""
         if self.reviewer and self.reviewer in actions:
             return self._reviewed(state, actions[self.reviewer])
         after = super().transition(state, actions, seed)
@@ -334,7 +334,7 @@ class ClassEval(TextTask):
         return after
 
     def told(self, state: TextState) -> Mapping[str, str]:
-        """What authors and tester are told; while the reviewer reads, they wait."""
+        """Return the observations of the next turn; authors and tester have none while the reviewer reads."""
         return {agent: text for agent, text in state.told if text and not agent.startswith(_WAITING)}
 
     def _shown(self, item: TaskItem, actions: Mapping[str, str], turn: int) -> str:
@@ -360,11 +360,11 @@ class ClassEval(TextTask):
         return Transition(following, 0.0)
 
     def respond(self, item: TaskItem, actions: Mapping[str, str], score: Score) -> Mapping[str, str]:
-        """What became of each author's methods, and of the tester's asserts."""
+        """Return the results of each author's methods, and of the tester's asserts."""
         spec, found = spec_of(item), self._tested(item, actions)
         told = {agent: self._feedback(spec, found, agent, score) for agent in self.authors}
         if self.tester:
-            told[self.tester] = f"{_outcomes(found)}\n\nWrite all asserts anew."
+            told[self.tester] = f"{_outcomes(found)}\n\nWrite all asserts again."
         return told
 
     def _feedback(self, spec: Spec, found: Found, agent: str, score: Score) -> str:
