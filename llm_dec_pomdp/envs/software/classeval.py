@@ -24,7 +24,7 @@ Reward (one float for the team):
 |---|---|---|
 | form | 0..0.8 | share of methods that parse, written once, by their author, with the parameters of the skeleton |
 | tests | 0..1.2 | share of tests that pass |
-| weakest | 0..2.0 | of the tests that need a method of an author the share that pass; the smallest one of all authors |
+| weakest | 0..2.0 | the same for the tests that need a method of an author; the smallest share of all authors |
 
 Only methods that count for form are in the class; the others raise NotImplementedError. A test passes if it passes in
 the class of all authors, and for each author in the class that has its methods and otherwise those of the solution. A
@@ -47,8 +47,8 @@ in %, greedy:
 
 In ClassEval every author reads all docstrings. Class success here is stricter: a test passes as in the reward.
 
-Without skill. Return in % of 4.0 with `assign="given"`, mean (and the highest of a class), where only one author works
-over both authors in turn:
+Without skill. Return in % of 4.0 with `assign="given"`, the mean and in brackets the highest of a class. If the authors
+differ, each of the two is the first author once.
 
 | first author | second author | 43 embedded classes | 12 published test classes |
 |---|---|---|---|
@@ -62,14 +62,13 @@ over both authors in turn:
 
 A guess is a method of one line (a constant, an argument, a read or write of a field), chosen by the tests among up to
 60. It is right for ClassEval_19, whose given constructor shows what the getter returns. The last team has memorised the
-class. With `assign="chosen"` authors divide the work as they like: one of them may write a method of its own and
-delegate all else to it.
+class. With `assign="chosen"` authors divide the work as they like, so that one of them may write almost all of it.
 
 Rows. Of 100 published classes 12 need other libraries, and three fail their own tests: ClassEval_17 expects an event of
 2024 to lie ahead, _48 the host name of its author, _50 a read-only file that root cannot write. ClassEval_0 has no test
-that would not also pass if all methods returned True, or all False. The skeletons of ClassEval_5 and _22 are no
-class that parses. These are left out. ClassEval_20 and _36 compare
-times of day to the second, so that their tests begin in the first half of one.
+that would not also pass if all methods returned True, or all False. The skeletons of ClassEval_5 and _22 are no class
+that parses. These are left out. ClassEval_20 and _36 compare times of day to the second, so that their tests begin in
+the first half of one.
 
 Measured (`env.measure`): class and method success; where authors choose, coverage and overlap; kinds of candidates;
 schemes of cooperation, of the methods whose solution calls another author's, in classes that pass all tests.
@@ -112,19 +111,7 @@ from ..text_task import TextOptions, TextState, TextTask
 from . import reward
 from .candidates import OF_METHODS, known, schemes, texts_of
 from .classes import AUDIT, REQUIRED, converted, left_out, own_rows
-from .program import (
-    MODULE,
-    Spec,
-    Written,
-    assembled,
-    dealt,
-    gold_of,
-    in_order,
-    key_of,
-    signatures,
-    spec_of,
-    written,
-)
+from .program import MODULE, Spec, Written, assembled, dealt, gold_of, in_order, key_of, signatures, spec_of, written
 
 Assign = Literal["given", "chosen"]
 Feedback = Literal["none", "passed", "level_passed", "level_feedback"]
