@@ -9,8 +9,8 @@
 | files | rows of `prompt` (the question), `pieces` (a line each), and `answer` (a line for each right one) |
 | return | 0 to 1.0: the share of questions that are answered |
 
-Observation. At each turn the writer is told one piece, about 250 characters, and the notes so far; it remembers nothing
-else, and nobody tells it the question. At last the reader is told the notes and the question.
+Observation. At each turn the writer observes one piece, about 250 characters, and the notes so far; its history is
+reset each time. In the last turn the reader observes the notes and the question, which the writer does not know.
 
 Action. Lines of the writer change the notes, in order: `forget: 2` (the number of a note), `note: she lives in Oslo`,
 and `keep`, which notes the beginning of the piece as it is. Where all places are taken, the oldest note gives way.
@@ -25,11 +25,12 @@ What it tests. What to keep. A conversation tells 8 facts that may be asked, 4 o
 and 8 pieces of small talk. Whole pieces do not fit; facts do. Options `facts`, `twice`, `talk` and `conversations` make
 smaller ones.
 
-Teams. `script:gold` keeps each fact that may be asked in a few words and earns 1. With the same reader `script:first`
-keeps whole pieces until all places are taken, `script:last` the last ones, and `script:random` some by chance. With
-`notes` 20, `script:first` keeps everything. `choices` are keep and skip for the writer, all answers for the reader.
+Teams. `script:gold` keeps each fact that may be asked in a few words and receives 1. With the same reader
+`script:first` keeps whole pieces until all places are taken, `script:last` the last ones, and `script:random` some by
+chance. With `notes` 20, `script:first` keeps everything. `choices` are keep and skip for the writer, all answers for
+the reader.
 
-Measured (`env.measure`): in how many episodes the writer was told the answer, kept it, and the reader was told it.
+Measured (`env.measure`): in how many episodes the writer observes the answer, keeps it, and the reader observes it.
 Traces have events `knows`, `keeps` and `loses`, so that the viewer shows who knew the answer when.
 
 Files. The 155 questions of BFCL v4 about 5 people, in 37 conversations: `tasks=memory_rows()`, see

@@ -4,18 +4,18 @@ A letter stands for all methods of an author, or for its module, made from the s
 
 | kind | what it is |
 |---|---|
-| gold | the solution's, which calls what others write: a coordinator |
+| gold | the solution, which calls the functions of teammates: a coordinator |
 | off by one | the same with one place changed, so that a test of it fails |
 | stub | returns None |
 | other signature | the solution's with one parameter more |
-| alone | does the others' work itself: no cooperation |
-| fallback | calls what others write, and does their work where it raises |
+| alone | does the work of the teammates itself: no cooperation |
+| fallback | calls the functions of teammates, and does their work if these raise an error |
 
-Gold, alone and fallback pass all tests beside the others' gold, off by one fails some and passes some. Methods are
-those of our own classes for which there are all kinds for both of two authors, confirmed by
-`scripts/build_class_candidates.py`. Modules are those of the packages that this suite draws, and made by
-`envs.software.mutants`; where one imports none, there is neither alone nor fallback. Decorator and strategy filter are
-schemes of a helper and a main function; see `envs.coding.candidates`.
+Gold, alone and fallback pass all tests with the gold of the teammates. Off by one passes some tests and fails some.
+Candidate methods exist for those embedded classes that have all kinds for both of two authors
+(`scripts/build_class_candidates.py`). Candidate modules are made by `envs.software.mutants` for the generated packages;
+a module that imports none has neither alone nor fallback. Decorator and strategy filter are schemes of a helper and a
+main function; see `envs.coding.candidates`.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ Reward (one float for the team):
 |---|---|---|
 | form | 0..0.8 | share of methods that parse, written once, by their author, with the parameters of the skeleton |
 | tests | 0..1.2 | share of tests that pass |
-| weakest | 0..2.0 | of the tests that need a method of an author the share that pass; the smallest one of all authors |
+| weakest | 0..2.0 | the same for the tests that need a method of an author; the smallest share of all authors |
 
 Only methods that count for form are in the class; the others raise NotImplementedError. A test passes if it passes in
 the class of all authors, and for each author in the class that has its methods and otherwise those of the solution. A
@@ -47,8 +47,8 @@ in %, greedy:
 
 In ClassEval every author reads all docstrings. Class success here is stricter: a test passes as in the reward.
 
-Without skill. Return in % of 4.0 with `assign="given"`, mean (and the highest of a class), where only one author works
-over both authors in turn:
+Without skill. Return in % of 4.0 with `assign="given"`, the mean and in brackets the highest of a class. If the authors
+differ, each of the two is the first author once.
 
 | first author | second author | 43 embedded classes | 12 published test classes |
 |---|---|---|---|
@@ -62,14 +62,13 @@ over both authors in turn:
 
 A guess is a method of one line (a constant, an argument, a read or write of a field), chosen by the tests among up to
 60. It is right for ClassEval_19, whose given constructor shows what the getter returns. The last team has memorised the
-class. With `assign="chosen"` authors divide the work as they like: one of them may write a method of its own and
-delegate all else to it.
+class. With `assign="chosen"` authors divide the work as they like, so that one of them may write almost all of it.
 
 Rows. Of 100 published classes 12 need other libraries, and three fail their own tests: ClassEval_17 expects an event of
 2024 to lie ahead, _48 the host name of its author, _50 a read-only file that root cannot write. ClassEval_0 has no test
-that would not also pass if all methods returned True, or all False. The skeletons of ClassEval_5 and _22 are no
-class that parses. These are left out. ClassEval_20 and _36 compare
-times of day to the second, so that their tests begin in the first half of one.
+that would not also pass if all methods returned True, or all False. The skeletons of ClassEval_5 and _22 are no class
+that parses. These are left out. ClassEval_20 and _36 compare times of day to the second, so that their tests begin in
+the first half of one.
 
 Measured (`env.measure`): class and method success; where authors choose, coverage and overlap; kinds of candidates;
 schemes of cooperation, of the methods whose solution calls another author's, in classes that pass all tests.
@@ -112,19 +111,7 @@ from ..text_task import TextOptions, TextState, TextTask
 from . import reward
 from .candidates import OF_METHODS, known, schemes, texts_of
 from .classes import AUDIT, REQUIRED, converted, left_out, own_rows
-from .program import (
-    MODULE,
-    Spec,
-    Written,
-    assembled,
-    dealt,
-    gold_of,
-    in_order,
-    key_of,
-    signatures,
-    spec_of,
-    written,
-)
+from .program import MODULE, Spec, Written, assembled, dealt, gold_of, in_order, key_of, signatures, spec_of, written
 
 Assign = Literal["given", "chosen"]
 Feedback = Literal["none", "passed", "level_passed", "level_feedback"]
@@ -134,7 +121,7 @@ _ONLY = "Write only complete functions with `self`: no explanation, no code fenc
 
 
 class Found(NamedTuple):
-    """What became of a turn, beside its score."""
+    """The methods of a turn, and the verdict on the asserts of the tester."""
 
     written: Written
     verdict: Verdict | None = None  # on the tester's asserts
@@ -149,7 +136,7 @@ class ClassEval(TextTask):
         assign: Whether methods are given to authors, or chosen by them.
         tester: There is an agent that writes asserts.
         reviewer: There is an agent that reads all bodies in every other turn; at least 3 turns.
-        feedback: What authors are told from the second turn on.
+        feedback: What authors read from the second turn on.
         feedback_tests: How many failed tests "level_feedback" may explain.
         candidates: Offer methods to choose among by a letter, on our own classes; see `envs.software.candidates`.
         tasks, common: See `TextTask`.
@@ -218,7 +205,7 @@ class ClassEval(TextTask):
     # --- rows --------------------------------------------------------------------------------------------------------
 
     def problem(self, item: TaskItem) -> str:
-        """Fields that are no class with methods and tests; "" for published rows that are left out."""
+        """Return why the fields are no class with methods and tests; "" if they are, or if the row is left out."""
         if item.id in AUDIT:
             return ""
         try:
@@ -268,7 +255,7 @@ class ClassEval(TextTask):
                     f"{self._rows_of}, task {item.id!r}, field 'solution': fails {note!r:.200}; correct or remove it"
                 )
 
-    # --- what agents are told ----------------------------------------------------------------------------------------
+    # --- observations ------------------------------------------------------------------------------------------------
 
     def observe(self, item: TaskItem, agent: str) -> str:
         """Return the skeleton, as far as the agent reads it, and the request; "" for the reviewer."""
@@ -299,13 +286,13 @@ class ClassEval(TextTask):
         return [method for method, owner in dealt(key_of(spec), self.n_authors).items() if owner == author]
 
     def choices(self, agent: str, history: Sequence[Message] = ()) -> Sequence[str]:
-        """The letters of the candidates, where there are some."""
+        """Return the letters of the candidates, if there are some."""
         return OF_METHODS.choices(history) if self.candidates else ()
 
-    # --- what it is worth --------------------------------------------------------------------------------------------
+    # --- reward ------------------------------------------------------------------------------------------------------
 
     def written(self, item: TaskItem, actions: Mapping[str, str]) -> Written:
-        """The methods in what authors wrote."""
+        """Return the methods in the texts of the authors."""
         spec = spec_of(item)
         texts = [actions.get(agent, "") for agent in self.authors]
         if self.candidates:
@@ -314,7 +301,7 @@ class ClassEval(TextTask):
         return written(spec, texts, None if self.assign == "chosen" else dealt(key_of(spec), self.n_authors))
 
     def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
-        """The reward of `envs.software.reward`."""
+        """Compute the reward of `envs.software.reward`."""
         return reward.score(spec_of(item), self.written(item, actions), self.n_authors, self._judge)
 
     def _judge(self, jobs: Sequence[Job]) -> Sequence[Verdict]:
@@ -323,7 +310,7 @@ class ClassEval(TextTask):
     # --- turns -------------------------------------------------------------------------------------------------------
 
     def transition(self, state: TextState, actions: Mapping[str, str], seed: int) -> Transition[TextState]:
-        """Score the authors' texts; or, where the reviewer was asked, hand its words on."""
+        """Score the texts of the authors, or deliver the text of the reviewer in its turn."""
         if self.reviewer and self.reviewer in actions:
             return self._reviewed(state, actions[self.reviewer])
         after = super().transition(state, actions, seed)
@@ -334,7 +321,7 @@ class ClassEval(TextTask):
         return after
 
     def told(self, state: TextState) -> Mapping[str, str]:
-        """What authors and tester are told; while the reviewer reads, they wait."""
+        """Return the observations of the next turn; authors and tester have none while the reviewer reads."""
         return {agent: text for agent, text in state.told if text and not agent.startswith(_WAITING)}
 
     def _shown(self, item: TaskItem, actions: Mapping[str, str], turn: int) -> str:
@@ -360,11 +347,11 @@ class ClassEval(TextTask):
         return Transition(following, 0.0)
 
     def respond(self, item: TaskItem, actions: Mapping[str, str], score: Score) -> Mapping[str, str]:
-        """What became of each author's methods, and of the tester's asserts."""
+        """Return the results of each author's methods, and of the tester's asserts."""
         spec, found = spec_of(item), self._tested(item, actions)
         told = {agent: self._feedback(spec, found, agent, score) for agent in self.authors}
         if self.tester:
-            told[self.tester] = f"{_outcomes(found)}\n\nWrite all asserts anew."
+            told[self.tester] = f"{_outcomes(found)}\n\nWrite all asserts again."
         return told
 
     def _feedback(self, spec: Spec, found: Found, agent: str, score: Score) -> str:

@@ -39,11 +39,18 @@ def passed_in_all(verdicts: Sequence[Verdict]) -> Verdict:
     for verdict in failed:
         if verdict.outcome == "infra_error":
             return verdict
-    cases = tuple(all(results) for results in zip(*(verdict.cases for verdict in verdicts), strict=True))
+    tests, passed = max((verdict.tests for verdict in verdicts), key=len), [*map(passed_in, verdicts)]
+    cases = tuple(all(test in names for names in passed) for test in tests)
     notes: dict[str, str] = {}  # the first of each test
     for note in (note for verdict in failed for note in verdict.notes):
         notes.setdefault(note.partition(":")[0], note)
-    return replace((*failed, *verdicts)[0], cases=cases, passed=sum(cases), notes=tuple(notes.values()))
+    first, total = (*failed, *verdicts)[0], max(verdict.total for verdict in verdicts)
+    return replace(first, tests=tests, cases=cases, passed=sum(cases), total=total, notes=tuple(notes.values()))
+
+
+def passed_in(verdict: Verdict) -> set[str]:
+    """Return the names of the tests that pass; none if the verdict has no tests, as of a program that took too long."""
+    return {test for test, case in zip(verdict.tests, verdict.cases, strict=True) if case}
 
 
 def share(cases: Sequence[bool]) -> float:
@@ -74,13 +81,17 @@ def score(spec: Spec, found: Written, n_authors: int, judge: Judge) -> Score:
     verdict = passed_in_all(judge([job(spec, bodies) for bodies in (right, *by_author)]))
     needs = needs_of(spec, judge)
     if verdict.outcome == "infra_error" or needs is None:
-        notes = "\n".join(verdict.notes) if needs else "The row's own solution could not be judged."
-        return Score(math.nan, parts | {"tests": math.nan}, counts, {"outcome": "infra_error", "detail": notes})
-    held = dict(zip(verdict.tests, verdict.cases, strict=True))
-    counted = [held[test] for test in needs]
-    of_author = [[held[test] for test, methods in needs.items() if methods & of] for of in mine]
+        return Score(
+            math.nan,
+            parts | {"tests": math.nan},
+            counts,
+            {"outcome": "infra_error", "detail": "\n".join(verdict.notes)},
+        )
+    passed = passed_in(verdict)
+    counted = [test in passed for test in needs]
+    of_author = [[test in passed for test, methods in needs.items() if methods & of] for of in mine]
     parts |= {"tests": TESTS * share(counted), "weakest": WEAKEST * min(map(share, of_author))}
-    of_method = [[case for test, case in held.items() if test.startswith(f"{of}.")] for of in spec.methods.values()]
+    of_method = [[t in passed for t in verdict.tests if t.startswith(f"{of}.")] for of in spec.methods.values()]
     counts |= {
         "tests_passed": float(sum(counted)),
         "tests_total": float(len(counted)),
@@ -106,14 +117,19 @@ def needs_of(spec: Spec, judge: Judge) -> Mapping[str, frozenset[str]] | None:
     if key not in _known:
         gold = gold_of(spec.solution, spec.class_name)
         stubs = [{m: f"def {m}(*arguments, **named):\n    {stub}\n" for m in spec.names} for stub in STUBS]
-        without = [{**gold, method: f"def {method}(*arguments, **named):\n    return None\n"} for method in spec.names]
+        nothing = stubs[STUBS.index("return None")]
+        without = [{**gold, method: nothing[method]} for method in spec.names]
         verdicts = judge([job(spec, bodies) for bodies in (*stubs, *without)])
         if any(verdict.outcome == "infra_error" for verdict in verdicts):
             return None
-        failing = [{t for t, case in zip(v.tests, v.cases, strict=True) if not case} for v in verdicts]
-        telling = set[str].intersection(*failing[: len(stubs)])
-        needed = dict(zip(spec.names, failing[len(stubs) :], strict=True))
-        _known[key] = {t: frozenset(m for m in spec.names if t in needed[m]) for t in verdicts[0].tests if t in telling}
+        tests, passed = max((verdict.tests for verdict in verdicts), key=len), [*map(passed_in, verdicts)]
+        easy = set[str]().union(*passed[: len(stubs)])
+        passed_without = dict(zip(spec.names, passed[len(stubs) :], strict=True))
+        _known[key] = {
+            test: frozenset(method for method in spec.names if test not in passed_without[method])
+            for test in tests
+            if test not in easy
+        }
         while len(_known) > _KEPT:
             _known.popitem(last=False)
     return _known[key]

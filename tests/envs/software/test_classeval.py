@@ -6,6 +6,7 @@ import ast
 import re
 import textwrap
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 
@@ -19,11 +20,11 @@ from llm_dec_pomdp.envs.software import candidates
 from llm_dec_pomdp.envs.software.classes import AUDIT, own_rows
 from llm_dec_pomdp.envs.software.classeval import ClassEval
 from llm_dec_pomdp.envs.software.program import dealt, gold_of, key_of, spec_of
-from llm_dec_pomdp.envs.software.reward import job
+from llm_dec_pomdp.envs.software.reward import job, passed_in_all
 from llm_dec_pomdp.envs.tasks import TaskError
 from llm_dec_pomdp.envs.wrappers.protocols import with_protocol
 from llm_dec_pomdp.rollout import Trajectories
-from llm_dec_pomdp.sandbox import default_pool
+from llm_dec_pomdp.sandbox import Verdict, default_pool
 from llm_dec_pomdp.types import TaskItem
 
 MOST_WITHOUT_SKILL = 0.4 * 4
@@ -123,6 +124,14 @@ def test_an_author_that_works_for_both_receives_little() -> None:
     assert verdict.outcome == "passed"  # the class works, but not each author's methods
     assert played(env, 0, [worker, calls]) < MOST_WITHOUT_SKILL
     assert played(env, 0, [first, ""]) < MOST_WITHOUT_SKILL
+
+
+def test_a_verdict_without_tests_passes_none() -> None:
+    held = Verdict("passed", 1, 2, tests=("A.a", "A.b"), cases=(True, True))
+    assert passed_in_all([held, held]) == replace(held, passed=2)
+    half = Verdict("failed", 1, 2, ("A.b: no",), tests=("A.a", "A.b"), cases=(True, False))
+    assert passed_in_all([held, half]) == half
+    assert passed_in_all([half, Verdict("timeout", notes=("too long",))]).cases == (False, False)
 
 
 @pytest.mark.slow
