@@ -25,8 +25,9 @@ def run(*command: str) -> str:
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
-def test_an_example_has_at_most_60_lines(path: Path) -> None:
-    assert len(path.read_text(encoding="utf-8").splitlines()) <= 60
+def test_an_example_has_at_most_60_lines_and_the_whole_algorithm_at_most_250(path: Path) -> None:
+    limit = 250 if path.name == "magrpo_in_one_file.py" else 60
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= limit
 
 
 @pytest.mark.slow
@@ -40,6 +41,14 @@ def test_a_team_of_two_trains() -> None:
     printed = run("examples/train_team.py", "--steps", "1", "--posts", "2")
     assert "step   1" in printed
     assert "elaboration: " in printed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [(), ("--shuffle",)], ids=["rewards", "shuffled"])
+def test_magrpo_in_one_file_trains(options: tuple[str, ...]) -> None:
+    printed = run("examples/magrpo_in_one_file.py", "--env", "relay-v0", "--updates", "1", *options)
+    assert "update   1: training return" in printed
+    assert "after   1 updates: test return" in printed
 
 
 @pytest.mark.slow
