@@ -1,11 +1,10 @@
-"""What a judge makes of references, of damaged references and of texts that tell nothing: nats per word, row by row.
+"""Measure what a judge gives references, damaged references and degenerate texts, row by row.
 
-    python scripts/judge_texts.py tldr --judge MODEL --split train --rows 30 --out facts.jsonl
+    python scripts/judge_texts.py tldr --judge MODEL --split train --every 3 --out facts.jsonl
     python scripts/judge_texts.py --read facts.jsonl
 
-The first line adds to a file (rows that it has are not judged again), the second prints what v2 pays for each kind of
-text, in % of the maximum, and the values that nearly all references reach, which for training
-rows is where ramps end.
+The first line adds to a file and skips rows that it has. The second prints the mean return of v2 for each kind of text,
+in % of the maximum, and the measurements that most references reach. On training rows these are the ends of the ramps.
 """
 
 from __future__ import annotations
@@ -23,13 +22,15 @@ from typing import Any
 import numpy as np
 
 import llm_dec_pomdp
-from llm_dec_pomdp.agents.judges import load_judge
+from llm_dec_pomdp.agents.judges import ModelJudge
+from llm_dec_pomdp.agents.language_model.policy import LanguageModel
+from llm_dec_pomdp.agents.loading import load_model
 from llm_dec_pomdp.envs.writing.v2 import judged
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "envs" / "writing"))
 import writing_strategies as written
 
-REACHED = 0.95  # of the references of training rows, which a ramp pays in full
+REACHED = {"gain": 0.75, "order": 0.95}  # shares of the references of training rows for which a factor is 1
 KINDS = {
     "reference": written.reference,
     **written.DAMAGE,
@@ -45,39 +46,29 @@ KINDS = {
 
 
 def measure(given: argparse.Namespace) -> None:
-    """Judge what the file does not have yet, a row of all kinds at a time."""
+    """Judge the texts that the file does not have yet, a row of all kinds at a time."""
     out = Path(given.out)
     known = {(line["task"], line["split"], line["kind"], line["id"]) for line in read(out)} if out.exists() else set()
     written.SPLIT = given.split
-    env: Any = llm_dec_pomdp.make(f"{given.task}-v2", split=given.split, judge=load_judge(given.judge))
-    plain: Any = llm_dec_pomdp.make(f"{given.task}-v1", split=given.split)
-    for index, item in enumerate(plain.items[: given.rows]):
+    judge = ModelJudge(LanguageModel(*load_model(given.judge, dtype=given.dtype)), given.judge)
+    env: Any = llm_dec_pomdp.make(f"{given.task}-v2", split=given.split, judge=judge)
+    published: Any = llm_dec_pomdp.make(f"{given.task}-v0", split=given.split)
+    for index in range(given.first, len(env.items), given.every):
+        item = env.items[index]
         pairs = {
-            kind: strategy(given.task, index)
+            kind: dict(zip(env.possible_agents, strategy(given.task, index), strict=True))
             for kind, strategy in KINDS.items()
             if (given.task, given.split, kind, item.id) not in known and (not given.kinds or kind in given.kinds)
         }
-        shares = {
-            kind: plain.score(item, dict(zip(plain.possible_agents, pair, strict=True))).total
-            for kind, pair in pairs.items()
-        }
-        with env.facts.judge.put_off():
-            for kind, pair in pairs.items():
-                if shares[kind]:
-                    judged.judged(env.facts.judge, plain.source_text(item), pair, env.lowest)
+        with env.judge.put_off():
+            for actions in pairs.values():
+                env.score(item, actions)
         with out.open("a") as file:
-            for kind, pair in pairs.items():
-                found = judged.NOT_JUDGED
-                if shares[kind]:
-                    found = judged.judged(env.facts.judge, plain.source_text(item), pair, env.lowest)
-                line = {
-                    "task": given.task,
-                    "split": given.split,
-                    "kind": kind,
-                    "id": item.id,
-                    "judge": env.facts.judge.name,
-                }
-                line |= {"v1": shares[kind] / plain.facts.max_return, "measures": found.measures, "cut": found.cut}
+            for kind, actions in pairs.items():
+                found = env.score(item, actions).diagnostics
+                line = {"task": given.task, "split": given.split, "kind": kind, "id": item.id, "judge": env.judge.name}
+                line["published"] = published.score(item, actions).total / env.facts.max_return
+                line["measures"] = [found[name] for name in judged.Measures._fields]
                 file.write(json.dumps(line) + "\n")
 
 
@@ -87,9 +78,9 @@ def read(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def paid(line: dict[str, Any]) -> float:
-    """The share of the maximum that v2 pays."""
-    lowest = {"tldr": judged.TLDR, "arxiv": judged.ARXIV}[line["task"]]
-    return line["v1"] * math.prod(judged.properties(judged.Measures(*line["measures"]), lowest).values())
+    """Return the share of the maximum under v2."""
+    full = {"tldr": judged.TLDR, "arxiv": judged.ARXIV}[line["task"]]
+    return line["published"] * math.prod(judged.factors(judged.Measures(*line["measures"]), full).values())
 
 
 def show(path: Path) -> None:
@@ -98,14 +89,14 @@ def show(path: Path) -> None:
     for line in read(path):
         groups[line["task"], line["split"], line["kind"]].append(line)
     for (task, split, kind), lines in groups.items():
-        before = statistics.mean(line["v1"] for line in lines)
+        before = statistics.mean(line["published"] for line in lines)
         after = statistics.mean(map(paid, lines))
-        print(f"{task:6} {split:6} {kind:40} {len(lines):3} rows  v1 {100 * before:5.1f}  v2 {100 * after:5.1f}")
+        print(f"{task:6} {split:6} {kind:40} {len(lines):3} rows  v0 {100 * before:5.1f}  v2 {100 * after:5.1f}")
     for (task, split, kind), lines in groups.items():
         if kind == "reference" and len(lines) > 1:
-            values = np.quantile([line["measures"] for line in lines], 1 - REACHED, axis=0)
-            for name, value in zip(judged.Measures._fields, values, strict=True):
-                print(f"{task:6} {split:6} {name:12} reached by {REACHED:.1%}: {value:6.2f}")
+            for number, name in enumerate(judged.Measures._fields):
+                value = np.quantile([line["measures"][number] for line in lines], 1 - REACHED[name])
+                print(f"{task:6} {split:6} {name:12} reached by {REACHED[name]:.1%}: {value:6.3f}")
 
 
 def main() -> None:
@@ -114,7 +105,9 @@ def main() -> None:
     options.add_argument("task", nargs="?", choices=written.NAMES)
     options.add_argument("--judge")
     options.add_argument("--split", default="test")
-    options.add_argument("--rows", type=int)
+    options.add_argument("--first", type=int, default=0)
+    options.add_argument("--every", type=int, default=1)
+    options.add_argument("--dtype", default="float32")
     options.add_argument("--kinds", nargs="*")
     options.add_argument("--out")
     options.add_argument("--read")

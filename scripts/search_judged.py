@@ -5,9 +5,8 @@
 It begins at the best of the degenerate pairs of a test row, at all of them where several are equally good. Pairs with a
 sentence of a reference are left out: few mutations make them honest. Each round mutates some of the best (two words
 change places, a word goes, comes from the source, or is replaced by one) and keeps what is better, or as good. A search
-that sees the reward, as a learner does, drifts where that is 0; one that sees the numbers behind it (the share of v1,
-and then by how far the judge's numbers together are below those of references) climbs there too. Prints the reward in %
-of the maximum as it goes.
+that sees the reward, as a learner does, drifts where it is 0. One that sees the numbers climbs there too: it maximises
+the distance of both measurements to the ends of their ramps. The return is printed in % of the maximum.
 """
 
 from __future__ import annotations
@@ -18,8 +17,6 @@ import re
 import sys
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 import llm_dec_pomdp
 from llm_dec_pomdp.agents.judges import load_judge
@@ -56,35 +53,26 @@ class Search:
 
     def __init__(self, task: str, judge: Any, index: int, *, sees: str) -> None:
         self.env: Any = llm_dec_pomdp.make(f"{task}-v2", split="test", judge=judge)
-        self.plain: Any = llm_dec_pomdp.make(f"{task}-v1", split="test")
-        self.item = self.plain.items[index]
+        self.item = self.env.items[index]
         self.sees, self.judgements = sees, 0
 
-    def values(self, pairs: list[Pair]) -> list[tuple[float, float, float]]:
-        """(share of v1, what is lacking to references in nats, reward in %) of each pair; what it does not see is 0."""
-        source, lowest = self.plain.source_text(self.item), self.env.lowest
-        numbers = self.sees == "numbers"
-        with self.env.facts.judge.put_off():
+    def values(self, pairs: list[Pair]) -> list[tuple[float, float]]:
+        """Return (value to climb, return in %) of each pair."""
+        with self.env.judge.put_off():
             for pair in pairs:
-                if numbers:
-                    judged.judged(self.env.facts.judge, source, pair, lowest)
-                else:
-                    self._earned(self.env, pair)
-        found: list[tuple[float, float, float]] = []
+                self._scored(pair)
+        found: list[tuple[float, float]] = []
         for pair in pairs:
-            share = lacking = 0.0
-            if numbers:
-                measures = judged.judged(self.env.facts.judge, source, pair, lowest).measures
-                share = min(self._earned(self.plain, pair), 0.9)
-                lacking = float(np.minimum(np.subtract(measures, lowest), 0.0).sum())
-            found.append((share, lacking, 100 * self._earned(self.env, pair)))
+            score = self._scored(pair)
+            share = 100 * score.total / self.env.facts.max_return
+            gain, order = (score.diagnostics[name] for name in judged.Measures._fields)
+            lacking = min(gain / self.env.full.gain - 1.0, 0.0) + min(order - self.env.full.order, 0.0)
+            found.append((lacking if self.sees == "numbers" else share, share))
         self.judgements += len(pairs)
         return found
 
-    def _earned(self, env: Any, pair: Pair) -> float:
-        """What an environment pays a pair, as a share of its maximum."""
-        texts = dict(zip(env.possible_agents, pair, strict=True))
-        return env.score(self.item, texts).total / env.facts.max_return
+    def _scored(self, pair: Pair) -> Any:
+        return self.env.score(self.item, dict(zip(self.env.possible_agents, pair, strict=True)))
 
 
 def main() -> None:
@@ -106,17 +94,17 @@ def main() -> None:
     values = search.values(starts)
     best = max(values)
     kept = [pair for value, pair in zip(values, starts, strict=True) if value == best]
-    highest = best[2]
+    highest = best[1]
     while search.judgements < given.judgements:
         pairs = [mutated(draw.choice(kept), source, draw) for _ in range(AT_ONCE)]
         for value, pair in zip(search.values(pairs), pairs, strict=True):
-            highest = max(highest, value[2])
+            highest = max(highest, value[1])
             if value > best:
                 best, kept = value, []
             if value == best:
                 kept.append(pair)
         if search.judgements // AT_ONCE % 10 == 0:
-            print(f"{search.judgements}: lacking {-best[1]:.2f}, highest {highest:.1f} %", flush=True)
+            print(f"{search.judgements}: value {best[0]:.2f}, highest {highest:.1f} %", flush=True)
     print(*kept[-1], sep="\n")
 
 

@@ -18,11 +18,16 @@ ANY_ORDER = (
     "shuffled source with commas",
     "shuffled reference",
     "shuffled reference with commas",
+    "filler after every 2nd word",
 )
 ONLY_MEANING_SHOWS = {
     "tldr": (
         *ANY_ORDER,
         "every 4th word deleted",
+        "every 3rd word deleted",
+        "bag of content words",
+        "one fixed text and 50 copied words",
+        "one fixed text and 50 content words",
         "neighbours swapped",
         "template, source words in order",
         "template, source words at random",
