@@ -30,7 +30,7 @@ from llm_dec_pomdp.envs.writing.v2 import judged
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "envs" / "writing"))
 import writing_strategies as written
 
-REACHED = {"gain": 0.75, "order": 0.95}  # shares of the references of training rows for which a factor is 1
+REACHED = {"gain": 0.80, "order": 0.95}  # shares of the references of training rows for which a factor is 1
 KINDS = {
     "reference": written.reference,
     **written.DAMAGE,

@@ -19,7 +19,9 @@ from pathlib import Path
 from typing import Any
 
 import llm_dec_pomdp
-from llm_dec_pomdp.agents.judges import load_judge
+from llm_dec_pomdp.agents.judges import ModelJudge
+from llm_dec_pomdp.agents.language_model.policy import LanguageModel
+from llm_dec_pomdp.agents.loading import load_model
 from llm_dec_pomdp.envs.writing.v2 import judged
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "envs" / "writing"))
@@ -83,10 +85,12 @@ def main() -> None:
     options.add_argument("--sees", choices=("reward", "numbers"), default="numbers")
     options.add_argument("--judgements", type=int, default=1000)
     options.add_argument("--row", type=int, default=0)
+    options.add_argument("--dtype", default="float32")
     options.add_argument("--seed", type=int, default=0)
     given = options.parse_args()
     draw = random.Random(given.seed)
-    search = Search(given.task, load_judge(given.judge), given.row, sees=given.sees)
+    policy = LanguageModel(*load_model(given.judge, dtype=given.dtype))
+    search = Search(given.task, ModelJudge(policy, given.judge), given.row, sees=given.sees)
     source = re.findall(r"[\w'-]+[.,]?", search.item.prompt)
     sentences = [" ".join(text.split()[:SENTENCE]) for text in written.reference(given.task, given.row)]
     pairs = [strategy(given.task, given.row) for strategy in written.STRATEGIES.values()]

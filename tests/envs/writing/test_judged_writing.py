@@ -1,4 +1,4 @@
-"""The plumbing of v2 of the writing tasks, with a judge of counts; what a real judge makes of texts is at the end."""
+"""v2 of the writing tasks with judges of counts, and with SmolLM2 at the end."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from counts import Counts
 from tasks import references
-from writing_strategies import DAMAGE, NAMES, STRATEGIES, beside_reference, environment, reference, share
+from writing_strategies import DAMAGE, STRATEGIES, environment, reference, share
 
 import llm_dec_pomdp
 from llm_dec_pomdp.envs.base import step_many
@@ -97,10 +97,11 @@ class Fixed:
         (("other words", "of this kind"), 0.0),
         (("own a b", "c d"), 2.0),  # runs of two words are no copies
         (("own words", "so A, b - C it is"), 2.0 * 3 / 6),
+        (("own words", "a_bC it is"), 2.0 * 3 / 6),  # joined words
         (("own a b c d", "own d e f"), 0.0),
     ],
 )
-def test_the_gain_leaves_out_runs_of_three_words_of_the_source(texts: tuple[str, str], gain: float) -> None:
+def test_the_gain_leaves_out_runs_of_three_words_that_stand_in_a_text(texts: tuple[str, str], gain: float) -> None:
     measures, _ = judged.measure(Fixed(), "a b c d e f", texts, ["one two", "three four"])
     assert measures.gain == pytest.approx(gain)
 
@@ -203,6 +204,15 @@ def test_a_copy_made_by_pickle_has_the_judge_and_not_what_it_said() -> None:
     assert pickle.loads(pickle.dumps(RememberingJudge("no-such-model.gguf"))).given == "no-such-model.gguf"
 
 
+def test_a_judge_without_starts_of_tokens_is_refused() -> None:
+    class WithoutStarts(Counts):
+        def _of(self, prefix: str, text: str) -> Likelihood:
+            return super()._of(prefix, text)._replace(starts=())
+
+    with pytest.raises(JudgeError, match="starts"):
+        judged.measure(WithoutStarts(), "a b c", ("a text", "another"), ["b"])
+
+
 # --- how it is asked --------------------------------------------------------------------------------------------------
 
 
@@ -270,29 +280,30 @@ def smollm2() -> str:
     return str(found)
 
 
-LIMIT, DAMAGED, REFERENCES = 0.40, 0.60, 0.90
-EVERY = {"tldr": (1, 5), "arxiv": (3, 12)}  # so many rows, where bounds are close and elsewhere
+LITTLE = 0.10
+NOTHING = (
+    "something else",
+    "one fixed text and 50 copied words",
+    "one fixed text and 50 content words",
+    "copy of the source",
+    "bag of content words",
+    "shuffled reference",
+    "every 3rd word deleted",
+    "template, source words in order",
+)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", NAMES)
-def test_smollm2_pays_references_less_for_damage_and_little_for_what_tells_nothing(name: str) -> None:
+@pytest.mark.parametrize(("name", "every"), [("tldr", 10), ("arxiv", 12)])
+def test_smollm2_rewards_references_and_no_texts_that_tell_nothing(name: str, every: int) -> None:
     judge = {"judge": smollm2()}
-    close, far = EVERY[name]
-    damage = ("every eighth word dropped", "neighbours swapped every tenth", "30 % of content words shuffled")
-    nothing = ("shuffled reference", "shuffled source", "every 4th word deleted")
-    broken = DAMAGE["neighbours swapped every tenth"]
-    tried = [(reference, close), (DAMAGE["spliced halves"], close)]
-    tried += [({**DAMAGE, **STRATEGIES}[title], far) for title in (*damage, *nothing)]
-    tried += [(beside_reference(broken, place), far) for place in (0, 1)]
+    strategies = [reference, *(STRATEGIES[kind] for kind in NOTHING), DAMAGE["neighbours swapped every tenth"]]
 
     def shares() -> list[float]:
-        return [share(name, "v2", strategy, every, **judge) for strategy, every in tried]
+        return [share(name, "v2", strategy, every, **judge) for strategy in strategies]
 
-    with environment(f"{name}-v2", **judge).facts.judge.put_off():  # so that a source is read once for all its texts
+    with environment(f"{name}-v2", **judge).facts.judge.put_off():
         shares()
-    paid, spliced, dropped, swapped, shuffled, *least = shares()
-    assert paid > REFERENCES
-    assert spliced < DAMAGED
-    assert spliced > dropped >= shuffled >= swapped
-    assert max(shuffled, *least) < LIMIT
+    best, *others = shares()
+    assert best > 0.90
+    assert max(others) < LITTLE

@@ -13,9 +13,9 @@ Observation, action: as in arxiv-v0.
 Reward: the levels and components of arxiv-v0, measured and multiplied as in tldr-v1, with the abstract in place of the
 post. `length_ratio="paper"` as in arxiv-v0.
 
-Limits: as in tldr-v1. On the test abstracts the words of an abstract or of a reference in random order get 94 to 99 % of
-the maximum. One fixed text for all abstracts gets 10 % with 50 copied words (22 % the best of 48 texts), and 39 % with 50
-content words in random order.
+Limits: as in tldr-v1. On the test abstracts the words of an abstract or of a reference in random order get 94 to 99 %
+of the maximum. One fixed text for all abstracts gets 10 % with 50 copied words (22 % the best of 48 texts), and 39 %
+with 50 content words in random order.
 
 Source: as in tldr-v1.
 
