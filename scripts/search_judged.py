@@ -107,7 +107,7 @@ def main() -> None:
                 best, kept = value, []
             if value == best:
                 kept.append(pair)
-        if search.judgements // AT_ONCE % 10 == 0:
+        if search.judgements // AT_ONCE % 5 == 0:
             print(f"{search.judgements}: value {best[0]:.2f}, highest {highest:.1f} %", flush=True)
     print(*kept[-1], sep="\n")
 

@@ -15,7 +15,7 @@ Reward: every component of tldr-v0 is multiplied by two factors in [0, 1], which
 
 | factor | measured in nats | 0 at | 1 at |
 |---|---|---|---|
-| informativeness | gain in log p(post after both texts) per token of the post | 0.050 | 0.25 |
+| informativeness | gain in log p(post after both texts) per token of the post | 0.032 | 0.16 |
 | fluency | log p(text) - log p(its words backwards) per word, lower of both texts | 2.0 | 2.5 |
 
 The gain compares the two texts with four other posts in their place, the first ones of the task set, which therefore
