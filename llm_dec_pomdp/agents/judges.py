@@ -103,6 +103,7 @@ class ModelJudge:
         self._context = context if context > 1 else 1 << 30  # some families have none
         self._limit = min(limit or self._context, self._context // 2)
         self._end = end_of(policy, agent)
+        self._starts = functools.lru_cache(maxsize=256)(self._starts_of)  # joint actions share a source
 
     @property
     def name(self) -> str:
@@ -129,9 +130,13 @@ class ModelJudge:
             for n, nats in zip(numbers, logprobs.double().tolist(), strict=True):
                 row, cut = rows[n]
                 tokens = len(row.token_ids) - 1
-                read = self.policy.decode(row.token_ids[:tokens]) if cut else None
-                likelihoods[n] = Likelihood(tuple(nats[:tokens]), nats[tokens], read)
+                starts = self._starts(row.token_ids[:tokens])
+                likelihoods[n] = Likelihood(tuple(nats[:tokens]), nats[tokens], starts, cut)
         return [likelihoods[n] for n in range(len(rows))]
+
+    def _starts_of(self, ids: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the length of the text before each token."""
+        return tuple(len(self.policy.raw_text(ids[:n])) for n in range(len(ids)))
 
     def _row(self, prefix: str | tuple[Message, ...], text: str) -> tuple[Completion, bool]:
         """Return a text with the end token after it, behind its prefix, and whether either was cut."""

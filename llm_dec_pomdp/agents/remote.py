@@ -271,7 +271,7 @@ def _likelihood_of(answer: bytes, start: int, end: int) -> Likelihood:
     try:
         logprobs = json.loads(answer)["choices"][0]["logprobs"]
         pairs = zip(logprobs["text_offset"], logprobs["token_logprobs"], strict=True)
-        nats = tuple(float(nats) for place, nats in pairs if start <= place < end)
+        tokens = [(place - start, float(nats)) for place, nats in pairs if start <= place < end]
     except (LookupError, TypeError, ValueError, RecursionError) as error:
         raise WireError(
             f"an answer without log-probabilities of the prompt ({error!r}); a judge needs `echo` with `logprobs`, "
@@ -279,10 +279,10 @@ def _likelihood_of(answer: bytes, start: int, end: int) -> Likelihood:
             again=False,
             status=200,
         ) from None
-    if end > start and not nats:
+    if end > start and not tokens:
         why = "an answer that does not echo the prompt; a judge needs `echo` with `logprobs`"
         raise WireError(why, again=False, status=200)
-    return Likelihood(nats)
+    return Likelihood(tuple(nats for _, nats in tokens), starts=tuple(place for place, _ in tokens))
 
 
 class Expert:

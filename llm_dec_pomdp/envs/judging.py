@@ -15,7 +15,7 @@ from ..registries import load_attribute
 from ..types import Likelihood, Message, TextJudge
 
 BASE = "base"
-KEPT = 8192  # answers that are remembered
+KEPT = 2048  # answers to remember, about 12 KB each for a source of 200 tokens
 _LOAD = "llm_dec_pomdp.agents.judges:load_judge"  # by name: this room knows no models
 Prefix = str | tuple[Message, ...]
 
@@ -63,7 +63,7 @@ class RememberingJudge:
             new = dict.fromkeys(key for key in keys if key[1] and key not in self._known)
             if self._wanted is not None:
                 self._wanted |= new
-                return [self._known.get(key, Likelihood()) for key in keys]
+                return [self._recalled(key) for key in keys]
             answers = self._ask(list(new))
             return [answers.get(key) or self._recalled(key) for key in keys]
 
@@ -89,7 +89,10 @@ class RememberingJudge:
         return answers
 
     def _recalled(self, key: tuple[Prefix, str]) -> Likelihood:
-        return self._known[key] if key in self._known else Likelihood()
+        if key not in self._known:
+            return Likelihood()
+        self._known.move_to_end(key)  # the one used longest ago is forgotten first
+        return self._known[key]
 
     def _loaded(self) -> TextJudge:
         if self._judge is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -53,9 +54,16 @@ def test_what_exceeds_the_context_is_cut_and_noted() -> None:
     long, short = "red " * (2 * context), "red blue"
     cut, much, fits = judge.log_likelihoods(["left", long, "left"], [long, short, short])
     assert (cut.cut, much.cut, fits.cut) == (True, True, False)
-    assert len(cut.nats) == len((cut.read or "").split()) == context // 2 - 1
+    assert len(cut.nats) == len(cut.starts) == context // 2 - 1
     assert len(much.nats) == len(fits.nats) == 2
-    assert (much.read, fits.read) == (short, None)
+
+
+def test_tokens_start_at_their_first_characters() -> None:
+    text = "naïve \U0001f600 blue"
+    [found] = load_judge("builtin:tiny").log_likelihoods(["red"], [text])
+    pieces = [text[start:end] for start, end in pairwise((*found.starts, len(text)))]
+    assert len(pieces) == len(found.nats)
+    assert list(filter(None, pieces)) == ["n", "a", "ï", "ve", " ", "\U0001f600", " bl", "ue"]
 
 
 def test_the_name_holds_a_hash_of_the_weights() -> None:
@@ -94,6 +102,7 @@ def test_a_server_that_echoes_log_probabilities_judges(server: Server) -> None:
     assert judge.name == f"{server.url}#small"
     found = judge.log_likelihoods(["abc", "ab"], ["de", "cde"])
     assert [likelihood.nats for likelihood in found] == [(-3.0, -4.0), (-2.0, -3.0, -4.0)]
+    assert [likelihood.starts for likelihood in found] == [(0, 1), (0, 1, 2)]
     assert math.isnan(found[0].end)
     assert {path.rpartition("/")[2] for path in server.paths} == {"completions"}
 

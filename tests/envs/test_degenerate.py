@@ -41,12 +41,16 @@ BOUNDS: Mapping[str, Mapping[str, Bounds]] = {
         "arxiv-v0": WRITING_V0,
         "tldr-v1": {
             "references|spliced": (60, 100),
-            "one sentence|list|connectives|copy|something|first is|second is|filler|runs of 4|filled|half": (0, 20),
+            "one sentence|list|connectives|copy|something|first is|second is|filler after every 4th|filled|half": (
+                0,
+                20,
+            ),
             "one fixed|runs of the|.*(shuffled source|source words|shuffled reference)|template|every 4th": (40, 100),
         },
         "arxiv-v1": {
             "references|spliced": (60, 100),
-            "one (sentence|fixed)|list|connectives|copy|something|first|second|filler|runs|template|every 4th": (0, 30),
+            "one (sentence|fixed text and 50 copied)|list|connectives|copy|something|first|second": (0, 30),
+            "filler after every 4th|runs|template|every 4th": (0, 30),
             ".*(shuffled source|random source words|shuffled reference)": (40, 100),
         },
     },

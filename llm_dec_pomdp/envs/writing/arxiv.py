@@ -3,7 +3,7 @@
 | fact | value |
 |---|---|
 | agents | agent_0 "background", agent_1 "method" |
-| turns | 1; `max_turns` for more, which pay as in `envs.turn_rewards`; `feedback`: `envs.writing.feedback` |
+| turns | 1; `max_turns` for more, with rewards as in `envs.turn_rewards`; `feedback`: `envs.writing.feedback` |
 | data | `OpenMLRL/arXiv_abstract` (field `abstract_text`), train[:1000] / val[:1000] |
 | offline | 72 abstracts written for this suite |
 | return | 0 to 3.0, reachable 2.98 |

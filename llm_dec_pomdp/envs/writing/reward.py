@@ -129,6 +129,18 @@ def _climb(pair: Pair, formula: WritingFormula, parts: dict[str, float], facts: 
     return ""
 
 
+def multiplied(score: Score, factors: Mapping[str, float]) -> Score:
+    """Return a score with each component multiplied by all factors, and the factors among its diagnostics."""
+    factor = math.prod(factors.values())
+    parts = {name: value * factor for name, value in score.components.items()}
+    return Score(sum(parts.values()), parts, {**score.diagnostics, **factors}, score.notes)
+
+
+def ramp(x: float, zero: float, full: float) -> float:
+    """Return 0 at `zero`, 1 at `full`, linear values between, and 0 or 1 beyond; either may be the larger."""
+    return min(1.0, max(0.0, (x - zero) / (full - zero)))
+
+
 class PublishedPair(Pair):
     """Two texts as the released experiments measure them (v0)."""
 

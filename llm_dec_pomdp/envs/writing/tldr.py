@@ -3,7 +3,7 @@
 | fact | value |
 |---|---|
 | agents | agent_0 "summary", agent_1 "elaboration" |
-| turns | 1; `max_turns` for more, which pay as in `envs.turn_rewards`; `feedback`: `envs.writing.feedback` |
+| turns | 1; `max_turns` for more, with rewards as in `envs.turn_rewards`; `feedback`: `envs.writing.feedback` |
 | data | `trl-lib/tldr` (field `prompt`), train[:1000] / test[:1000] |
 | offline | 120 posts written for this suite |
 | return | 0 to 3.0, reachable 2.98 |

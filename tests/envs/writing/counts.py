@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
@@ -32,4 +33,5 @@ class Counts:
             math.log((pairs[a, b] + 3 * single[b] + 1) / (single[a] + 3 * single.total() + self.size))
             for a, b in pairwise(["", *words])
         )
-        return Likelihood(nats, read=text if len(words) > 200 else None)
+        starts = tuple(word.start() for word in re.finditer(r"\S+", text))
+        return Likelihood(nats, starts=starts, cut=len(words) > 200)

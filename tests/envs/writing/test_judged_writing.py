@@ -1,22 +1,26 @@
-"""The plumbing of v2 of the writing tasks, with a judge of counts; what a real judge makes of texts is at the end."""
+"""v2 of the writing tasks with judges of counts, and with SmolLM2 at the end."""
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.util
 import math
 import pickle
+import re
 import sys
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 from counts import Counts
 from tasks import references
-from writing_strategies import DAMAGE, NAMES, STRATEGIES, beside_reference, environment, reference, share
+from writing_strategies import DAMAGE, STRATEGIES, environment, reference, share
 
 import llm_dec_pomdp
 from llm_dec_pomdp.envs.base import step_many
 from llm_dec_pomdp.envs.judging import JudgeError, RememberingJudge
+from llm_dec_pomdp.envs.tasks import TaskError
 from llm_dec_pomdp.envs.wrappers import LearnedReward, with_protocol
 from llm_dec_pomdp.envs.writing.v2 import judged
 from llm_dec_pomdp.envs.writing.v2.judged import Measures
@@ -28,94 +32,101 @@ versions = pytest.mark.parametrize("env_id", ["tldr-v2", "arxiv-v2"])
 def lenient(env_id: str, judge: Any, **options: Any) -> Any:
     """An environment that pays whatever a judge of counts makes of texts."""
     env: Any = llm_dec_pomdp.make(env_id, judge=judge, **options)
-    env.lowest = Measures(-20.0, -20.0, -20.0, -20.0)
+    env.full = Measures(gain=1e-9, order=-20.0)
     return env
 
 
 # --- the score --------------------------------------------------------------------------------------------------------
 
 
+class Known(Counts):
+    """A judge that finds the words of a prefix likely."""
+
+    def _of(self, prefix: str, text: str) -> Likelihood:
+        known = {*prefix.split()}
+        nats = tuple(-1.0 if word in known else -5.0 for word in text.split())
+        return super()._of(prefix, text)._replace(nats=nats)
+
+
 @versions
-def test_the_score_is_that_of_v1_times_ramps_of_the_lower_text_and_of_both(env_id: str) -> None:
-    judge = Counts()
-    env, plain = llm_dec_pomdp.make(env_id, judge=judge), llm_dec_pomdp.make(env_id.replace("v2", "v1"))
+def test_the_score_is_the_published_one_times_both_factors(env_id: str) -> None:
+    env: Any = llm_dec_pomdp.make(env_id, judge=Known())
     item = env.items[0]
-    after = f"Text:\n\n{env.source_text(item)}\n\nIn other words:\n"
-    texts = [*item.reference, *(" ".join(text.split()[::-1]) for text in item.reference)]
-    first, second, *alone = judge.log_likelihoods([after] * 2 + ["In other words:\n"] * 4, [*item.reference, *texts])
-    a, b, c, d, e, f = (sum(text.nats) for text in (first, second, *alone))
-    m, n = (len(text.split()) for text in item.reference)
-    order = min((c - e) / m, (d - f) / n), (c + d - e - f) / (m + n)
-    measures = [min(a / m, b / n), *order, min((a - c) / m, (b - d) / n)]
-    env.lowest = Measures(*(value + judged.WIDTH / 4 for value in measures))  # where all is paid
-    score, before = env.score(item, references(env, item)), plain.score(item, references(env, item))  # type: ignore[attr-defined]
-    assert [score.diagnostics[name] for name in Measures._fields] == pytest.approx(measures, abs=1e-3)
-    assert [score.diagnostics[name] for name in judged.PROPERTIES] == pytest.approx([0.75, 0.75**2, 0.75], abs=5e-3)
-    assert score.total == pytest.approx(before.total * 0.75**4, rel=2e-2)
+    actions = references(env, item)
+    measures = env.score(item, actions).diagnostics
+    gain, order = measures["gain"], measures["order"]
+    env.full = Measures(gain=gain / 0.4, order=order + judged.WIDTH / 2)  # a quarter and a half of both ramps
+    score, published = env.score(item, actions), llm_dec_pomdp.make(env_id.replace("v2", "v0")).score(item, actions)  # type: ignore[attr-defined]
+    assert gain > 0.0
+    assert [score.diagnostics[name] for name in judged.FACTORS] == pytest.approx([0.25, 0.5])
+    assert score.components == pytest.approx({name: value / 8 for name, value in published.components.items()})
     assert set(score.diagnostics) == set(env.facts.diagnostics)
-    assert sum(score.components.values()) == pytest.approx(score.total)
 
 
-class Sure:
-    """Says the same of every word, by what stands before its text; the second text of the same words is backwards."""
+@pytest.mark.parametrize(("gain", "factor"), [(-1.0, 0.0), (0.2, 0.0), (0.6, 0.5), (1.0, 1.0), (5.0, 1.0)])
+def test_informativeness_rises_from_a_fifth_of_the_full_gain(gain: float, factor: float) -> None:
+    full = Measures(gain=1.0, order=2.0)
+    assert judged.factors(Measures(gain, 2.0), full) == pytest.approx({"informativeness": factor, "fluency": 1.0})
 
-    name = "sure"
 
-    def __init__(self, after: float, alone: float, backwards: float) -> None:
-        self.after, self.alone, self.backwards = after, alone, backwards
+@pytest.mark.parametrize(("order", "factor"), [(-math.inf, 0.0), (1.5, 0.0), (1.75, 0.5), (2.0, 1.0), (9.0, 1.0)])
+def test_fluency_rises_within_half_a_nat(order: float, factor: float) -> None:
+    full = Measures(gain=1.0, order=2.0)
+    assert judged.factors(Measures(1.0, order), full) == pytest.approx({"informativeness": 1.0, "fluency": factor})
+
+
+class Fixed:
+    """A judge that gives every word of a source a fixed log-probability, and a lower one after other sources."""
+
+    name = "fixed"
 
     def log_likelihoods(self, prefixes: Any, texts: Any) -> list[Likelihood]:
-        met: list[list[str]] = []
-        found = []
-        for prefix, text in zip(prefixes, texts, strict=True):
-            words = sorted(text.split())
-            nats = self.after if prefix[:4] == "Text" else self.backwards if words in met else self.alone
-            if prefix[:4] != "Text":
-                met.append(words)
-            found.append(Likelihood((nats * len(words),)))
-        return found
+        return [
+            Likelihood(
+                tuple((-1.0 if "own" in prefix else -3.0) - i for i, _ in enumerate(text.split())),
+                starts=tuple(word.start() for word in re.finditer(r"\S+", text)),
+            )
+            for prefix, text in zip(prefixes, texts, strict=True)
+        ]
 
 
-@versions
 @pytest.mark.parametrize(
-    ("after", "alone", "backwards", "share"),
+    ("texts", "gain"),
     [
-        (-2.0, -4.0, -7.0, 1.0),
-        (-1e-3, -2.0, -9.0, 1.0),
-        (-7.0, -9.0, -12.0, 0.0),  # unlikely words
-        (-2.0, -4.0, -5.5, 0.0),  # in no order
-        (-2.0, -1.7, -7.0, 0.0),  # about something else
+        (("own words", "own words"), 2.0),
+        (("other words", "of this kind"), 0.0),
+        (("own a b", "c d"), 2.0),  # runs of two words are no copies
+        (("own words", "so A, b - C it is"), 2.0 * 3 / 6),
+        (("own words", "a_bC it is"), 2.0 * 3 / 6),  # joined words
+        (("own a b c d", "own d e f"), 0.0),
     ],
 )
-def test_ramps_saturate_and_each_can_stop_the_reward(
-    env_id: str, after: float, alone: float, backwards: float, share: float
-) -> None:
-    env: Any = llm_dec_pomdp.make(env_id, judge=Sure(after, alone, backwards))
-    assert env.score(env.items[0], references(env, env.items[0])).total == pytest.approx(share * env.facts.max_return)
+def test_the_gain_leaves_out_runs_of_three_words_that_stand_in_a_text(texts: tuple[str, str], gain: float) -> None:
+    measures, _ = judged.measure(Fixed(), "a b c d e f", texts, ["one two", "three four"])
+    assert measures.gain == pytest.approx(gain)
 
 
-@pytest.mark.parametrize(
-    ("text", "words"), [("it is so", 3), ("it - - is", 2), ("it... is", 2), ("it is --", 2), ("well-known 7th", 2)]
-)
-def test_signs_count_to_the_words(text: str, words: int) -> None:
-    class Tokens(Counts):
+def test_fluency_is_that_of_the_lower_text_against_its_words_backwards() -> None:
+    class InOrder(Counts):
         def _of(self, prefix: str, text: str) -> Likelihood:
-            return Likelihood((-6.0, -6.0))
+            words = text.split()
+            steps = [0.0 if first < second else -4.0 for first, second in pairwise(words)]
+            return Likelihood((0.0, *steps), starts=tuple(range(len(words))))
 
-    assert judged.judged(Tokens(), "a text", (text, text), judged.TLDR).measures.after == -12.0 / words
-
-
-@pytest.mark.parametrize("texts", [("- -", "a text"), ("a text", "- -"), ("- -", "- -")])
-def test_texts_without_words_are_as_bad_as_can_be(texts: tuple[str, str]) -> None:
-    found = judged.judged(Counts(), "a text", texts, judged.TLDR)
-    assert [found.measures.after, found.measures.order, found.measures.gain] == [-math.inf] * 3
-    assert not any(map(math.isnan, found.measures))
-    assert set(found.properties.values()) == {0.0}
+    measures, _ = judged.measure(InOrder(), "a", ("a - b c ... d", "a b d c"), ["b"])
+    assert measures.order == pytest.approx((4.0 * 2 - 4.0) / 4)  # the first has 3 steps forwards, the second 2 of 3
 
 
 @versions
-@pytest.mark.parametrize("text", ["", "too short", "the of and " * 60])
-def test_texts_that_earn_nothing_by_their_words_are_not_judged(env_id: str, text: str) -> None:
+@pytest.mark.parametrize("text", ["- - - - - - - - -" * 9, "!? " * 200])
+def test_texts_without_words_earn_nothing(env_id: str, text: str) -> None:
+    env: Any = llm_dec_pomdp.make(env_id, judge=Counts())
+    assert env.score(env.items[0], dict.fromkeys(env.possible_agents, text)).total == 0.0
+
+
+@versions
+@pytest.mark.parametrize("text", ["", "too short"])
+def test_the_judge_reads_no_texts_that_earn_nothing_by_their_words(env_id: str, text: str) -> None:
     judge = Counts()
     env: Any = llm_dec_pomdp.make(env_id, judge=judge)
     score = env.score(env.items[0], dict.fromkeys(env.possible_agents, text))
@@ -126,28 +137,44 @@ def test_texts_that_earn_nothing_by_their_words_are_not_judged(env_id: str, text
 
 def test_a_text_that_was_cut_is_noted() -> None:
     env = lenient("tldr-v2", Counts())
-    first, second = env.items[0].reference
-    cut = env.score(env.items[0], {"agent_0": first, "agent_1": f"{second} {' '.join(map(str, range(200)))}"})
-    assert "judge" not in env.score(env.items[0], references(env, env.items[0])).notes
-    assert "judge" not in cut.notes or "context" in cut.notes["judge"]
-    found = judged.judged(Counts(), "a", ("word " * 201, "word"), env.lowest)
-    assert found.cut
-
-
-def test_words_that_were_not_read_do_not_count() -> None:
-    class Short(Counts):
-        def _of(self, prefix: str, text: str) -> Likelihood:
-            return Likelihood((-4.0, -4.0), read=" ".join(text.split()[:2]))
-
-    assert judged.judged(Short(), "a text", ("it is so", "all of it"), judged.TLDR).measures.after == -4.0
+    whole = env.score(env.items[0], references(env, env.items[0]))
+    long = dataclasses.replace(env.items[0], prompt="a word " * 120)
+    assert "judge" not in whole.notes
+    assert "context" in env.score(long, references(env, long)).notes["judge"]
 
 
 @versions
 def test_the_manual_has_the_ends_of_the_ramps(env_id: str) -> None:
     env: Any = llm_dec_pomdp.make(env_id, judge=Counts())
     manual = sys.modules[type(env).__module__].__doc__ or ""
-    for end in env.lowest:
-        assert f"| {end - judged.WIDTH:.1f} | {end:.1f} |" in manual
+    gain, order = env.full
+    assert f"| {judged.LOWEST * gain:.3f} | {gain:.2f} |" in manual
+    assert f"| {order - judged.WIDTH:.1f} | {order:.1f} |" in manual
+
+
+# --- other sources ----------------------------------------------------------------------------------------------------
+
+
+@versions
+def test_a_source_is_compared_with_the_first_four_others_which_are_read_once(env_id: str) -> None:
+    judge = Counts()
+    env: Any = llm_dec_pomdp.make(env_id, judge=judge)
+    for number, others in ((1, (0, 2, 3, 4)), (9, (0, 1, 2, 3))):
+        judge.asked.clear()
+        for texts in (env.items[number], env.items[20]):
+            env.score(env.items[number], references(env, texts))
+        source = env.judged_source(env.items[number])
+        read = [str(prefix).split() for asked in judge.asked for prefix, text in asked if text == source]
+        assert len(read) == 2 + judged.CONTRASTS
+        for other, prefix in zip(others, read[1:], strict=False):
+            assert " ".join(env.judged_source(env.items[other]).split()) in " ".join(prefix)
+
+
+def test_fewer_than_five_sources_are_refused() -> None:
+    rows = [{"prompt": f"A post about {n}."} for n in (1, 2, 3, 4, 4, 4)]
+    with pytest.raises(TaskError, match="4 different"):
+        llm_dec_pomdp.make("tldr-v2", tasks=rows, judge=Counts())
+    llm_dec_pomdp.make("tldr-v2", tasks=[*rows, {"prompt": "Another."}], judge=Counts())
 
 
 # --- who judges -------------------------------------------------------------------------------------------------------
@@ -164,8 +191,8 @@ def test_base_needs_a_team() -> None:
     env: Any = llm_dec_pomdp.make("tldr-v2", judge="base")
     with pytest.raises(JudgeError, match="sharing=lora"):
         env.score(env.items[0], references(env, env.items[0]))
-    env.facts.judge.bind(Sure(-2.0, -4.0, -7.0))
-    assert env.score(env.items[0], references(env, env.items[0])).total == pytest.approx(env.facts.max_return)
+    env.facts.judge.bind(Known())
+    assert env.score(env.items[0], references(env, env.items[0])).diagnostics["gain"] > 0.0
 
 
 def test_a_copy_made_by_pickle_has_the_judge_and_not_what_it_said() -> None:
@@ -175,6 +202,15 @@ def test_a_copy_made_by_pickle_has_the_judge_and_not_what_it_said() -> None:
     assert copy.name == judge.name == "counts@7"
     assert copy.log_likelihoods(["a"], ["b"]) == judge.log_likelihoods(["a"], ["b"])
     assert pickle.loads(pickle.dumps(RememberingJudge("no-such-model.gguf"))).given == "no-such-model.gguf"
+
+
+def test_a_judge_without_starts_of_tokens_is_refused() -> None:
+    class WithoutStarts(Counts):
+        def _of(self, prefix: str, text: str) -> Likelihood:
+            return super()._of(prefix, text)._replace(starts=())
+
+    with pytest.raises(JudgeError, match="starts"):
+        judged.measure(WithoutStarts(), "a b c", ("a text", "another"), ["b"])
 
 
 # --- how it is asked --------------------------------------------------------------------------------------------------
@@ -206,7 +242,7 @@ def test_what_is_put_off_is_asked_at_once() -> None:
 @pytest.mark.parametrize("protocol", ["parallel", "centralized", "discussion"])
 @pytest.mark.parametrize("learned", [False, True])
 def test_parallel_episodes_are_judged_together_and_paid_as_alone(protocol: str, learned: bool) -> None:
-    judge = Counts()
+    judge = Known()
     task = lenient("tldr-v2", judge)
     env = with_protocol(LearnedReward(task, lambda history, text: 0.5) if learned else task, protocol)
     copies = [env.fork() for _ in range(3)]
@@ -216,8 +252,8 @@ def test_parallel_episodes_are_judged_together_and_paid_as_alone(protocol: str, 
         actions = [with_protocol_gold(copy) for copy in copies]
         step_many(copies, actions)
     assert len(judge.asked) == 1
-    assert len(judge.asked[0]) == 18
-    alone = lenient("tldr-v2", Counts())
+    assert len(judge.asked[0]) == 27  # three copies: two texts and four contrasts, each text forwards and backwards
+    alone = lenient("tldr-v2", Known())
     for copy in copies:
         assert copy.last_score == alone.score(copy.item, references(alone, copy.item)) or learned
         assert copy.last_score is not None and copy.last_score.total > 0
@@ -244,29 +280,30 @@ def smollm2() -> str:
     return str(found)
 
 
-LIMIT, DAMAGED, REFERENCES = 0.40, 0.60, 0.90
-EVERY = {"tldr": (1, 5), "arxiv": (3, 12)}  # so many rows, where bounds are close and elsewhere
+LITTLE = 0.10
+NOTHING = (
+    "something else",
+    "one fixed text and 50 copied words",
+    "one fixed text and 50 content words",
+    "copy of the source",
+    "bag of content words",
+    "shuffled reference",
+    "every 3rd word deleted",
+    "template, source words in order",
+)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", NAMES)
-def test_smollm2_pays_references_less_for_damage_and_little_for_what_tells_nothing(name: str) -> None:
+@pytest.mark.parametrize(("name", "every"), [("tldr", 10), ("arxiv", 12)])
+def test_smollm2_rewards_references_and_no_texts_that_tell_nothing(name: str, every: int) -> None:
     judge = {"judge": smollm2()}
-    close, far = EVERY[name]
-    damage = ("every eighth word dropped", "neighbours swapped every tenth", "30 % of content words shuffled")
-    nothing = ("shuffled reference", "shuffled source", "every 4th word deleted")
-    broken = DAMAGE["neighbours swapped every tenth"]
-    tried = [(reference, close), (DAMAGE["spliced halves"], close)]
-    tried += [({**DAMAGE, **STRATEGIES}[title], far) for title in (*damage, *nothing)]
-    tried += [(beside_reference(broken, place), far) for place in (0, 1)]
+    strategies = [reference, *(STRATEGIES[kind] for kind in NOTHING), DAMAGE["neighbours swapped every tenth"]]
 
     def shares() -> list[float]:
-        return [share(name, "v2", strategy, every, **judge) for strategy, every in tried]
+        return [share(name, "v2", strategy, every, **judge) for strategy in strategies]
 
-    with environment(f"{name}-v2", **judge).facts.judge.put_off():  # so that a source is read once for all its texts
+    with environment(f"{name}-v2", **judge).facts.judge.put_off():
         shares()
-    paid, spliced, dropped, swapped, shuffled, *least = shares()
-    assert paid > REFERENCES
-    assert spliced < DAMAGED
-    assert spliced > dropped >= shuffled >= swapped
-    assert max(shuffled, *least) < LIMIT
+    best, *others = shares()
+    assert best > 0.90
+    assert max(others) < LITTLE

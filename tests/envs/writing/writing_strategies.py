@@ -115,6 +115,29 @@ def shuffled_reference(name: str, index: int) -> Pair:
     return tuple(" ".join(draw.sample(t.split(), len(t.split()))) for t in reference(name, index))  # type: ignore[return-value]
 
 
+def content_words(name: str, index: int) -> Words:
+    """The different content words of a source in random order."""
+    words = dict.fromkeys(re.findall(r"[\w'-]+", rows(name)[index].prompt))
+    content = [word for word in words if word.lower() not in lexicon()[1]]
+    return dice(name, index).sample(content, len(content))
+
+
+def bag_of_words(name: str, index: int) -> Pair:
+    words = content_words(name, index)
+    return fitted(name, words[: len(words) // 3], words[len(words) // 3 :])
+
+
+def fixed_text(added: Callable[[str, int], Words]) -> Strategy:
+    """The same text for all sources, followed by 15 and 35 words of a source."""
+
+    def strategy(name: str, index: int) -> Pair:
+        first, second = environment(f"{name}-v1", "train").items[0].reference
+        words = added(name, index)
+        return " ".join([first, *words[:15]]), " ".join([second, *words[15:50]])
+
+    return strategy
+
+
 def with_commas(pair: Pair, every: int) -> Pair:
     """A comma after every so many words, which breaks up whatever is looked for between commas."""
     return tuple(  # type: ignore[return-value]
@@ -145,6 +168,9 @@ WRITING: Mapping[str, Callable[[str, int], Pair]] = {
     "copy with commas": lambda n, i: with_commas(copy_of_source(n, i), 3),
     "shuffled reference with commas": lambda n, i: with_commas(shuffled_reference(n, i), 2),
     "shuffled reference": shuffled_reference,
+    "bag of content words": bag_of_words,
+    "one fixed text and 50 copied words": fixed_text(source),
+    "one fixed text and 50 content words": fixed_text(content_words),
     "filled up with dashes": dashes,
     "something else": something_else,
     "half about something else": lambda n, i: (reference(n, i)[0], something_else(n, i)[1]),
@@ -182,12 +208,14 @@ def in_sentences(text: str) -> str:
     return " ".join(f"{opening}, {part}." for opening, part in zip(itertools.cycle(OPENINGS), parts, strict=False))
 
 
-def filler(words: Words, draw: random.Random) -> Words:
-    return [w for i, word in enumerate(words) for w in ((word, draw.choice(FOREIGN)) if i % 4 == 3 else (word,))]
+def filler(every: int) -> Change:
+    return lambda words, draw: [
+        w for i, word in enumerate(words, 1) for w in ((word, draw.choice(FOREIGN)) if i % every == 0 else (word,))
+    ]
 
 
-def deleted(words: Words, draw: random.Random) -> Words:
-    return [word for i, word in enumerate(words) if i % 4 != 3]
+def deleted(every: int) -> Change:
+    return lambda words, draw: [word for i, word in enumerate(words, 1) if i % every]
 
 
 def runs_shuffled(words: Words, draw: random.Random) -> Words:
@@ -200,8 +228,10 @@ def swapped(words: Words, draw: random.Random) -> Words:
 
 
 CHANGED: Mapping[str, Strategy] = {
-    "filler after every 4th word": changed(filler),
-    "every 4th word deleted": changed(deleted),
+    "filler after every 4th word": changed(filler(4)),
+    "filler after every 2nd word": changed(filler(2)),
+    "every 4th word deleted": changed(deleted(4)),
+    "every 3rd word deleted": changed(deleted(3)),
     "runs of 4 words shuffled": changed(runs_shuffled),
     "neighbours swapped": changed(swapped),
 }
@@ -365,14 +395,6 @@ def between_known(name: str, index: int) -> Pair:
     return fitted(name, *texts)
 
 
-def fixed_and_copied(name: str, index: int) -> Pair:
-    """Return the reference of one training row for all rows, followed by 15 and the next 35 words of the source."""
-    first, second = environment(f"{name}-v1", "train").items[0].reference
-    words = source(name, index)
-    return f"{first} {' '.join(words[:15])}", f"{second} {' '.join(words[15:50])}"
-
-
 COPIED: Mapping[str, Strategy] = {
     "runs of the source between runs of known texts": between_known,
-    "one fixed text and 50 words of the source": fixed_and_copied,
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -28,11 +27,4 @@ class HardenedWritingTask(WritingTask):
         pair = quality.WordPair(actions[first], actions[second])
         plain = reward.score(pair, self.formula)
         found = pair.properties(self.source_text(item)) if plain.total else dict.fromkeys(quality.PROPERTIES, 0.0)
-        return multiplied(plain, found)
-
-
-def multiplied(score: Score, factors: Mapping[str, float]) -> Score:
-    """A score with every component multiplied by all factors, which join its diagnostics."""
-    factor = math.prod(factors.values())
-    parts = {name: value * factor for name, value in score.components.items()}
-    return Score(sum(parts.values()), parts, {**score.diagnostics, **factors}, score.notes)
+        return reward.multiplied(plain, found)

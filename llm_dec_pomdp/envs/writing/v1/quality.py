@@ -18,6 +18,7 @@ from __future__ import annotations
 import functools
 
 from .. import reward
+from ..reward import ramp
 from ..text import Text, lexicon
 
 PROPERTIES: tuple[str, ...] = ("relevance", "variety", "originality", "independence")
@@ -83,8 +84,3 @@ def _variety(text: Text) -> float:
 def _own_words(text: Text, other: Text) -> float:
     grams, common = text.grams(3), set(other.grams(3))
     return ramp(sum(gram in common for gram in grams) / max(len(grams), 1), 0.40, 0.30)
-
-
-def ramp(x: float, zero: float, full: float) -> float:
-    """0 at `zero`, 1 at `full`, linear between, flat beyond; either may be the larger."""
-    return min(1.0, max(0.0, (x - zero) / (full - zero)))

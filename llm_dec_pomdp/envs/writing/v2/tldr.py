@@ -1,36 +1,37 @@
-"""tldr-v2: Like tldr-v1, with a reward that a language model judges.
+"""tldr-v2: Like tldr-v0, with a reward for texts that tell a language model about the post.
 
 | fact | value |
 |---|---|
 | agents | agent_0 "summary", agent_1 "elaboration" |
-| turns | 1; `max_turns` for more, which pay as in `envs.turn_rewards`; `feedback`: `envs.writing.feedback` |
+| turns | 1; `max_turns` for more, with rewards as in `envs.turn_rewards`; `feedback`: `envs.writing.feedback` |
 | data | `trl-lib/tldr` (field `prompt`), train[:1000] / test[:1000] |
 | offline | 120 posts written for this suite |
 | judge | `judge=`, a frozen language model: a name that `agents.loading` takes, "base", or a `types.TextJudge` |
-| return | 0 to 3.0, reachable 2.98; embedded reference pairs earn at least 90 % on average |
+| return | 0 to 3.0, reachable 2.98; embedded reference pairs get at least 90 % on average |
 
 Observation, action: as in tldr-v0.
 
-Reward: that of tldr-v1, every component times three numbers in [0, 1] that the judge gives. The lower of the two texts
-counts. In nats per word:
+Reward: every component of tldr-v0 is multiplied by two factors in [0, 1], which the judge gives:
 
-| property | measured | 0 at | 1 at |
+| factor | measured in nats | 0 at | 1 at |
 |---|---|---|---|
-| plausibility | log p(text after the post) | -6.1 | -5.6 |
-| fluency | log p(text) - log p(its words backwards) | 2.0 | 2.5 |
-| | the same, of both texts together | 2.3 | 2.8 |
-| information | log p(text after the post) - log p(text) | 0.2 | 0.7 |
+| informativeness | gain in log p(post after both texts) per token of the post | 0.032 | 0.16 |
+| fluency | log p(text) - log p(its words backwards) per word, lower of both texts | 2.0 | 2.5 |
 
-Ramps are 1 from values on that nearly all references reach, so nothing is won by pleasing the judge further. Texts that
-earn nothing in tldr-v1 are not judged. The ramps are those of SmolLM2-135M-Instruct; the result of a run names its
-judge with a hash of its weights, since another judge pays differently. "base" is the model below the adapters of a team
-(sharing=lora), which is in memory anyway.
+The gain compares the two texts with four other posts in their place, the first ones of the task set, which therefore
+holds at least five posts. Tokens of the post within a run of three words that also stands in a text count 0. So copies,
+fixed texts and texts about another post have no gain. Subreddit and labels of a post are left out.
 
-What degenerate texts earn, and what remains: docs/rewards.md.
+The judge does not read texts of which the reward of tldr-v0 is 0. The ramps are those of SmolLM2-135M-Instruct. Another
+judge gives other numbers, so the result of a run names its judge with a hash of the weights. "base" is the model below
+the adapters of a team (sharing=lora), which is in memory anyway.
 
-Source: as in tldr-v1; the judged part is this suite's own (pointwise mutual information as in arXiv:1510.03055).
+Limits: a text that says the opposite of the post gets nearly the return of a reference, and so does a pair in which one
+text is the beginning of the other. Returns of degenerate texts: docs/rewards.md.
 
-Version history: v2, the first that is judged.
+Source: as in tldr-v0; the factors are this suite's own (pointwise mutual information as in arXiv:1510.03055).
+
+Version history: v2, the first with a judge.
 
 Example:
     >>> import llm_dec_pomdp
@@ -41,15 +42,23 @@ Example:
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
+from ....types import TaskItem
 from ..tldr import TLDR
 from . import judged
 from .base import JudgedWritingTask
+
+_LABELS = re.compile(r"^(SUBREDDIT:.*\s+|TITLE:\s*|POST:\s*)", re.MULTILINE)
 
 
 class JudgedTLDR(JudgedWritingTask, TLDR):
     """Summarise a post in two lengths; the module is the manual."""
 
     declared = replace(TLDR.declared, name="tldr-v2", default_model="")
-    lowest = judged.TLDR
+    full = judged.TLDR
+
+    def judged_source(self, item: TaskItem) -> str:
+        """Return title and post without their labels, which are the same in all posts."""
+        return _LABELS.sub("", self.source_text(item))
