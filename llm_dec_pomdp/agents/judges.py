@@ -103,7 +103,6 @@ class ModelJudge:
         self._context = context if context > 1 else 1 << 30  # some families have none
         self._limit = min(limit or self._context, self._context // 2)
         self._end = end_of(policy, agent)
-        self._starts = functools.lru_cache(maxsize=256)(self._starts_of)  # joint actions share a source
 
     @property
     def name(self) -> str:
@@ -124,17 +123,18 @@ class ModelJudge:
         """See `TextJudge`. Texts with the same prefix share its pass through the model."""
         rows = [self._row(prefix, text) for prefix, text in zip(prefixes, texts, strict=True)]
         likelihoods: dict[int, Likelihood] = {}
+        starts = functools.cache(self._starts)  # joint actions share a source
         for numbers in _batches([row for row, _ in rows]):
             with torch.no_grad():
                 logprobs, _ = self.policy.token_logprobs([(self._agent, rows[n][0]) for n in numbers], 1.0)
             for n, nats in zip(numbers, logprobs.double().tolist(), strict=True):
                 row, cut = rows[n]
                 tokens = len(row.token_ids) - 1
-                starts = self._starts(row.token_ids[:tokens])
-                likelihoods[n] = Likelihood(tuple(nats[:tokens]), nats[tokens], starts, cut)
+                ids = row.token_ids[:tokens]
+                likelihoods[n] = Likelihood(tuple(nats[:tokens]), nats[tokens], starts(ids), cut)
         return [likelihoods[n] for n in range(len(rows))]
 
-    def _starts_of(self, ids: tuple[int, ...]) -> tuple[int, ...]:
+    def _starts(self, ids: tuple[int, ...]) -> tuple[int, ...]:
         """Return the length of the text before each token."""
         return tuple(len(self.policy.raw_text(ids[:n])) for n in range(len(ids)))
 

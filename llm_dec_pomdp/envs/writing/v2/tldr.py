@@ -27,7 +27,8 @@ judge gives other numbers, so the result of a run names its judge with a hash of
 the adapters of a team (sharing=lora), which is in memory anyway.
 
 Limits: a text that says the opposite of the post gets nearly the return of a reference, and so does a pair in which one
-text is the beginning of the other. Returns of degenerate texts: docs/rewards.md.
+text is the beginning of the other. A copy without runs of three words is no copy, and a search made one fluent enough.
+Summaries of one sentence get little. Returns of degenerate texts: docs/rewards.md.
 
 Source: as in tldr-v0; the factors are this suite's own (pointwise mutual information as in arXiv:1510.03055).
 
