@@ -6,9 +6,9 @@
 Prints a Markdown table: strategy, environment, mean return in % of the maximum over test rows, and the number of rows.
 References are in the table for comparison. Without `--judge` the environments that need one are left out.
 
-`--search` mutates the degenerate texts of a test row of tldr-v2 and arxiv-v2 and keeps texts whose return is larger or
-equal, as a learner would. It starts from the strategies with the largest return; texts with a sentence of a reference
-are left out, since few mutations make them honest.
+`--search` mutates the degenerate texts of a test row of tldr-v2 and arxiv-v2 and keeps texts with equal or higher
+measurements of the judge. It sees more than a learner, which receives the return alone. Texts with a sentence of a
+reference are left out, since few mutations make them honest.
 
 To add an environment, add a pair (environment, strategies) to a function of `FAMILIES`. A strategy is a function of an
 environment and a row, of which it may read all fields; it returns the texts of the agents.
@@ -19,6 +19,7 @@ from __future__ import annotations
 import argparse
 import ast
 import dataclasses
+import math
 import random
 import re
 import statistics
@@ -174,26 +175,41 @@ def mutated(pair: Sequence[str], source: list[str], draw: random.Random) -> tupl
     return tuple(map(" ".join, changed))
 
 
+def climbed(env: Any, item: TaskItem, pairs: Sequence[Sequence[str]]) -> list[tuple[float, float]]:
+    """Return for each pair how far its measurements are below those of references, and its return in %."""
+    actions = [dict(zip(env.possible_agents, pair, strict=True)) for pair in pairs]
+    with env.judge.put_off():
+        for texts_of_agents in actions:
+            env.score(item, texts_of_agents)
+    found: list[tuple[float, float]] = []
+    for score in [env.score(item, texts_of_agents) for texts_of_agents in actions]:
+        gain, order = score.diagnostics["gain"], score.diagnostics["order"]
+        lacking = min(gain / env.full.gain - 1.0, 0.0) + min(order - env.full.order, 0.0)
+        found.append((lacking, 100 * score.total / env.facts.max_return))
+    return found
+
+
 def search(task: str, env: Any, given: argparse.Namespace) -> None:
-    """Mutate the texts of a row while the return does not fall, and print the largest return as it grows."""
+    """Mutate the texts of a row while the measurements do not fall, and print the largest return as it grows."""
     w, draw = writing_strategies, random.Random(given.seed)
     item = env.items[given.search]
     source = re.findall(r"[\w'-]+[.,]?", item.prompt)
     sentences = [" ".join(part.split()[:SENTENCE]) for text in item.reference for part in re.split(r"[.!?]\s+", text)]
     starts = [pair(task, given.search) for pair in w.STRATEGIES.values()]
     pairs = [pair for pair in starts if all(pair) and not any(s in text for s in sentences for text in pair)]
-    best, kept, judged = -1.0, list(pairs), 0
+    best, kept, judged, largest = -math.inf, list(pairs), 0, 0.0
     while judged < given.judgements:
-        for pair, value in zip(pairs, returns(env, item, [texts(lambda _, p=p: p) for p in pairs]), strict=True):
+        for pair, (value, total) in zip(pairs, climbed(env, item, pairs), strict=True):
+            largest = max(largest, total)
             if value > best:
                 best, kept = value, []
             if value == best:
                 kept.append(pair)
         judged += len(pairs)
         if judged // AT_ONCE % 10 == 0:
-            print(f"{judged} joint actions: largest return {best:.1f} %", flush=True)
+            print(f"{judged} joint actions: largest return {largest:.1f} %", flush=True)
         pairs = [mutated(draw.choice(kept), source, draw) for _ in range(AT_ONCE)]
-    print(f"{item.id}, {judged} joint actions: largest return {best:.1f} %", *kept[-1], sep="\n")
+    print(f"{item.id}, {judged} joint actions: largest return {largest:.1f} %", *kept[-1], sep="\n")
 
 
 # --- memory and calls -------------------------------------------------------------------------------------------------
