@@ -4,7 +4,7 @@ With the limit L of the agent's text, a buffer of B tokens before it and a text 
 
     r - p min(1, max(0, n - (L - B)) / B)                                                                   (overlong)
 
-Teammates keep theirs. So rewards differ by agent, and each agent is compared by its own returns.
+The rewards of teammates do not change. So rewards differ by agent, and each agent has advantages of its own returns.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""memory-v0: A writer keeps notes of a conversation, and a reader who has only these is asked a question.
+"""memory-v0: A writer takes notes of a conversation, and a reader answers a question from these notes.
 
 | fact | value |
 |---|---|
 | agents | agent_0 "writer", agent_1 "reader" |
 | turns | a turn for each piece of the conversation, and one for the question: 21; `max_turns` H = 200 at most |
 | offline | 200 / 100 questions (train / test), 5 about each of 60 conversations of 20 pieces |
-| options | `notes` that are kept, 7 ("core" of BFCL; "archive": 50), and `characters` of each, 300; below: sizes |
+| options | `notes`, their number, 7 ("core" of BFCL; "archive": 50); `characters` of each, 300; sizes: see below |
 | files | rows of `prompt` (the question), `pieces` (a line each), and `answer` (a line for each right one) |
 | return | 0 to 1.0: the share of questions that are answered |
 
@@ -13,7 +13,7 @@ Observation. At each turn the writer observes one piece, about 250 characters, a
 reset each time. In the last turn the reader observes the notes and the question, which the writer does not know.
 
 Action. Lines of the writer change the notes, in order: `forget: 2` (the number of a note), `note: she lives in Oslo`,
-and `keep`, which notes the beginning of the piece as it is. Where all places are taken, the oldest note gives way.
+and `keep`, which notes the beginning of the piece as it is. If the notes are full, a new note replaces the oldest one.
 Other lines do nothing. The reader answers in at most 30 words.
 
 Reward (one float for the team): 1 at the end if a right answer and no wrong one stands in the reader's text, else 0.
@@ -21,17 +21,17 @@ Answers are found as whole words, in any case and without . , / - _ * ^ ( ), as 
 values of the same kind are wrong answers: a text that lists all towns receives 0. Rows from files and of BFCL have no
 wrong answers, so that a reader may list up to 30 words there.
 
-What it tests. What to keep. A conversation tells 8 facts that may be asked, 4 of them twice with the later one true,
-and 8 pieces of small talk. Whole pieces do not fit; facts do. Options `facts`, `twice`, `talk` and `conversations` make
-smaller ones.
+What it tests. The writer has to select. A conversation has 8 facts that may be asked for, and 8 pieces of small talk. 4
+facts occur twice, and the later value is true. The notes have room for all facts, but not for all pieces. Options
+`facts`, `twice`, `talk` and `conversations` make smaller ones.
 
-Teams. `script:gold` keeps each fact that may be asked in a few words and receives 1. With the same reader
-`script:first` keeps whole pieces until all places are taken, `script:last` the last ones, and `script:random` some by
+Teams. `script:gold` keeps each fact that may be asked for in a few words and receives 1. With the same reader
+`script:first` keeps whole pieces until the notes are full, `script:last` the last ones, and `script:random` some by
 chance. With `notes` 20, `script:first` keeps everything. `choices` are keep and skip for the writer, all answers for
 the reader.
 
 Measured (`env.measure`): in how many episodes the writer observes the answer, keeps it, and the reader observes it.
-Traces have events `knows`, `keeps` and `loses`, so that the viewer shows who knew the answer when.
+Traces have events `knows`, `keeps` and `loses`, so that the viewer shows which agent knew the answer when.
 
 Files. The 155 questions of BFCL v4 about 5 people, in 37 conversations: `tasks=memory_rows()`, see
 `envs.calls.published`.
@@ -44,8 +44,8 @@ Example:
     >>> import llm_dec_pomdp
     >>> env = llm_dec_pomdp.make("memory-v0", notes=2)
     >>> _ = env.reset(options={"index": 0})
-    >>> told = env.step({"agent_0": "note: she rows\\nnote: she sings\\nnote: she cooks", "agent_1": ""})[0]
-    >>> told["agent_0"].splitlines()[-3:]
+    >>> observed = env.step({"agent_0": "note: she rows\\nnote: she sings\\nnote: she cooks", "agent_1": ""})[0]
+    >>> observed["agent_0"].splitlines()[-3:]
     ['Your notes (2 of 2):', '1. she sings', '2. she cooks']
 """
 

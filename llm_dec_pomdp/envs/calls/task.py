@@ -1,49 +1,49 @@
-"""calls-v0: A dispatcher hears what a user wants, and five specialists call the tools of their applications.
+"""calls-v0: A dispatcher reads the requests of a user, and five specialists call the tools of their applications.
 
 | fact | value |
 |---|---|
 | agents | agent_0 "dispatcher", then "calendar", "bank", "mail", "shop" and "files" |
-| turns | `max_turns` H = 60: dispatcher and specialists speak in turn; 12 to 24 where all goes well |
+| turns | `max_turns` H = 60: dispatcher and specialists alternate; 12 to 24 without mistakes |
 | offline | 200 / 100 requests (train / test) of 2 to 6 calls in 1 to 3 user turns |
 | options | `reward` "outcome", "process" or "call"; `grammar` "free" or "choice"; `single_agent`; `rows` |
 | files | rows of `prompt`, `world`, and `turns`: words and calls of every user turn, a line of JSON each |
 | return | 0 to 1.0 |
 
-Observation. The dispatcher alone is told the words of the user, and the names of the applications. A specialist is told
-the orders that it gets, its own tools and what its calls give; later the dispatcher is told its report. So every value
-that one application knows and another needs passes through the words of three agents.
+Observation. Only the dispatcher observes the messages of the user, and the names of the applications. A specialist
+observes its orders, its own tools and the results of its calls. Later the dispatcher observes its report. So every
+value that one application has and another needs passes through the messages of three agents.
 
 Action. The dispatcher writes orders, a line `bank: pay 24 to Eva` each, or an answer in words, which ends the user
 turn. A specialist writes calls (docs/tools.md) in up to 3 texts for an order, and a text without calls is its report. A
 blank text of the dispatcher does nothing.
 
-Reward (one float for the team). A user turn is right where all applications are afterwards as the calls of the row
-leave them, whatever else was looked up; texts that are sent or written hold the bare value.
+Reward (one float for the team). A user turn is right if all applications are in the state in which the calls of the row
+leave them. Other look-ups do not matter. Texts that are sent or written have to be the bare value.
 
-| `reward` | earned |
+| `reward` | rule |
 |---|---|
-| outcome | 1 at the end, where all user turns were right |
-| process | 1 / their number at the end of every user turn that was right |
-| call | 1 / their number for each call of the row, when it is made in its user turn for the first time |
+| outcome | 1 at the end if all user turns were right |
+| process | 1 / number of user turns, at the end of each one that was right |
+| call | 1 / number of calls of the row, for each one when it is first made in its user turn |
 
 All three are diagnostics of every score, whichever is the reward: `outcome`, `process`, `call`; and `calls`, the number
-of calls. `call` also rewards calls without an order that means anything: if the dispatcher writes "x" to all
-applications in every user turn and the specialists look up everything, the team receives 38.8 % on the test rows (50 %
-at most); 0 % with `process` and `outcome`.
+of calls. `call` also rewards calls that no meaningful order asked for: if the dispatcher writes "x" to all applications
+in every user turn and the specialists look up everything, the team receives 38.8 % on the test rows (50 % at most); 0 %
+with `process` and `outcome`.
 
-Options. In `grammar="choice"` agents say a letter. The dispatcher chooses among the order that is needed next, the same
-with a wrong value, an order to another application, and ending the user turn; a specialist among the call that its
-order means, one with a wrong argument, another tool and none. What its calls give is its report, and its history begins
-anew with each order. The letters follow from row and order alone. `single_agent` (protocol "centralized") gives one
-agent the words and all tools. `rows=[2, 3]` plays the third and the fourth row alone.
+Options. With `grammar="choice"` agents act with a letter. The dispatcher chooses among the order that is needed next,
+the same with a wrong value, an order to another application, and ending the user turn; a specialist among the call that
+its order means, one with a wrong argument, another tool and none. The results of its calls are its report, and its
+history is reset with each order. The letters depend only on row and order. `single_agent` (protocol "centralized")
+gives one agent the messages of the user and all tools. `rows=[2, 3]` plays only the third and the fourth row.
 
-Teams. `script:gold` earns 1. `script:parrot` passes the words of the user on to all applications, which do what they
+Teams. `script:gold` receives 1. `script:parrot` passes the words of the user on to all applications, which do what they
 understand. `script:random` orders and calls at random.
 
-Measured (`env.measure`) are what each reward would have paid; the calls of an episode; the shares of calls of tools
-that are not there, with wrong arguments, and that the same agent had made before; and the shares of the values in the
-calls of the row that the dispatcher was told, and the specialist that has to call with them. Traces have an event
-`knows` where an agent is told such a value first, and from whom, so that the viewer shows who knew what when.
+Measured (`env.measure`): the value of each of the three rewards; the calls of an episode; the shares of calls of
+unknown tools, with wrong arguments, and repeated by the same agent. Of the values in the calls of the row: the share
+that the dispatcher observed, and the share that the specialist with this call observed. Traces have an event `knows`
+where an agent first observes such a value, with its source, so that the viewer shows which agent knew which value when.
 
 Source: this suite's own.
 

@@ -8,10 +8,10 @@
 | return | 0 to 1 |
 
 Observation. The author of aux reads its signature and a rule with examples, and nothing of the larger problem. The
-author of main reads its signature and the problem in terms of what `aux(...)` returns, and nothing of the rule. The
-three variants of a problem differ in the rule alone, so the author of main observes the same text in all of them. No
-variant is the rule of the published problem. Under `sequential` the author of main also reads the code of aux, under
-`discussion` both read drafts, and under `centralized` one agent reads both specifications.
+author of main reads both signatures and the problem, which refers to the value of `aux(...)`, and nothing of the rule.
+The three variants of a problem differ only in the rule, so the author of main observes the same text in all of them. No
+variant is the rule of the published problem. Under the protocol `sequential` the author of main also reads the code of
+aux, under `discussion` both read drafts, and under `centralized` one agent reads both specifications.
 
 Action. Any text with the function, as in coophumaneval-v0.
 
@@ -23,22 +23,23 @@ Reward (one float for the team):
 | main | 0.1 | the same for main |
 | tests | 0 to 0.8 | share of passed tests |
 
-No part of the reward looks for cooperation, because no author can solve a problem without the other one. The following
-holds in all rows (`data/gold/coophumaneval_v2_audit.json`): at most 20 % of the tests pass
+No component measures cooperation, because neither author can solve a problem without the other. In all
+rows, the following pairs pass at most 20 % of the tests (`data/gold/coophumaneval_v2_audit.json`):
 
-* with the reference of main and an aux that is a stub, a guess such as the length or the sum of its argument, or the
-  rule of another variant;
-* with the reference of aux and a main that is a stub or a wrapper of aux;
-* with a solution of the published problem.
+* the reference of main and an aux that is a stub, a guess such as the length or the sum of its argument, or the rule of
+  another variant;
+* the reference of aux and a main that is a stub or a wrapper of aux;
+* a solution of the published problem.
 
-So these pairs receive at most 0.36. The specifications are complete: a language model that read nothing else wrote all
-functions, and all 192 rows gave it 1.
+So these pairs receive at most 0.36. The specifications are complete: a language model that read nothing else wrote the
+functions of all 192 rows and received 1 in each.
 
-Limit: on training problems a policy can learn one variant of the rule by heart. Such a main receives 1 in one of three
+Limit: on training problems a policy can memorise one variant of the rule. Such a main receives 1 in one of three
 variants. Evaluate on the test problems.
 
-Turns. From the second turn on, the author of aux reads which of its own examples fail, the author of main which tests
-fail, and both read how many tests passed (`feedback`: "none", "plain", "passed", "level_passed", "level_feedback").
+Turns. From the second turn on, the author of aux reads which of its own examples fail, and the author of main reads
+which tests fail. Both read how many tests passed. `feedback` is "none", "plain", "passed", "level_passed" or
+"level_feedback", the default, which shows `feedback_tests` (1) failures.
 
 With `make(..., candidates=True)` both authors choose among five functions by a letter (`envs.wrappers.Choices`). aux:
 its rule, the rules of the other two variants, its rule with an operator or number changed, a stub. main: the reference,
@@ -47,11 +48,12 @@ the same with a change, a wrapper of aux, a solution of the published problem, a
 Measured (`env.measure`): the shares of the schemes by which the two functions cooperate, see `envs.coding.schemes`;
 with candidates the shares of their kinds.
 
-Source: this suite. The problems are derived from its own ones, from HumanEval (arXiv:2107.03374, MIT licence) and from
-CoopHumanEval (arXiv:2508.04652). Of these 310 problems 180 can be split into a rule that can vary and a composition.
-The audit has the reason for each of the others. Most of those answer yes or no, or would leave main without work.
+Source: this suite. The problems are derived from 64 earlier problems of this suite, from HumanEval (arXiv:2107.03374,
+MIT licence) and from CoopHumanEval (arXiv:2508.04652). Of these 310 problems, 180 can be split into a rule that can
+vary and a composition. The audit states why each of the remaining problems cannot. Most of them return yes or no, or
+would leave main without work.
 
-Version history: v2, cooperation by information. Its returns do not compare with those of v0 and v1.
+Version history: v2, each author observes one half. Its returns are not comparable with those of v0 and v1.
 
 Example:
     >>> import llm_dec_pomdp

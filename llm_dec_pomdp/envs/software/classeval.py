@@ -1,8 +1,8 @@
-"""classeval-v0: A Python class, its methods written by different agents.
+"""classeval-v0: A Python class whose methods are written by different agents.
 
 | fact | value |
 |---|---|
-| agents | `n_agents` authors (2), and with `tester=True` or `reviewer=True` one of these |
+| agents | `n_agents` authors (2); a tester with `tester=True`, a reviewer with `reviewer=True` |
 | turns | 1; `max_turns` for more, with rewards as in `envs.turn_rewards` |
 | data | `FudanSELab/ClassEval`, 100 classes, train [20:] / test [:20]; 82 are played |
 | offline | 43 classes written for this suite, 33 train / 10 test |
@@ -10,9 +10,9 @@
 
 Observation. All authors read the class with its docstring, its constructor and other given code, and the signatures of
 all methods. With `assign="given"` the methods are divided so that methods that need each other have different authors,
-and each author reads the docstrings of its own methods only. With `assign="chosen"` each author writes the methods that
-it wants, and reads all docstrings. Nobody reads the code of teammates. A single agent, the tester and the reviewer read
-all docstrings.
+and each author reads the docstrings of its own methods only. With `assign="chosen"` each author chooses the methods
+that it writes, and reads all docstrings. No author reads the code of teammates. A single agent, the tester and the
+reviewer read all docstrings.
 
 Action. Any text with functions. Only the definition of a method counts, from `def` to the end of its body, as in
 coophumaneval-v0. Prose, imports, constants, classes and helper functions around it are dropped. Its decorators are
@@ -22,22 +22,22 @@ Reward (one float for the team):
 
 | component | range | rule |
 |---|---|---|
-| form | 0..0.8 | share of methods that parse, written once, by their author, with the parameters of the skeleton |
+| form | 0..0.8 | share of methods that parse, are written once, by their author, with the skeleton's parameters |
 | tests | 0..1.2 | share of tests that pass |
-| weakest | 0..2.0 | the same for the tests that need a method of an author; the smallest share of all authors |
+| weakest | 0..2.0 | share of passed tests among those that need a method of an author; the smallest over authors |
 
-Only methods that count for form are in the class; the others raise NotImplementedError. A test passes if it passes in
-the class of all authors, and for each author in the class that has its methods and otherwise those of the solution. A
-test needs a method if it fails for the solution with this method returning None. Tests are `unittest` classes, run one
-by one in the code sandbox, apart from the class (docs/sandbox.md). Tests do not count if they pass when all methods
-raise NotImplementedError, or all return None, True, False, 0, "" or [].
+Only methods that count for form are in the class; all other methods raise NotImplementedError. A test passes if it
+passes in the class with the methods of all authors and, for each author, in the solution with this author's methods. A
+test needs a method if it fails for the solution with this method returning None. Tests are `unittest` classes. They run
+one by one in the code sandbox, separately from the class (docs/sandbox.md). Tests do not count if they pass when all
+methods raise NotImplementedError, or all return None, True, False, 0, "" or [].
 
 Turns. From the second turn on authors read the results of their methods (`feedback`: "none", "passed", "level_passed",
-"level_feedback" with reasons of `feedback_tests` failures). The tester writes asserts; all agents read which of them
-failed. The reviewer, in every other turn, reads all bodies and writes to each author.
+"level_feedback" with reasons of `feedback_tests` failures). The tester writes asserts; it and the authors read which of
+them failed. The reviewer, in every other turn, reads all bodies and writes to each author.
 
-Protocols. ClassEval's holistic, incremental and compositional strategies; its class (all tests pass) and method success
-in %, greedy:
+Protocols. They correspond to ClassEval's three strategies. Published class success (all tests pass) / method success in
+%, with greedy decoding:
 
 | model | holistic: `single` | incremental: `sequential` | compositional: `concat` |
 |---|---|---|---|
@@ -45,10 +45,11 @@ in %, greedy:
 | DeepSeek-Coder-6.7B | 27 / 57.2 | 18 / 47.6 | 17 / 49.6 |
 | SantaCoder-1.1B | 0 / 0.6 | 10 / 30.3 | 0 / 18.9 |
 
-In ClassEval every author reads all docstrings. Class success here is stricter: a test passes as in the reward.
+In ClassEval every author reads all docstrings. Class success here is stricter: a test passes only if it passes as in
+the reward.
 
-Without skill. Return in % of 4.0 with `assign="given"`, the mean and in brackets the highest of a class. If the authors
-differ, each of the two is the first author once.
+Without skill. Return in % of 4.0 with `assign="given"`: the mean over classes, and in brackets the highest. If the two
+authors differ, the mean is over both orders.
 
 | first author | second author | 43 embedded classes | 12 published test classes |
 |---|---|---|---|
@@ -61,17 +62,19 @@ differ, each of the two is the first author once.
 | the solution of all methods, hidden in one of its own | calls of this method | 25 (46) | 29 (100) |
 
 A guess is a method of one line (a constant, an argument, a read or write of a field), chosen by the tests among up to
-60. It is right for ClassEval_19, whose given constructor shows what the getter returns. The last team has memorised the
-class. With `assign="chosen"` authors divide the work as they like, so that one of them may write almost all of it.
+60. It is right for ClassEval_19, whose given constructor shows what the getter returns. The first author of the last
+row has memorised the class. With `assign="chosen"` authors divide the work as they like, so that one of them may write
+almost all of it.
 
 Rows. Of 100 published classes 12 need other libraries, and three fail their own tests: ClassEval_17 expects an event of
-2024 to lie ahead, _48 the host name of its author, _50 a read-only file that root cannot write. ClassEval_0 has no test
-that would not also pass if all methods returned True, or all False. The skeletons of ClassEval_5 and _22 are no class
-that parses. These are left out. ClassEval_20 and _36 compare times of day to the second, so that their tests begin in
-the first half of one.
+2024 to be in the future, _48 the host name of its author, _50 a read-only file that root cannot write. Every test of
+ClassEval_0 passes if all methods return True, or if all return False. The skeletons of ClassEval_5 and _22 do not parse
+as a class. All these are left out. ClassEval_20 and _36 compare times of day to the second, so their tests start in the
+first half of a second.
 
-Measured (`env.measure`): class and method success; where authors choose, coverage and overlap; kinds of candidates;
-schemes of cooperation, of the methods whose solution calls another author's, in classes that pass all tests.
+Measured (`env.measure`): class and method success; with `assign="chosen"` coverage and overlap; with `candidates=True`
+the kinds of candidates. Of the methods whose solution calls a method of another author: the schemes of cooperation, in
+classes that pass all tests.
 
 Source: ClassEval, arXiv:2308.01861 (MIT): data, strategies; the reward is this suite's own.
 

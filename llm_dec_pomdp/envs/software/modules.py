@@ -1,31 +1,32 @@
-"""modules-v0: A small program, each of its modules written by another agent.
+"""modules-v0: A small program whose modules are written by different agents.
 
 | fact | value |
 |---|---|
 | agents | one for each module (`modules`, 4); two with `form="merge"` |
 | turns | 2; `max_turns` for another number |
 | data | packages generated from a seed: 60 for training, 20 for testing |
-| return | 0 to 1, less costs |
+| return | 0 to 1, minus costs |
 
 Observation. Each author reads the topic of the package, the specification of its own module (signatures and
 docstrings), the interfaces of the modules that it imports, and which modules import its own. An interface is a
-signature and the first sentence of its docstring. So the rule of a function, such as a table of rates, is known to one
-author. Nobody reads the code of teammates. From the second turn on an author reads the results of its calls, messages,
-and how many tests of its module pass. A single agent reads all specifications.
+signature and the first sentence of its docstring. So only one author knows the rule of a function, such as a table of
+rates. No author reads the code of teammates. From the second turn on an author reads the results of its calls,
+messages, and how many tests of its module pass. A single agent reads all specifications.
 
-Action. Python source is the whole module: the text if it parses, otherwise the first fenced block that does. Tool calls
-work on it: `write_file`, `read_file`, `replace_in_file` and others edit the author's own file tree, of which only its
-module counts. `run_tests` returns the test results of a module with all modules as they are now. With `messages=True` a
-line `to NAME: words` is a message of at most 30 words, one in each turn.
+Action. Python source replaces the whole module: the text if it parses, otherwise the first fenced block that does. Tool
+calls edit the module instead: `write_file`, `read_file`, `replace_in_file` and others work on the author's own files,
+of which only its module counts. `run_tests` returns the test results of a module, with the author's module as it is now
+and the other modules as of the last turn. With `messages=True` a line `to NAME: words` is a message of at most 30
+words, one in each turn.
 
 Reward. The score of a turn is the share of tests that pass; tests across modules (`TestTogether`) have half the weight.
-A test passes if it passes with the modules of all authors, and for each author with its module among the modules of the
-solution. So a module receives nothing for functions that another module replaces. The reward of a turn is the increase
-of the score, less `call_cost` for each call and `message_cost` for each message. An episode ends when all tests pass.
+A test passes if it passes with the modules of all authors and, for each author, with its module among the modules of
+the solution. So an author receives nothing for replacing functions of other modules. The reward of a turn is the change
+of the score, minus `call_cost` for each call and `message_cost` for each message. An episode ends when all tests pass.
 
 With `form="merge"` two authors each add a feature to one module, in the same turn and without tools. Their texts are
-merged by lines; a conflict scores 0. The form is that of CooperBench, whose authors report that teams complete a
-quarter of the pairs of features and a single agent half (not measured here).
+merged by lines; a conflict scores 0. CooperBench has this form. Its authors report that teams complete a quarter of the
+pairs of features, and a single agent half (not measured here).
 
 Options. `modules` 3 to 6; `deep`, how many modules the longest chain of imports has (0: any); `shared`, how many data
 types modules share (1 or 2). Rows from files have `prompt`, `solution` (files, `# file: PATH` before each) and `test`.
@@ -33,16 +34,17 @@ With `candidates=True` authors choose among versions of their module by a letter
 turn and without tools; a single agent (protocol "centralized") chooses one module in each turn.
 
 Without skill. Teams of empty texts, or of functions that all raise an error, return one constant (None, True, False, 0,
-1, "", [] or {}) or return their first argument receive 0 %. Tests that such constants pass are left out when a package
-is generated. If one author writes its module and the others write nothing, the team receives 0 to 38 % with three
-modules and 0 to 23 % with six; most for the first module, which imports no other. A first module that also replaces the
-functions of all other modules receives the same.
+1, "", [] or {}), or return their first argument, receive 0 %. Tests that such constants pass are left out when a
+package is generated. If one author writes its module and the others write nothing, the team receives 0 to 38 % with
+three modules and 0 to 23 % with six; most for the first module, which imports no other. A first module that also
+replaces the functions of all other modules receives the same.
 
-Measured (`env.measure`): shares of episodes with all tests passed and of tests, by the number of modules; how often a
-change broke tests of a module whose author had changed nothing; messages; of candidates their kinds, and the schemes of
-cooperation of modules that import others, in programs that pass. `contributions` measures how much each module adds.
+Measured (`env.measure`): shares of programs that pass all tests and of passed tests, by the number of modules; how
+often a change broke tests of a module whose author had changed nothing; messages. With `candidates=True`: the kinds of
+candidates, and the schemes of cooperation of modules that import others, in programs that pass. `contributions`
+measures how much each module adds.
 
-Source: the question is that of arXiv:2508.04652; tasks and reward are this suite's own.
+Source: the question is from arXiv:2508.04652; tasks and reward are this suite's own.
 
 Version history: v0, the first.
 

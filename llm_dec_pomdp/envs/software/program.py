@@ -1,4 +1,4 @@
-"""A class put together from methods that several authors wrote, and who wrote which."""
+"""Assembly of a class from the methods that several authors wrote, and the assignment of methods to authors."""
 
 from __future__ import annotations
 

@@ -35,11 +35,11 @@ class Offered(NamedTuple):
 class Choices(TaskAround[Offered]):
     """A task whose agents choose among texts.
 
-    The order of the letters depends on the texts alone, so it does not reveal their kinds. `measure` adds a table with
+    The order of the letters depends only on the texts, so it does not reveal their kinds. `measure` adds a table with
     the share of each kind among the last actions of each role.
 
     Args:
-        env: A task. A protocol goes around this wrapper, not into it.
+        env: A task without a protocol. Protocols wrap `Choices`.
         offers: Returns for a task and a role the offered texts by kind, at most 26 different ones. The number of texts
             of a role is the same in all tasks. Roles with an empty mapping write freely.
 
@@ -86,7 +86,7 @@ class Choices(TaskAround[Offered]):
         return self._letters[agent]
 
     def initial_state(self, item: TaskItem, seed: int) -> Offered:
-        """Return that of the task."""
+        """Return the initial state of the task, with the row."""
         return Offered(self.env.initial_state(item, seed), item)
 
     def told(self, state: Offered) -> Mapping[str, str | Message]:

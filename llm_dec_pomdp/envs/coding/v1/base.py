@@ -1,4 +1,4 @@
-"""Base of the code environments of v1: reference pairs of which both functions are needed, and the reward of v1."""
+"""Base of the code environments of v1: reference pairs in which both functions are needed, and the reward of v1."""
 
 from __future__ import annotations
 

@@ -4,23 +4,23 @@
 |---|---|
 | agents | agent_0 "aux", agent_1 "main" |
 | turns | 1; `max_turns` for more, rewarded as in `envs.turn_rewards`; `feedback`: `envs.coding.feedback` |
-| data | `OpenMLRL/CoopHumanEval`, train [16:] / test [:16], without its contradicting rows |
+| data | `OpenMLRL/CoopHumanEval`, train [16:] / test [:16], without rows with contradicting asserts |
 | offline | 64 problems written for this suite |
 | return | 0 to 4.0 |
 
 Observation, action: as in coophumaneval-v0. Reward: as in humaneval-v1.
 
 Rows: solutions to all 82 published problems were written from their texts and run. Rows whose asserts contradict the
-text, its examples or each other are left out; rows with two defensible readings are kept and listed in `ambiguous`.
-Each assert and reason: `audit()` and `docs/rewards.md`.
+text, its examples or each other are left out. Rows with two defensible readings are kept and listed in `ambiguous`.
+`audit()` and `docs/notes/coophumaneval_audit.md` have each assert with its reason.
 
 Measured (`env.measure`): the shares of the schemes by which the two functions cooperate, see `envs.coding.schemes`.
 
-Source: levels and weights from "LLM Collaboration With Multi-Agent Reinforcement Learning", arXiv:2508.04652;
-h, n, reference pairs and audit are this suite's own.
+Source: levels and weights from "LLM Collaboration With Multi-Agent Reinforcement Learning", arXiv:2508.04652; h, n,
+reference pairs and audit are this suite's own.
 
-Version history: v1, the published formula with other tests and another condition of cooperation. Its returns do not
-compare with those of v0.
+Version history: v1, the published formula with other tests and another condition of cooperation. Its returns are not
+comparable with those of v0.
 
 Example:
     >>> from llm_dec_pomdp.envs.coding.v1.coophumaneval import audit

@@ -22,13 +22,13 @@ Reward (one float for the team; levels are checked in order, the first that fail
 * h is the share of passed asserts among those that the problem does not show as examples (all asserts, if it shows
   all), rescaled so that the best constant answer has 0.
 * n is the share of the passed asserts that fail when aux is replaced by a function that returns None. A share of a
-  fifth counts as all, because easy cases pass without a helper in most problems.
+  fifth or more counts as 1, because in most problems easy cases pass without a helper.
 
-So constants and answers copied from the examples receive nothing beyond form. A helper that is not called, or whose
-value is dropped, or without which main falls back on its own solution, receives nothing for cooperation.
+So constants and answers copied from the examples receive only structure and syntax. A team receives nothing for
+cooperation if main does not call the helper, drops its value, or falls back on its own solution without it.
 
-Limits. n says that main fails without the helper. It does not say that the work is shared. In % of the maximum, on 12
-test rows each of humaneval and coophumaneval (`python scripts/degenerate.py --family code`):
+Limits. n measures whether main fails without the helper, not whether the work is shared. Returns in % of the maximum,
+on 12 test rows each of humaneval and coophumaneval (`python scripts/degenerate.py --family code`):
 
 | pair | v0 | v1 |
 |---|---|---|
@@ -44,12 +44,11 @@ test rows each of humaneval and coophumaneval (`python scripts/degenerate.py --f
 
 Measured (`env.measure`): the shares of the schemes by which the two functions cooperate, see `envs.coding.schemes`.
 
-Source: levels and weights from "LLM Collaboration With Multi-Agent Reinforcement Learning", arXiv:2508.04652;
-problems from "Evaluating Large Language Models Trained on Code", arXiv:2107.03374 (MIT licence); h and n are this
-suite's own.
+Source: levels and weights from "LLM Collaboration With Multi-Agent Reinforcement Learning", arXiv:2508.04652; problems
+from "Evaluating Large Language Models Trained on Code", arXiv:2107.03374 (MIT licence); h and n are this suite's own.
 
-Version history: v1, the published formula with other tests and another condition of cooperation. Its returns do not
-compare with those of v0.
+Version history: v1, the published formula with other tests and another condition of cooperation. Its returns are not
+comparable with those of v0.
 
 Example:
     >>> import llm_dec_pomdp

@@ -1,1 +1,1 @@
-"""The writing environments with a reward that only texts about the source can earn."""
+"""The writing environments with a reward that counts words and does not reward copies and lists."""

@@ -1,4 +1,4 @@
-"""arxiv-v1: Like arxiv-v0, with a reward for texts on words of the abstract that are no copies.
+"""arxiv-v1: Like arxiv-v0, with a reward that counts words and does not reward copies and lists.
 
 | fact | value |
 |---|---|
@@ -6,7 +6,7 @@
 | turns | 1; `max_turns` for more, with rewards as in `envs.turn_rewards`; `feedback`: `envs.writing.feedback` |
 | data | `OpenMLRL/arXiv_abstract` (field `abstract_text`), train[:1000] / val[:1000] |
 | offline | 72 abstracts written for this suite |
-| return | 0 to 3.0, reachable 2.98; every embedded reference pair earns at least 90 % |
+| return | 0 to 3.0, reachable 2.98; every embedded reference pair receives at least 90 % |
 
 Observation, action: as in arxiv-v0.
 
@@ -14,7 +14,7 @@ Reward: the levels and components of arxiv-v0, measured and multiplied as in tld
 post. `length_ratio="paper"` as in arxiv-v0.
 
 Limits: as in tldr-v1. On the test abstracts the words of an abstract or of a reference in random order get 94 to 99 %
-of the maximum. One fixed text for all abstracts gets 10 % with 50 copied words (22 % the best of 48 texts), and 39 %
+of the maximum. One fixed text for all abstracts gets 10 % with 50 copied words (the best of 48 texts: 22 %), and 39 %
 with 50 content words in random order.
 
 Source: as in tldr-v1.

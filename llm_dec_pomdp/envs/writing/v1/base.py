@@ -13,7 +13,7 @@ from . import quality
 
 
 class HardenedWritingTask(WritingTask):
-    """The same task paid by v1: the published levels on words, times the properties of `quality`."""
+    """The same task with the reward of v1: the published levels on words, times the properties of `quality`."""
 
     @property
     def facts(self) -> Facts:

@@ -1,6 +1,6 @@
-"""What v1 asks of two texts beside the published levels: are they about the source, and is each written anew?
+"""The four properties by which v1 multiplies the published reward: both texts are about the source, and are no copies.
 
-Four properties, each a linear ramp between two values; all references lie on the full side.
+Each property is a linear ramp between two values. All references have the value 1.
 
 | property | measured | 0 at | 1 at |
 |---|---|---|---|
@@ -9,8 +9,9 @@ Four properties, each a linear ramp between two values; all references lie on th
 | originality | share of a text's trigrams that stand in the source | 0.40 | 0.30 |
 | independence | share of the first text's trigrams that stand in the second | 0.40 | 0.30 |
 
-The lower of the two texts counts; the reward is the levels times the product. Relevance compares words by their first
-five letters, a plain stemmer. None of the four sees whether the words make sense: docs/rewards.md.
+The lower value of the two texts counts. The reward is the published reward times the product of the properties.
+Relevance compares words by their first five letters, a plain stemmer. No property measures whether the words make
+sense, see docs/rewards.md.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""tldr-v1: Like tldr-v0, with a reward for texts on words of the post that are no copies.
+"""tldr-v1: Like tldr-v0, with a reward that counts words and does not reward copies and lists.
 
 | fact | value |
 |---|---|
@@ -6,23 +6,24 @@
 | turns | 1; `max_turns` for more, with rewards as in `envs.turn_rewards`; `feedback`: `envs.writing.feedback` |
 | data | `trl-lib/tldr` (field `prompt`), train[:1000] / test[:1000] |
 | offline | 120 posts written for this suite |
-| return | 0 to 3.0, reachable 2.98; every embedded reference pair earns at least 90 % |
+| return | 0 to 3.0, reachable 2.98; every embedded reference pair receives at least 90 % |
 
 Observation, action: as in tldr-v0.
 
 Reward: the levels and components of tldr-v0 on words: signs count neither as words nor as length, and connectives are
-whole words. Every component is then multiplied by four properties in [0, 1], all of which references have in full:
+whole words. Every component is then multiplied by four properties in [0, 1], which are all 1 for references:
 
-| property | what it stops |
-|---|---|
-| relevance | fluent text about something else: content words are shared with the post |
-| variety | one sentence repeated: bigrams do not repeat |
-| originality | copying: trigrams of the post do not make up the text |
-| independence | one text as a copy of the other |
+| property | measures | prevents |
+|---|---|---|
+| relevance | content words shared with the post | fluent text about something else |
+| variety | bigrams that do not repeat | one sentence repeated |
+| originality | trigrams that are not in the post | copies of the post |
+| independence | trigrams of the first text that are not in the second | one text as a copy of the other |
 
 Ramps: `envs.writing.v1.quality`. Each is in the infos as `diagnostic/<name>`.
 
-Limits: v1 compares words and never reads a text as a whole. On the test posts these get, in % of the maximum:
+Limits: v1 compares words and does not measure whether a text makes sense. Returns of degenerate texts on the test
+posts, in % of the maximum:
 
 | texts | return |
 |---|---|
@@ -31,13 +32,13 @@ Limits: v1 compares words and never reads a text as a whole. On the test posts t
 | the words of the post or of a reference in random order | 92-99 |
 | the post without every fourth word | 85 |
 
-docs/rewards.md has more of them. tldr-v2 has a judge.
+docs/rewards.md has more of them. tldr-v2 has an LLM judge.
 
 Source: "LLM Collaboration With Multi-Agent Reinforcement Learning", arXiv:2508.04652, for the levels; the properties
 are this suite's own.
 
-Version history: v1, the first hardened version. Figures from before its release, when it had eight properties, do not
-compare.
+Version history: v1, the first hardened version. Figures from before its release, when it had eight properties, are not
+comparable.
 
 Example:
     >>> import llm_dec_pomdp

@@ -1,1 +1,1 @@
-"""The writing environments with a reward that a language model judges."""
+"""The writing environments with a reward that an LLM judge measures."""

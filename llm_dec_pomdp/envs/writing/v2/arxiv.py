@@ -1,4 +1,4 @@
-"""arxiv-v2: Like arxiv-v0, with a reward for texts that tell a language model about the abstract.
+"""arxiv-v2: Like arxiv-v0, with a reward for texts from which an LLM judge learns about the abstract.
 
 | fact | value |
 |---|---|

@@ -2,14 +2,15 @@
 
 Informativeness. The judge reads both texts and then the source. The gain of a token of the source is its log p after
 both texts minus the mean of its log p after four contrasts. A contrast is another source, cut into two halves. Tokens
-within a run of three words count 0 if a text has the same letters in a row, because copied words tell nothing about the
-source. Spaces, signs and case make no difference. The sum of the gains is divided by all tokens of the source.
+within a run of three words count 0 if a text has the same run, so that copies have no gain. The comparison ignores
+spaces, signs and case. The sum of the gains is divided by the number of all tokens of the source.
 
-Fluency. Names and terms are unlikely in any text, so log p of a text depends on its words first. Their order makes the
-difference to the same words backwards. Pieces between spaces without a letter or digit are left out.
+Fluency. log p of a text depends mostly on its words, since names and terms are unlikely in any text. So fluency
+measures their order: log p of the text minus log p of its words backwards, per word. Pieces between spaces without a
+letter or digit are left out.
 
-Both factors are linear ramps, with the judge SmolLM2-135M-Instruct. They are 1 from the value that 95 % of the
-references of training rows reach. Informativeness is 0 at a fifth of it, fluency at `WIDTH` nats below it.
+Both factors are linear ramps, set with the judge SmolLM2-135M-Instruct. They are 1 from the value that 95 % of the
+references of training rows reach. Informativeness is 0 at a fifth of this value, fluency at `WIDTH` nats below it.
 """
 
 from __future__ import annotations

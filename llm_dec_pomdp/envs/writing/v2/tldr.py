@@ -1,4 +1,4 @@
-"""tldr-v2: Like tldr-v0, with a reward for texts that tell a language model about the post.
+"""tldr-v2: Like tldr-v0, with a reward for texts from which an LLM judge learns about the post.
 
 | fact | value |
 |---|---|
@@ -11,24 +11,26 @@
 
 Observation, action: as in tldr-v0.
 
-Reward: every component of tldr-v0 is multiplied by two factors in [0, 1], which the judge gives:
+Reward: every component of tldr-v0 is multiplied by two factors in [0, 1], which the judge measures:
 
 | factor | measured in nats | 0 at | 1 at |
 |---|---|---|---|
-| informativeness | gain in log p(post after both texts) per token of the post | 0.032 | 0.16 |
+| informativeness | gain in log p of the post after both texts, per token of the post | 0.032 | 0.16 |
 | fluency | log p(text) - log p(its words backwards) per word, lower of both texts | 2.0 | 2.5 |
 
-The gain compares the two texts with four other posts in their place, the first ones of the task set, which therefore
-holds at least five posts. Tokens of the post within a run of three words that also stands in a text count 0. So copies,
-fixed texts and texts about another post have no gain. Subreddit and labels of a post are left out.
+The gain is the difference to the mean after four other posts in place of the two texts. These are the first posts of
+the task set, which therefore needs at least five posts. Tokens of the post within a run of three words that also stands
+in a text count 0. So copies, fixed texts and texts about another post have no gain. Subreddit and labels of a post are
+left out.
 
-The judge does not read texts of which the reward of tldr-v0 is 0. The ramps are those of SmolLM2-135M-Instruct. Another
-judge gives other numbers, so the result of a run names its judge with a hash of the weights. "base" is the model below
-the adapters of a team (sharing=lora), which is in memory anyway.
+The judge does not read texts that receive 0 from tldr-v0. The ramps were set with SmolLM2-135M-Instruct. Another judge
+gives other numbers, so the result of a run names its judge with a hash of the weights. "base" is the model below the
+adapters of a team (sharing=lora), which is already in memory.
 
-Limits: a text that says the opposite of the post gets nearly the return of a reference, and so does a pair in which one
-text is the beginning of the other. A copy without runs of three words is no copy, and a search made one fluent enough.
-Summaries of one sentence get little. Returns of degenerate texts: docs/rewards.md.
+Limits: a text that states the opposite of the post gets nearly the return of a reference, and so does a pair in which
+the first text is the beginning of the second. Copied words in runs of one or two do not count as copies, and a search
+by mutation found such a text that is fluent enough. Summaries of one sentence get little. Returns of degenerate texts:
+docs/rewards.md.
 
 Source: as in tldr-v0; the factors are this suite's own (pointwise mutual information as in arXiv:1510.03055).
 
