@@ -409,7 +409,8 @@ class Group:
         decisions: Every decision point with all that was tried there; empty where trajectories alone were played.
         extra: What was spent on alternatives that are part of no episode.
         roles: By agent its human name; recordings do not keep it.
-        parts_per_action: Agents whose parts one text holds (`Facts.parts_per_action`): a factor of the token limit.
+        parts_per_action: Number of agents whose parts one action holds, a factor of the token limit. Recordings do not
+            keep it.
         replaced: Groups of other tasks that were played first and had no signal (`rollout.replaced`).
     """
 
@@ -418,7 +419,7 @@ class Group:
     decisions: tuple[Decision, ...] = ()
     extra: Cost = field(default_factory=Cost)
     roles: Mapping[str, str] = field(default_factory=dict[str, str], compare=False)
-    parts_per_action: int = 1
+    parts_per_action: int = field(default=1, compare=False)
     replaced: tuple[Group, ...] = ()
 
     def __repr__(self) -> str:
