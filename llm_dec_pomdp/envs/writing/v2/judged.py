@@ -40,7 +40,7 @@ class Measures(NamedTuple):
 
     Attributes:
         gain: Mean gain of the tokens of the source, see the module.
-        order: Difference to the words backwards, per word; that of the lower text.
+        order: Difference to the words backwards, per word; that of the lower text. 0 for a text without words.
     """
 
     gain: float = 0.0
@@ -69,7 +69,7 @@ def measure(judge: TextJudge, source: str, texts: tuple[str, str], others: Seque
     ordered = [" ".join(words) for pieces in forwards for words in (pieces, pieces[::-1])]
     found = judge.log_likelihoods([*shown, *[_BEFORE] * len(ordered)], [*[source] * len(shown), *ordered])
     nats = [math.fsum(likelihood.nats) for likelihood in found[len(shown) :]]
-    gaps = [(nats[2 * n] - nats[2 * n + 1]) / len(pieces) if pieces else -math.inf for n, pieces in enumerate(forwards)]
+    gaps = [(nats[2 * n] - nats[2 * n + 1]) / len(pieces) if pieces else 0.0 for n, pieces in enumerate(forwards)]
     given, *contrasts = found[: len(shown)]
     if len(given.starts) != len(given.nats):
         raise JudgeError(
@@ -89,9 +89,7 @@ def measure(judge: TextJudge, source: str, texts: tuple[str, str], others: Seque
         if not any(copied[start:end])
     ]
     gain = math.fsum(gains) / max(len(given.nats), 1)
-    order = min(gaps)
-    measures = Measures(round(gain, _DIGITS), round(order, _DIGITS) if math.isfinite(order) else order)
-    return measures, any(likelihood.cut for likelihood in found)
+    return Measures(round(gain, _DIGITS), round(min(gaps), _DIGITS)), any(likelihood.cut for likelihood in found)
 
 
 def factors(measures: Measures, full: Measures) -> dict[str, float]:
