@@ -122,6 +122,8 @@ def test_fluency_is_that_of_the_lower_text_against_its_words_backwards() -> None
 def test_texts_without_words_earn_nothing(env_id: str, text: str) -> None:
     env: Any = llm_dec_pomdp.make(env_id, judge=Counts())
     assert env.score(env.items[0], dict.fromkeys(env.possible_agents, text)).total == 0.0
+    measures, _ = judged.measure(Counts(), "a b c", (text, "a b"), ["b c"])
+    assert measures.order == 0.0
 
 
 @versions
