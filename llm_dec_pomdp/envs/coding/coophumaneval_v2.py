@@ -144,7 +144,7 @@ class SplitCoopHumanEval(CodeTask):
         **common: Unpack[TextOptions],
     ) -> None:
         if feedback == "expert":
-            raise ValueError("feedback is 'expert', which reads both functions; give another mode")
+            raise ValueError("feedback is 'expert', and a reviewer would read both functions; give 'level_feedback'")
         super().__init__(tasks, feedback=feedback, feedback_tests=feedback_tests, **common)
 
     def observe(self, item: TaskItem, agent: str) -> str:

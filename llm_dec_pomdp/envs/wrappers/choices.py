@@ -27,7 +27,7 @@ _REQUEST = "\n\nAnswer with the letter of one of these texts, or write another t
 class Offered(NamedTuple):
     """The state of `Choices`."""
 
-    inner: Any  # that of the task
+    inner: Any  # state of the task
     item: TaskItem
     is_first: bool = True
 

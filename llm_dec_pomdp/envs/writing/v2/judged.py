@@ -40,7 +40,8 @@ class Measures(NamedTuple):
 
     Attributes:
         gain: Mean gain of the tokens of the source, see the module.
-        order: Difference to the words backwards, per word; that of the lower text. 0 for a text without words.
+        order: Difference in log p to the same words backwards, per word; the smaller value of the two texts. 0 for a
+            text without words.
     """
 
     gain: float = 0.0
