@@ -43,7 +43,7 @@ _ADAPTERS, _SCRIPTS = "llm_dec_pomdp/integrations/", "examples/libraries/"
 USES = {  # which files a session with other libraries is about, beside the contract
     "openenv": ("llm_dec_pomdp/serving/", f"{_ADAPTERS}openenv"),
     "mcp": ("llm_dec_pomdp/serving/", "llm_dec_pomdp/envs/tools/", f"{_ADAPTERS}mcp"),
-    "bfcl": ("llm_dec_pomdp/envs/calls/",),
+    "bfcl": ("llm_dec_pomdp/contrib/calls/",),
     "suites": (f"{_ADAPTERS}games", f"{_ADAPTERS}gem", f"{_ADAPTERS}textarena"),
     "verifiers": (f"{_ADAPTERS}verifiers", f"{_ADAPTERS}role"),
     "library(stable_baselines3)": (_SCRIPTS,),
@@ -124,7 +124,7 @@ def bfcl(session: nox.Session) -> None:
     """Play all rows of BFCL v4, and compare 500 mutated answers with the published checker."""
     _install(session, ".")
     session.install("--no-deps", "bfcl-eval==2026.3.23")
-    session.run(*PYTEST, "tests/envs/calls", "tests/envs/test_memory_v0.py")
+    session.run(*PYTEST, "tests/contrib/calls", "tests/contrib/memory/test_memory_v0.py")
 
 
 @nox.session(reuse_venv=True)

@@ -9,8 +9,8 @@ from statistics import fmean
 from typing import Any, NamedTuple
 
 import llm_dec_pomdp
+from llm_dec_pomdp.contrib.calls.bfcl import BFCL
 from llm_dec_pomdp.envs.base import Facts
-from llm_dec_pomdp.envs.calls.bfcl import BFCL
 
 RESULTS = Path(__file__).parent.parent / "docs" / "results"
 NO_LEARNERS = {"single", "concat", "sequential", "discussion", "imitation", "random", "untrained", "optimal"}

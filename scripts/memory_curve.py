@@ -18,7 +18,7 @@ import matplotlib as mpl
 from matplotlib import pyplot as plt
 
 from llm_dec_pomdp import make
-from llm_dec_pomdp.envs.calls.published import installed, memory_rows
+from llm_dec_pomdp.contrib.calls.published import installed, memory_rows
 
 SIZES = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 100, 200)  # notes
 

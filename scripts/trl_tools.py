@@ -22,7 +22,7 @@ import typer
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 import llm_dec_pomdp
-from llm_dec_pomdp.envs.small.relay import WORDS
+from llm_dec_pomdp.envs.relay import WORDS
 from llm_dec_pomdp.envs.tools import kit, written
 from llm_dec_pomdp.envs.wrappers import WithTools
 from llm_dec_pomdp.integrations.role import Role

@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Any
 
 from llm_dec_pomdp import check_env
+from llm_dec_pomdp.contrib.external_games.gem import from_gem
+from llm_dec_pomdp.contrib.external_games.textarena import from_textarena
 from llm_dec_pomdp.envs import CheckFailure
-from llm_dec_pomdp.integrations.gem import from_gem
 from llm_dec_pomdp.integrations.libraries import library
-from llm_dec_pomdp.integrations.textarena import from_textarena
 
 PAGE = Path(__file__).parent.parent / "docs" / "notes" / "suites_tried.md"
 MOST_PLAYERS = 6

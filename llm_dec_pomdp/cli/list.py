@@ -59,10 +59,12 @@ def list_(
         print_json({"environments": environments, "algorithms": methods, "suites": suites})
         return
     rows = [
-        [e["id"], f"error: {e['error']}"] if "error" in e else [e["id"], f"{e['about']} ({_agents(e['roles'])})"]
+        [e["id"], "", f"error: {e['error']}"]
+        if "error" in e
+        else [e["id"], e["ring"], f"{e['about']} ({_agents(e['roles'])})"]
         for e in environments
     ]
-    print_table(["id", "about (agents)"], rows, "Environments")
+    print_table(["id", "ring", "about (agents)"], rows, "Environments")
     about = [[m["name"], f"error: {m['error']}" if "error" in m else m["about"]] for m in methods]
     out.print()
     print_table(["name", "about"], about, "Algorithms")
@@ -84,7 +86,7 @@ def _show(name: str, as_json: bool) -> None:
         UnknownNameError: There is none; the message names the nearest.
     """
     from ..benchmarks.suite import built_in_suites, suites_of
-    from ..envs.registration import OPTIONAL, registry, with_version
+    from ..envs.registration import optional, registry, with_version
 
     suites = [suite for suite in suites_of(name) if suite in built_in_suites()]
     learner = name in algorithms or name.removesuffix(CONTROL) in algorithms or _is_algorithm(name)
@@ -93,7 +95,7 @@ def _show(name: str, as_json: bool) -> None:
         _show_algorithm(name, as_json)
     elif suites:
         _show_suites(suites, as_json)
-    elif ":" in name or environment in registry or environment in OPTIONAL:
+    elif ":" in name or environment in registry or environment in optional:
         described = _describe_environment(environment)
         if as_json:
             print_json({"id": environment, **described})
@@ -181,10 +183,11 @@ def _or_error(known: dict[str, Any], describe: Callable[[], dict[str, Any]]) -> 
 
 
 def _describe_environment(env_id: str) -> dict[str, Any]:
-    from ..envs.registration import least_arguments, make, manual
+    from ..envs.registration import least_arguments, make, manual, spec
 
     env = make(env_id, split="all", **least_arguments(env_id))
     return {
+        "ring": spec(env_id).ring(),
         "roles": list(env.facts.roles),
         "maximum": env.facts.score_range[1],
         "tasks": len(env.items),

@@ -26,6 +26,18 @@ from .streams import TaskStream, is_stream, open_stream
 from .tasks import TaskError, Tasks, TaskSource, is_sample, load_tasks
 
 
+def check_int(name: str, value: Any, least: int, most: int | None = None) -> int:
+    """Return `value` as an int.
+
+    Raises:
+        ValueError: `value` is no integer within [least, most]; True and False are none.
+    """
+    if isinstance(value, bool) or not isinstance(value, int) or value < least or (most is not None and value > most):
+        bounds = f"at least {least}" if most is None else f"{least} to {most}"
+        raise ValueError(f"{name} is {value!r}; it is a whole number, {bounds}")
+    return value
+
+
 class TaskOptions(TypedDict, total=False):
     """The options that every task takes beside `tasks`; see `Task`."""
 

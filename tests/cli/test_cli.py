@@ -105,7 +105,7 @@ def test_list_shows_what_a_suite_compares_and_costs() -> None:
 
 
 def test_list_shows_an_environment_of_a_module() -> None:
-    assert document("list", "llm_dec_pomdp.envs.small.relay:Relay")["roles"] == document("list", "relay-v0")["roles"]
+    assert document("list", "llm_dec_pomdp.envs.relay:Relay")["roles"] == document("list", "relay-v0")["roles"]
 
 
 def test_a_plugin_that_is_broken_does_not_hide_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
