@@ -80,7 +80,7 @@ class Message(NamedTuple):
         name: Of the tool; "" for the others.
     """
 
-    role: Literal["told", "said", "tool"]
+    role: Literal["observation", "action", "tool"]
     text: str
     name: str = ""
 
@@ -111,7 +111,7 @@ class Tool(NamedTuple):
 
 def conversation(*texts: str) -> tuple[Message, ...]:
     """A history in which an agent is told something and answers in turn."""
-    return tuple(Message("said" if place % 2 else "told", text) for place, text in enumerate(texts))
+    return tuple(Message("action" if place % 2 else "observation", text) for place, text in enumerate(texts))
 
 
 class Likelihood(NamedTuple):

@@ -42,7 +42,7 @@ def chat(history: Sequence[Message], *, tools: bool = True) -> list[dict[str, st
     """
     messages: list[dict[str, str]] = []
     for role, text, name in history:
-        speaker = {"told": "user", "said": "assistant", "tool": "tool" if tools else "user"}[role]
+        speaker = {"observation": "user", "action": "assistant", "tool": "tool" if tools else "user"}[role]
         content = f"{name}:\n{text}" if role == "tool" and speaker == "user" else text
         message = {"role": speaker, "name": name} if speaker == "tool" else {"role": speaker}
         if messages and {k: v for k, v in messages[-1].items() if k != "content"} == message:

@@ -339,7 +339,7 @@ class MAAC(ActorCritic):
 
     def _request(self, lines: Sequence[str]) -> Request:
         """A joint history as the critic reads it."""
-        return Request(self.critics[0].groups[0].agents[0], (Message("told", "\n\n".join(lines)),))
+        return Request(self.critics[0].groups[0].agents[0], (Message("observation", "\n\n".join(lines)),))
 
 
 # --- numbers ----------------------------------------------------------------------------------------------------------
@@ -381,7 +381,7 @@ def _refuse_other_tokens(team: Team) -> None:
     written: dict[str, tuple[int, ...]] = {}
     for policy in team.trainable:
         agent = next(agent for agent, member in team.members.items() if member is policy)
-        written[agent] = policy.written(Request(agent, (Message("told", "?"),)), _PROBE, 32).token_ids
+        written[agent] = policy.written(Request(agent, (Message("observation", "?"),)), _PROBE, 32).token_ids
     first, *others = written
     for agent in others:
         if written[agent] != written[first]:

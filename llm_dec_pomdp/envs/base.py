@@ -238,7 +238,7 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
         item, now, joint = self._check(actions), self._now, self.facts.joint_reward
         there, asked = now.agents, [agent for agent in now.agents if agent in now.asked]
         for agent in asked:
-            now.histories[agent].append(Message("said", actions[agent]))
+            now.histories[agent].append(Message("action", actions[agent]))
         try:
             outcome = self._advance(item, {agent: actions[agent] for agent in asked}, derive(now.chance, now.turn))
             after = outcome.transition

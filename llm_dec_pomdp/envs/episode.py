@@ -122,12 +122,12 @@ class Progress:
 
 def _message(agent: str, content: str | Message) -> Message:
     if isinstance(content, Message):
-        if content.role == "said":
+        if content.role == "action":
             raise EpisodeError(f"{agent!r} is given the message {content!r:.80}; only an agent itself says something")
         return content
     if not isinstance(content, str):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise EpisodeError(f"{agent!r} is told {content!r:.60}; what agents are told is text or a Message")
-    return Message("told", content)
+    return Message("observation", content)
 
 
 def paid(after: Transition[Any], there: Sequence[str], *, joint: bool) -> dict[str, float]:
@@ -153,7 +153,7 @@ def transcript(env: TextDecPOMDP) -> str:
     lines = [f"{env.metadata['name']} / {env.item.id} / turn {env.turn} of {env.max_turns}"]
     for agent in env.possible_agents:
         for role, text, name in env.history(agent):
-            verb = {"told": "told", "said": "says", "tool": f"gets from {name}"}[role]
+            verb = {"observation": "observes", "action": "acts", "tool": f"receives from {name}"}[role]
             lines += [f"--- {agent} ({env.role(agent)}) {verb}:", text]
     if env.last_score is not None:
         parts = "  ".join(f"{name} {value:+.3f}" for name, value in env.last_score.components.items())

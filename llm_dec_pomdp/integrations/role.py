@@ -98,7 +98,7 @@ class Role:
         if not env.agents:
             return OVER
         history = env.history(self.agent)
-        since = max((place for place, message in enumerate(history) if message.role == "said"), default=-1) + 1
+        since = max((place for place, message in enumerate(history) if message.role == "action"), default=-1) + 1
         return "\n\n".join(message.text for message in history[since:])
 
     def _step(self, text: str) -> None:

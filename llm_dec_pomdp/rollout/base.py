@@ -181,7 +181,7 @@ def ids_so_far(agent: str, history: Sequence[Message], turns: Sequence[Turn]) ->
     Empty where the history has no text of the agent, and where the last one has a thought: the history holds the
     answer alone, so its prompt is rendered from the texts, as the model's template does.
     """
-    if not any(message.role == "said" for message in history):
+    if not any(message.role == "action" for message in history):
         return ()
     last = next((turn.actions[agent] for turn in reversed(turns) if agent in turn.actions), SILENT)
     return () if last.thought else last.prompt_ids + last.token_ids

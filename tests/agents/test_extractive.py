@@ -149,7 +149,7 @@ def test_log_probabilities_are_exact(protocol: str, temperature: float, tmp_path
 
 def test_a_critic_keeps_its_values_when_its_unit_changes() -> None:
     critic = LengthCritic([["agent_0", "agent_1"], ["agent_2"]])
-    ids = tuple(policy().encode((Message("told", f"POST: {POST}"),)))
+    ids = tuple(policy().encode((Message("observation", f"POST: {POST}"),)))
     first = len(CONNECTIVES) + 1
     readings = [("agent_0", ids), ("agent_2", (*ids, first, 1, first + 2, 0))]
     assert critic.values(readings).tolist() == [0.0, 0.0]

@@ -173,7 +173,7 @@ def test_a_given_thought_has_the_tokens_of_its_tags(tags: tuple[str, str]) -> No
 def test_no_later_prompt_holds_an_empty_thought(template: str, sampled: str, special: Sequence[str]) -> None:
     policy = saying([sampled], template, special=special)
     first = said(policy)
-    history = (*conversation("hello"), Message("said", first.text), Message("told", "go on"))
+    history = (*conversation("hello"), Message("action", first.text), Message("observation", "go on"))
     assert policy.encode(history, ids=first.prompt_ids + first.token_ids) == policy.encode(history)
 
 

@@ -36,7 +36,7 @@ def test_agents_of_a_role_share_a_model() -> None:
 
 def test_every_word_is_a_token_and_a_history_is_its_words_in_order() -> None:
     model: Any = team().members["a"]
-    history = (Message("told", "red green"), Message("said", "blue"), Message("tool", "green", "file"))
+    history = (Message("observation", "red green"), Message("action", "blue"), Message("tool", "green", "file"))
     ids = model.encode(history)
     assert model.tokenizer.convert_ids_to_tokens(ids) == [
         *("red", "green", "<say>", "blue", "<eos>", "green", "<say>"),

@@ -138,7 +138,7 @@ def test_who_comes_is_told_and_who_leaves_is_over() -> None:
     assert len(set(rewards.values())) == 1
     assert not any(terminations.values())
     assert left[2] == {"agent_0": False, "agent_1": False, "agent_2": True}
-    assert [m.role for m in env.history("agent_2")] == ["tool", "said"]
+    assert [m.role for m in env.history("agent_2")] == ["tool", "action"]
     assert env.history("agent_2")[0].name == "ear"
 
 
@@ -149,7 +149,7 @@ def test_an_agent_may_be_told_without_being_asked() -> None:
     assert observations["agent_1"] == "The leader dug."
     assert (infos["agent_1"]["asked"], env.asked("agent_1")) == (0.0, False)
     env.step({"agent_0": "left", "agent_1": "is not heard"})
-    assert [m.role for m in env.history("agent_1")] == ["told", "said", "told", "told"]
+    assert [m.role for m in env.history("agent_1")] == ["observation", "action", "observation", "observation"]
 
 
 def test_events_and_the_reward_of_the_team_are_on_the_turns() -> None:
@@ -254,7 +254,7 @@ class Broken(Treasure):
             "tells": {"state": step.state._replace(told=(("agent_2", "hello"),))},
             "number": {"state": step.state._replace(told=(("agent_0", 7),))},
             "forgets": {"anew": frozenset({"agent_2"})},
-            "says": {"state": step.state._replace(told=(("agent_0", Message("said", "me")),))},
+            "says": {"state": step.state._replace(told=(("agent_0", Message("action", "me")),))},
         }
         return replace(step, **wrong.get(actions["agent_0"], {}))
 

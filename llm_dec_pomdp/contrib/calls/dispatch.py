@@ -182,8 +182,8 @@ class Dispatch(Task[State]):
             notice = (
                 "" if self.chooses else f"\n\n{self.shown(item, 0).notice(LEAD)}\nAnswer in words when all is done."
             )
-            return Message("told", f"{spoken}{notice}")
-        return Message("told", f"{told_first(self.applications(item))}\n\n{spoken}")
+            return Message("observation", f"{spoken}{notice}")
+        return Message("observation", f"{told_first(self.applications(item))}\n\n{spoken}")
 
     def told(self, state: State) -> Mapping[str, str | Message]:
         """What follows from the last texts."""
@@ -226,14 +226,14 @@ class Dispatch(Task[State]):
                 state = self._heard(state, agent, LEAD, words, events)
             return state._replace(works=works, messages=messages, known=known)
         if not text.strip():
-            return state._replace(messages=((LEAD, Message("told", MORE)),))
+            return state._replace(messages=((LEAD, Message("observation", MORE)),))
         right, words = (*state.right, self.right(state)), self.words(state.item)
         events.append(Event("answer", LEAD, {"text": text, "right": str(right[-1]).lower()}))
         following = state._replace(user=state.user + 1, right=right)
         if following.user == len(words):
             return following
         following = self._heard(following, LEAD, "user", words[following.user], events)
-        return following._replace(messages=((LEAD, Message("told", f"The user: {words[following.user]}")),))
+        return following._replace(messages=((LEAD, Message("observation", f"The user: {words[following.user]}")),))
 
     def _heard(self, state: State, agent: str, source: str, text: str, events: list[Event]) -> State:
         """The state in which an agent knows the values of the row that stand in a text."""
@@ -259,7 +259,7 @@ class Dispatch(Task[State]):
 
     def _brief(self, state: State, agent: str, words: str) -> Message:
         instruction = self._instruction(state, agent)  # again where there are other tools
-        return Message("told", f"{'' if instruction in state.known else instruction}Order: {words}")
+        return Message("observation", f"{'' if instruction in state.known else instruction}Order: {words}")
 
     def _work(self, state: State, texts: Mapping[str, str], events: list[Event]) -> State:
         """Specialists call and report; the dispatcher is told when the last one has."""
@@ -282,7 +282,7 @@ class Dispatch(Task[State]):
         for work in works:
             state = self._heard(state, LEAD, work.agent, work.report or "", events)
         lines = "\n".join(f"{self.role(work.agent)} reports: {(work.report or '').strip()}" for work in works)
-        return state._replace(works=(), messages=((LEAD, Message("told", lines)),))
+        return state._replace(works=(), messages=((LEAD, Message("observation", lines)),))
 
     def _called(self, state: State, agent: str, calls: Sequence[Call], events: list[Event]) -> State:
         """The state after calls, whose answers are told."""

@@ -229,7 +229,7 @@ class Calls(Dispatch):
             raise UnknownNameError(f'no request {prompt[:60]!r} is known; the team "gold" plays the tasks that it has')
         write = _written if self.single_agent else _ordered
         texts = [text for turn in self._known[prompt] for text in (*map(write, turn.calls), DONE)]
-        spoken = sum(message.role == "said" for message in history)
+        spoken = sum(message.role == "action" for message in history)
         return texts[min(spoken, len(texts) - 1)]
 
     def _understood(self, agent: str, history: Sequence[Message]) -> str:

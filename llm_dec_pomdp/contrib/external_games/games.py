@@ -279,6 +279,6 @@ class Game(Task[Played]):
         def say(agent: str, history: Sequence[Message]) -> str:
             if self.players == 1 and agent != self.possible_agents[-1]:
                 return ""
-            return examples[sum(message.role == "said" for message in history) % len(examples)]
+            return examples[sum(message.role == "action" for message in history) % len(examples)]
 
         return say

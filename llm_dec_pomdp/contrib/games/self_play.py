@@ -55,10 +55,10 @@ def frequencies(groups: Sequence[Group]) -> Strategy:
         histories: dict[str, History] = {}
         for turn in episode.turns:
             for agent, text in {**turn.told, **turn.observations}.items():
-                histories[agent] = (*histories.get(agent, ()), Message("told", text))
+                histories[agent] = (*histories.get(agent, ()), Message("observation", text))
             for agent, completion in turn.actions.items():
                 counts.setdefault((agent, histories[agent]), Counter())[completion.text] += 1
-                histories[agent] = (*histories[agent], Message("said", completion.text))
+                histories[agent] = (*histories[agent], Message("action", completion.text))
 
     def shares(agent: str, history: History) -> Mapping[str, float]:
         count = counts.get((agent, history), Counter({"": 1}))
@@ -109,14 +109,14 @@ def _play(
             after = task.transition(node.state, actions, 0)
             earned += chance * (after.rewards or {}).get(agent, after.reward)
             if not after.terminated and chance:
-                spoken = {a: (*node.histories[a], Message("said", actions[a])) for a in asked}
+                spoken = {a: (*node.histories[a], Message("action", actions[a])) for a in asked}
                 following.append(_node(task, after.state, {**node.histories, **spoken}, chance))
     return earned, following
 
 
 def _node(task: Task[Any], state: Any, histories: Mapping[str, History], chance: float) -> _Node:
     observations = {
-        agent: (*histories.get(agent, ()), text if isinstance(text, Message) else Message("told", text))
+        agent: (*histories.get(agent, ()), text if isinstance(text, Message) else Message("observation", text))
         for agent, text in task.told(state).items()
     }
     return _Node(state, {**histories, **observations}, chance)

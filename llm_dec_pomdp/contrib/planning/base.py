@@ -323,7 +323,7 @@ class Dialogue(Task[State]):
             return super().script(name)
 
         def say(agent: str, history: Sequence[Message]) -> str:
-            observations = [message.text for message in history if message.role == "told"]
+            observations = [message.text for message in history if message.role == "observation"]
             private = "\n".join(_lines_after(_KNOWN, observations[0]))
             if not private:
                 name_of = self.metadata["name"]
@@ -430,7 +430,7 @@ class KnowsAll(Task[State]):
             return super().script(name)
 
         def say(agent: str, history: Sequence[Message]) -> str:
-            observations = [message.text for message in history if message.role == "told"]
+            observations = [message.text for message in history if message.role == "observation"]
             heard = {
                 m: " ".join(_lines_after(f"{self.team.named(m)} knows:", observations[0]))
                 for m in self.team.possible_agents

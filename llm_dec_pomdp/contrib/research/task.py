@@ -315,7 +315,7 @@ class Research(Hierarchy[QuestionState]):
         else:
             rules = f"{self._rules} A text without a call is your answer; give it in a few words."
             blocks = [f"Question: {state.item.prompt}\n{rules}", self._box(state.item).notice(MAIN), seen]
-        return Message("told", "\n\n".join(filter(None, blocks)))
+        return Message("observation", "\n\n".join(filter(None, blocks)))
 
     @property
     def _rules(self) -> str:
@@ -342,7 +342,7 @@ class Research(Hierarchy[QuestionState]):
                 f"{REPORT_WORDS} words. Letters without a name, gossip and rumours may be wrong.",
                 self._box(state.item).notice(work.agent),
             ]
-        return Message("told", "\n\n".join(filter(None, blocks)))
+        return Message("observation", "\n\n".join(filter(None, blocks)))
 
     def describe(self, state: QuestionState) -> Mapping[str, Any]:
         """What every invocation did, and what main called."""

@@ -247,7 +247,7 @@ class Scouts(Task[State]):
         if agent != COORDINATOR:
             return GOOD if _number_after(_OFFER, history[-1].text) >= self.threshold else POOR
         _number_after(_LEFT, history[-1].text)
-        heard = (word for message in history if message.role == "told" for word in _reports(message.text))
+        heard = (word for message in history if message.role == "observation" for word in _reports(message.text))
         return STOP if self.threshold <= 0 or GOOD in heard else LOOK
 
     def _making(self, looks: int) -> Say:

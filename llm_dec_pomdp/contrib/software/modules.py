@@ -253,7 +253,8 @@ class Modules(Task[State]):
     def initial_state(self, item: TaskItem, seed: int) -> State:
         """Everybody is told the interfaces."""
         told = tuple(
-            (agent, Message("told", self.introduction(item, place))) for place, agent in enumerate(self.possible_agents)
+            (agent, Message("observation", self.introduction(item, place)))
+            for place, agent in enumerate(self.possible_agents)
         )
         return State(item, told=told, sources=self._stubs(item))
 
@@ -353,7 +354,7 @@ class Modules(Task[State]):
             for place, agent in enumerate(self.possible_agents):
                 notes[agent].append(_report(verdict, _name(unpacked(state.item.fields["solution"])[place][0])))
         spent = state.spent + cost
-        told = tuple((agent, Message("told", "\n".join(notes[agent]))) for agent in self.possible_agents)
+        told = tuple((agent, Message("observation", "\n".join(notes[agent]))) for agent in self.possible_agents)
         over = worth == 1.0
         known = state.score if math.isnan(worth) else worth
         following = State(state.item, tools, state.turn + 1, passed, tuple(sources), known, spent, () if over else told)
@@ -440,7 +441,7 @@ class Modules(Task[State]):
         if whole is None:
             counts = {"conflict": 1.0}
             score = Score(0.0, {"tests": 0.0, "costs": 0.0}, counts, {"detail": _CONFLICT})
-            told = tuple((agent, Message("told", _CONFLICT)) for agent in self.possible_agents)
+            told = tuple((agent, Message("observation", _CONFLICT)) for agent in self.possible_agents)
             following = state._replace(turn=state.turn + 1, score=0.0, told=told)
             return Transition(following, 0.0 - state.score, score)
         verdict = judge(Job("", state.item.fields["test"], "", modules=((f"{merge.MODULE}.py", whole),), limits=LIMITS))

@@ -182,7 +182,7 @@ class Classic(Task[State]):
                 f"no optimal team of {self.metadata['name']} is known at max_turns = {self.max_turns}; take one of "
                 + ", ".join(_optimal_teams()[self.file])
             )
-        heard = [self._heard(place, message.text) for message in history[1:] if message.role == "told"]
+        heard = [self._heard(place, message.text) for message in history[1:] if message.role == "observation"]
         seen = functools.reduce(lambda code, number: code * len(self.model.observations[place]) + number, heard, 0)
         if len(heard) >= self.max_turns:
             raise ValueError(

@@ -86,7 +86,7 @@ class LearnedReward(TaskAround[Judged]):
             ValueError: The model returned a number that is not finite.
         """
         observations = {a: m.text if isinstance(m, Message) else m for a, m in self.env.told(state.inner).items()}
-        history = (*state.history, Message("told", asked_together(self.env, observations)))
+        history = (*state.history, Message("observation", asked_together(self.env, observations)))
         known = self.env.facts
         text = known.join([known.shown(actions.get(agent, "")) for agent in self.possible_agents])
         step = self.env.transition(state.inner, actions, seed)
@@ -96,5 +96,5 @@ class LearnedReward(TaskAround[Judged]):
                 f"the learnt reward of {self.metadata['name']} is {value}: its model is damaged; train it anew"
             )
         score = step.score and replace(step.score, diagnostics={**step.score.diagnostics, LEARNED: value})
-        following = Judged(step.state, (*history, Message("said", text)))
+        following = Judged(step.state, (*history, Message("action", text)))
         return replace(step, state=following, reward=value, score=score, rewards=None)

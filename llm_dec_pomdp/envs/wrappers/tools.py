@@ -125,7 +125,7 @@ class WithTools(TaskAround[ToolRounds]):
         state = state._replace(tools=tools, beside=(*state.beside, (agent, text, results)))
         latest = self._now.latest
         self._now.latest = replace(latest, transition=replace(latest.transition, state=state))
-        self._now.histories[agent] += [Message("said", text), self.toolbox.message(answered)]
+        self._now.histories[agent] += [Message("action", text), self.toolbox.message(answered)]
         return answered
 
     def snapshot(self) -> Any:

@@ -233,7 +233,7 @@ def rendered(words: Any, history: Sequence[Message], *, reply: bool, tools: Any 
     template = words.get_chat_template(tools=tools)
     turns: list[dict[str, Any]] = []
     for m in history:
-        role = {"told": "user", "said": "assistant", "tool": "tool"}[m.role]
+        role = {"observation": "user", "action": "assistant", "tool": "tool"}[m.role]
         in_parts = template == PARTS or (template == MIXED and role == "user")
         turns.append({"role": role, "content": [{"type": "text", "text": m.text}] if in_parts else m.text})
     return words.apply_chat_template(turns, tokenize=False, add_generation_prompt=reply, tools=tools)
@@ -331,7 +331,7 @@ def test_a_given_text_is_in_the_tokens_of_the_template(name: str, kind: str) -> 
     for text in (*HARMLESS, ""):
         for begun in (conversation("one"), conversation("one", "two", "a")):
             prompt, ids = made.answer(begun, text)
-            turn = ids_of(words, rendered(words, [*begun, Message("said", text)], reply=False))
+            turn = ids_of(words, rendered(words, [*begun, Message("action", text)], reply=False))
             assert ids[-1] == made.end
             assert sum(i in made.stop_ids for i in ids) == 1
             ends = name not in ("no end", "none")
@@ -401,8 +401,8 @@ def test_definitions_and_results_of_tools_are_text_too(kind: str) -> None:
 
 SEARCH = Tool("search", "Finds.", (("query", "Words."),))
 CALLED = [
-    Message("told", "question"),
-    Message("said", '<tool_call>{"name": "search", "arguments": {}}</tool_call>'),
+    Message("observation", "question"),
+    Message("action", '<tool_call>{"name": "search", "arguments": {}}</tool_call>'),
     Message("tool", "result", "search"),
 ]
 TIED = (
@@ -440,7 +440,7 @@ def test_results_of_tools_are_shown_in_the_role_that_the_template_takes(template
     assert ("Finds." in shown) == (template in (QWEN_3, NAMED, TIED))
     [question] = CALLED[:1]
     ids = [*made.encode([question], tools=(SEARCH,)), *made.text_ids("x")]
-    assert made.encode([question, Message("said", "x"), CALLED[2]], ids, (SEARCH,))[: len(ids)] == ids
+    assert made.encode([question, Message("action", "x"), CALLED[2]], ids, (SEARCH,))[: len(ids)] == ids
 
 
 @pytest.mark.parametrize(
