@@ -264,7 +264,7 @@ class Turn:
         score: The value of the joint action; None where this turn is not scored.
         rewards: By agent, where the environment pays its agents individually; empty where all get the team's.
         events: What happened beside texts.
-        told: What others were told at the same time without being asked.
+        unasked_observations: Messages to agents that did not have to act, by agent.
     """
 
     observations: Mapping[str, str]
@@ -273,7 +273,7 @@ class Turn:
     score: Score | None = None
     rewards: Mapping[str, float] = field(default_factory=dict[str, float])
     events: tuple[Event, ...] = ()
-    told: Mapping[str, str] = field(default_factory=dict[str, str])
+    unasked_observations: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def paid(self, agent: str) -> float:
         """The reward of an agent: its own, 0 where it was not there; or the team's, where that is joint."""

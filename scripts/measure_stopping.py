@@ -89,7 +89,7 @@ class Ruled(Policy):
 
 def replayed(env: Stopping) -> Scripted:
     """The replay team; see the module."""
-    items = {env.env.told(env.env.initial_state(item, 0))["agent_1"]: item for item in env.items}
+    items = {env.env.observations(env.env.initial_state(item, 0))["agent_1"]: item for item in env.items}
     prompts = {str(prompt): item for prompt, item in items.items()}
 
     def say(agent: str, history: Sequence[Message]) -> str:

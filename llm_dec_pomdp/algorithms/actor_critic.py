@@ -303,7 +303,7 @@ class MAAC(ActorCritic):
 
     def _track(self, place: int, episode: Episode, names: Mapping[str, str], paid: str = "") -> Track:
         """The decisions of an episode, of the team or of the agent that is paid."""
-        turns = [({**turn.observations, **turn.told}, turn.actions) for turn in episode.turns]
+        turns = [({**turn.observations, **turn.unasked_observations}, turn.actions) for turn in episode.turns]
         texts: list[Mapping[str, Completion]] = [
             {agent: text for agent, text in actions.items() if paid in ("", agent)} for _, actions in turns
         ]
@@ -324,7 +324,7 @@ class MAAC(ActorCritic):
         tracks = {a: Track(place, episode, [], [], paid=a, by_token=True) for a in self.team.members}
         lines: list[str] = []
         for t, turn in enumerate(episode.turns):
-            lines += self._lines(names, "is told", {**turn.observations, **turn.told})
+            lines += self._lines(names, "is told", {**turn.observations, **turn.unasked_observations})
             for agent in self.learning:
                 if agent in turn.actions and turn.actions[agent].token_ids:
                     tracks[agent].turns.append(t)

@@ -53,7 +53,7 @@ class Outcome:
         agents: The live agents from now on; None: the same as before, at the beginning all.
     """
 
-    told: Mapping[str, str | Message]
+    observations: Mapping[str, str | Message]
     transition: Transition[Any] = Transition(None)
     asked: Collection[str] | None = None
     agents: Sequence[str] | None = None
@@ -90,7 +90,7 @@ class Progress:
         present = before if outcome.agents is None else tuple(outcome.agents)
         if present != before:
             self._check_roster(present, possible)
-        messages = {agent: _message(agent, content) for agent, content in outcome.told.items() if content}
+        messages = {agent: _message(agent, content) for agent, content in outcome.observations.items() if content}
         asked = messages.keys() if outcome.asked is None else outcome.asked
         for what, names in (("told something", messages), ("asked", asked)):
             if missing := sorted(set(names) - set(present)):

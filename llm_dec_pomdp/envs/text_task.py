@@ -22,7 +22,7 @@ class TextState(NamedTuple):
     """The state of a `TextTask`: what was delivered last, and what is told next."""
 
     item: TaskItem
-    told: tuple[tuple[str, str], ...]  # agents and what they are told
+    observations: tuple[tuple[str, str], ...]  # agents and what they are told
     delivered: float = 0.0  # the last known score; 0 before the first
     turn: int = 0  # joint actions played
 
@@ -89,9 +89,9 @@ class TextTask(Task[TextState]):
         """Everybody is told what `observe` says."""
         return TextState(item, tuple((agent, self.observe(item, agent)) for agent in self.possible_agents))
 
-    def told(self, state: TextState) -> Mapping[str, str]:
+    def observations(self, state: TextState) -> Mapping[str, str]:
         """What `observe` or `respond` said."""
-        return dict(state.told)
+        return dict(state.observations)
 
     def describe(self, state: TextState) -> Mapping[str, Any]:
         """What was delivered last."""

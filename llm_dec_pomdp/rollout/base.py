@@ -211,7 +211,7 @@ def step_all(envs: Sequence[TextDecPOMDP], joint_actions: Sequence[Mapping[str, 
     observations = [
         {agent: env.history(agent)[-1].text for agent in s} for env, s in zip(envs, joint_actions, strict=True)
     ]
-    unasked = [told_unasked(env) for env in envs]
+    unasked = [observations_of_unasked(env) for env in envs]
     actions = [
         {agent: s.get(agent, SILENT).text for agent in env.agents} for env, s in zip(envs, joint_actions, strict=True)
     ]
@@ -224,9 +224,9 @@ def step_all(envs: Sequence[TextDecPOMDP], joint_actions: Sequence[Mapping[str, 
     return stepped
 
 
-def told_unasked(env: TextDecPOMDP) -> dict[str, str]:
+def observations_of_unasked(env: TextDecPOMDP) -> dict[str, str]:
     """What agents that are not asked were told by the last reset or step."""
-    texts = {agent: m.text if isinstance(m, Message) else m for agent, m in env.latest.told.items()}
+    texts = {agent: m.text if isinstance(m, Message) else m for agent, m in env.latest.observations.items()}
     return {agent: text for agent, text in texts.items() if text and not env.asked(agent)}
 
 

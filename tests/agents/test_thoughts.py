@@ -274,9 +274,9 @@ def test_nobody_observes_a_thought_and_no_tool_is_called_in_it(make: Callable[[]
     spoken = scripted(env, lambda agent, history: "calculate('1 + 1')" if len(history) == 1 else f"I am {agent}.")
     plain, _ = played(env, spoken, lambda agent: "")
     thought, models = played(env, spoken, thinking)
-    assert [(t.observations, t.told, t.rewards, t.reward, t.score, t.events) for t in thought.turns] == [
-        (t.observations, t.told, t.rewards, t.reward, t.score, t.events) for t in plain.turns
-    ]
+    assert [
+        (t.observations, t.unasked_observations, t.rewards, t.reward, t.score, t.events) for t in thought.turns
+    ] == [(t.observations, t.unasked_observations, t.rewards, t.reward, t.score, t.events) for t in plain.turns]
     for turn in thought.turns:
         for agent, completion in turn.actions.items():
             assert "zebra" in completion.thought

@@ -198,7 +198,7 @@ class KeepsAList(Honest):
 class MutableState(Honest):
     def transition(self, state: TextState, actions: Mapping[str, str], seed: int) -> Transition[TextState]:
         step = super().transition(state, actions, seed)
-        return replace(step, state=state._replace(told=list(state.told)))  # type: ignore[arg-type]
+        return replace(step, state=state._replace(observations=list(state.observations)))  # type: ignore[arg-type]
 
 
 class ForgetsOnPickling(Honest):

@@ -32,7 +32,7 @@ class Cave(NamedTuple):
     left: bool
     there: tuple[str, ...]
     paid: float
-    told: tuple[tuple[str, str | Message], ...]
+    observations: tuple[tuple[str, str | Message], ...]
     turn: int = 0
 
 
@@ -56,8 +56,8 @@ class Treasure(Task[Cave]):
         told = (("agent_0", f"{item.prompt}: left or right?"), ("agent_1", "left, right, or call?"))
         return Cave(bool(uniforms(seed, 1)[0] < 0.5), ("agent_0", "agent_1"), 0.0, told)
 
-    def told(self, state: Cave) -> Mapping[str, str | Message]:
-        return dict(state.told)
+    def observations(self, state: Cave) -> Mapping[str, str | Message]:
+        return dict(state.observations)
 
     def roster(self, state: Cave) -> Sequence[str]:
         return state.there
@@ -250,11 +250,11 @@ class Broken(Treasure):
             "pays": {"rewards": {"agent_0": 1.0, "agent_1": 0.0}},
             "stranger": {"state": step.state._replace(there=("agent_0", "agent_7"))},
             "twice": {"state": step.state._replace(there=("agent_0", "agent_0"))},
-            "revives": {"state": step.state._replace(there=("agent_0", "agent_1")[: 1 + state.turn], told=())},
-            "tells": {"state": step.state._replace(told=(("agent_2", "hello"),))},
-            "number": {"state": step.state._replace(told=(("agent_0", 7),))},
+            "revives": {"state": step.state._replace(there=("agent_0", "agent_1")[: 1 + state.turn], observations=())},
+            "tells": {"state": step.state._replace(observations=(("agent_2", "hello"),))},
+            "number": {"state": step.state._replace(observations=(("agent_0", 7),))},
             "forgets": {"anew": frozenset({"agent_2"})},
-            "says": {"state": step.state._replace(told=(("agent_0", Message("action", "me")),))},
+            "says": {"state": step.state._replace(observations=(("agent_0", Message("action", "me")),))},
         }
         return replace(step, **wrong.get(actions["agent_0"], {}))
 

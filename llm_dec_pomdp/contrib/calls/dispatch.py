@@ -185,7 +185,7 @@ class Dispatch(Task[State]):
             return Message("observation", f"{spoken}{notice}")
         return Message("observation", f"{told_first(self.applications(item))}\n\n{spoken}")
 
-    def told(self, state: State) -> Mapping[str, str | Message]:
+    def observations(self, state: State) -> Mapping[str, str | Message]:
         """What follows from the last texts."""
         return dict(state.messages)
 

@@ -212,14 +212,14 @@ class Game(Task[Played]):
         reward = sum(position.rewards) / self.players
         following = Played(state.start, moves, position, state.paid + reward)
         rewards = None if self.players == 1 else dict(zip(self.possible_agents, position.rewards, strict=True))
-        anew = frozenset(self.told(following)) if position.whole else frozenset[str]()
+        anew = frozenset(self.observations(following)) if position.whole else frozenset[str]()
         score = Score(following.paid, {"game": following.paid})
         return Transition(following, reward, score, position.over, rewards, anew=anew)
 
     def _mover(self, state: Played) -> str:
         return self.possible_agents[-1 if self.players == 1 else state.position.player]
 
-    def told(self, state: Played) -> Mapping[str, str | Message]:
+    def observations(self, state: Played) -> Mapping[str, str | Message]:
         """What the game shows, to those who see it; nothing when it is over."""
         if state.position.over:
             return {}

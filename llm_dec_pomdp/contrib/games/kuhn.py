@@ -100,7 +100,7 @@ class Kuhn(Task[State]):
         """The deal of the item."""
         return State(item)
 
-    def told(self, state: State) -> Mapping[str, str | Message]:
+    def observations(self, state: State) -> Mapping[str, str | Message]:
         """The card, and the last move of the other player."""
         if state.over:
             return {}

@@ -86,7 +86,7 @@ class Pennies(Task[State]):
         """Nothing is shown yet."""
         return State(item)
 
-    def told(self, state: State) -> Mapping[str, str | Message]:
+    def observations(self, state: State) -> Mapping[str, str | Message]:
         """Who wins when."""
         if state.over:
             return {}

@@ -54,7 +54,7 @@ def frequencies(groups: Sequence[Group]) -> Strategy:
     for episode in (episode for group in groups for episode in group.episodes):
         histories: dict[str, History] = {}
         for turn in episode.turns:
-            for agent, text in {**turn.told, **turn.observations}.items():
+            for agent, text in {**turn.unasked_observations, **turn.observations}.items():
                 histories[agent] = (*histories.get(agent, ()), Message("observation", text))
             for agent, completion in turn.actions.items():
                 counts.setdefault((agent, histories[agent]), Counter())[completion.text] += 1
@@ -80,12 +80,12 @@ def drawn(strategy: Strategy) -> Say:
 
 def _best(task: Task[Any], strategy: Strategy, agent: str, nodes: Sequence[_Node]) -> float:
     """The return of a best response at positions that the agent may be in, each by its chance."""
-    waiting = [node for node in nodes if agent not in task.told(node.state)]
+    waiting = [node for node in nodes if agent not in task.observations(node.state)]
     earned, following = _play(task, strategy, agent, waiting, None) if waiting else (0.0, [])
     total = earned + (_best(task, strategy, agent, following) if following else 0.0)
     alike: dict[History, list[_Node]] = {}  # what the agent cannot tell apart
     for node in nodes:
-        if agent in task.told(node.state):
+        if agent in task.observations(node.state):
             alike.setdefault(node.histories[agent], []).append(node)
     for history, same in alike.items():
         after = [_play(task, strategy, agent, same, text) for text in task.choices(agent, history)]
@@ -99,7 +99,7 @@ def _play(
     """One turn: what the agent is paid, by chance, and the positions that go on; it says the text, if one is given."""
     earned, following = 0.0, list[_Node]()
     for node in nodes:
-        asked = list(task.told(node.state))
+        asked = list(task.observations(node.state))
         played = [{text: 1.0} if a == agent and text is not None else strategy(a, node.histories[a]) for a in asked]
         for texts in itertools.product(*(shares.items() for shares in played)):
             chance = node.chance
@@ -117,6 +117,6 @@ def _play(
 def _node(task: Task[Any], state: Any, histories: Mapping[str, History], chance: float) -> _Node:
     observations = {
         agent: (*histories.get(agent, ()), text if isinstance(text, Message) else Message("observation", text))
-        for agent, text in task.told(state).items()
+        for agent, text in task.observations(state).items()
     }
     return _Node(state, {**histories, **observations}, chance)

@@ -218,7 +218,7 @@ class Memory(Task[State]):
         """There are no notes."""
         return State(item)
 
-    def told(self, state: State) -> Mapping[str, str | Message]:
+    def observations(self, state: State) -> Mapping[str, str | Message]:
         """The writer a piece, the reader the question, both the notes."""
         pieces = _pieces(state.item)
         if state.over:

@@ -203,7 +203,7 @@ class Dialogue(Task[State]):
         """Nobody has spoken yet."""
         return State(item, seed)
 
-    def told(self, state: State) -> Mapping[str, str]:
+    def observations(self, state: State) -> Mapping[str, str]:
         """At first the task and what the agent knows; then what the others said and what came of its own text."""
         if state.over or state.turns >= self.max_turns:
             return {}
@@ -390,9 +390,9 @@ class KnowsAll(Task[State]):
         """As of the team."""
         return self.team.initial_state(item, seed)
 
-    def told(self, state: State) -> Mapping[str, str]:
+    def observations(self, state: State) -> Mapping[str, str]:
         """What all know, then what came of its text."""
-        observations = self.team.told(state)
+        observations = self.team.observations(state)
         if not observations:
             return {}
         lines = [line for text in observations.values() for line in text.split("\n")]

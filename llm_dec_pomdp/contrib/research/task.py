@@ -298,7 +298,7 @@ class Research(Hierarchy[QuestionState]):
         state = QuestionState(item, derive(seed, "options"))
         return state._replace(messages=((MAIN, self._prompt(state)),))
 
-    def told(self, state: QuestionState) -> Mapping[str, str | Message]:
+    def observations(self, state: QuestionState) -> Mapping[str, str | Message]:
         """What follows from the last texts."""
         return dict(state.messages)
 

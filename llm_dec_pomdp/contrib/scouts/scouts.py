@@ -164,7 +164,7 @@ class Scouts(Task[State]):
         """The offer that each scout sees at a look (from 1)."""
         return tuple(derive(seed, "offer", look, scout) % self.offers for scout in range(self.scouts))
 
-    def told(self, state: State) -> Mapping[str, str]:
+    def observations(self, state: State) -> Mapping[str, str]:
         """Each scout its offer after a LOOK, else the coordinator the task or the reports."""
         if state.over:
             return {}

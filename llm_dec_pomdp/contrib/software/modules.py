@@ -114,7 +114,7 @@ class State(NamedTuple):
     sources: tuple[str, ...] = ()  # of the modules after the last turn
     score: float = 0.0
     spent: float = 0.0
-    told: tuple[tuple[str, Message], ...] = ()
+    observations: tuple[tuple[str, Message], ...] = ()
 
 
 class Modules(Task[State]):
@@ -256,11 +256,11 @@ class Modules(Task[State]):
             (agent, Message("observation", self.introduction(item, place)))
             for place, agent in enumerate(self.possible_agents)
         )
-        return State(item, told=told, sources=self._stubs(item))
+        return State(item, observations=told, sources=self._stubs(item))
 
-    def told(self, state: State) -> Mapping[str, str | Message]:
+    def observations(self, state: State) -> Mapping[str, str | Message]:
         """At first the interfaces; then what came of the last turn."""
-        return dict(state.told)
+        return dict(state.observations)
 
     def introduction(self, item: TaskItem, place: int, written: str = "each written by another author") -> str:
         """What an author is told at first, of its module and how all are written."""
@@ -442,7 +442,7 @@ class Modules(Task[State]):
             counts = {"conflict": 1.0}
             score = Score(0.0, {"tests": 0.0, "costs": 0.0}, counts, {"detail": _CONFLICT})
             told = tuple((agent, Message("observation", _CONFLICT)) for agent in self.possible_agents)
-            following = state._replace(turn=state.turn + 1, score=0.0, told=told)
+            following = state._replace(turn=state.turn + 1, score=0.0, observations=told)
             return Transition(following, 0.0 - state.score, score)
         verdict = judge(Job("", state.item.fields["test"], "", modules=((f"{merge.MODULE}.py", whole),), limits=LIMITS))
         failed = "Not all tests passed."

@@ -48,7 +48,7 @@ class OneAuthor(TaskAround[Chosen]):
         """Nothing is chosen yet."""
         return Chosen(self.env.initial_state(item, seed))
 
-    def told(self, state: Chosen) -> Mapping[str, str]:
+    def observations(self, state: Chosen) -> Mapping[str, str]:
         """The module that is next; at first also what the package is."""
         place = len(state.letters)
         if place == len(self.env.possible_agents):
@@ -78,7 +78,7 @@ class OneAuthor(TaskAround[Chosen]):
         if name != "gold":
             return super().script(name)
         known = {
-            (AUTHOR, self.told(Chosen(state, ("",) * place))[AUTHOR]): source
+            (AUTHOR, self.observations(Chosen(state, ("",) * place))[AUTHOR]): source
             for state in (self.env.initial_state(item, 0) for item in self.items)
             for place, source in enumerate(state.item.reference)
         }

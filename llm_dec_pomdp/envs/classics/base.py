@@ -115,7 +115,7 @@ class Classic(Task[State]):
         """A state that the model begins in."""
         return State(item, self.model.first(uniforms(seed, 1)[0]))
 
-    def told(self, state: State) -> Mapping[str, str]:
+    def observations(self, state: State) -> Mapping[str, str]:
         """At first the problem, then to each agent its own observation; nothing after the last turn."""
         left = self.max_turns - state.turn
         say = self._sentence if state.observed else self._introduction

@@ -99,9 +99,9 @@ class TaskAround(Wrapper, Task[S]):
         self._wrap(env, name)
         TextDecPOMDP.__init__(self, len(env.possible_agents), self.max_turns, env.render_mode)  # has tasks already
 
-    def told(self, state: S) -> Mapping[str, str | Message]:
+    def observations(self, state: S) -> Mapping[str, str | Message]:
         """As in the inner task."""
-        return self.env.told(state.inner)
+        return self.env.observations(state.inner)
 
     def asks(self, state: S) -> Collection[str] | None:
         """As in the inner task."""

@@ -89,9 +89,9 @@ class Choices(TaskAround[Offered]):
         """Return the initial state of the task, with the row."""
         return Offered(self.env.initial_state(item, seed), item)
 
-    def told(self, state: Offered) -> Mapping[str, str | Message]:
+    def observations(self, state: Offered) -> Mapping[str, str | Message]:
         """Return the observations of the task, the first ones with the offered texts."""
-        observed: Mapping[str, str | Message] = super().told(state)
+        observed: Mapping[str, str | Message] = super().observations(state)
         return (
             {agent: self._offer(state.item, agent, text) for agent, text in observed.items()}
             if state.is_first

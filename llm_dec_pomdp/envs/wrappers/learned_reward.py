@@ -85,7 +85,9 @@ class LearnedReward(TaskAround[Judged]):
         Raises:
             ValueError: The model returned a number that is not finite.
         """
-        observations = {a: m.text if isinstance(m, Message) else m for a, m in self.env.told(state.inner).items()}
+        observations = {
+            a: m.text if isinstance(m, Message) else m for a, m in self.env.observations(state.inner).items()
+        }
         history = (*state.history, Message("observation", asked_together(self.env, observations)))
         known = self.env.facts
         text = known.join([known.shown(actions.get(agent, "")) for agent in self.possible_agents])

@@ -103,11 +103,11 @@ class Stopping(TaskAround[Stopped]):
         """That of the task."""
         return Stopped(self.env.initial_state(item, seed))
 
-    def told(self, state: Stopped) -> Mapping[str, str | Message]:
+    def observations(self, state: Stopped) -> Mapping[str, str | Message]:
         """What the task says, and to those who may stop how to; nothing after a stop."""
         if state.over:
             return {}
-        return {agent: self._with_notice(agent, text) for agent, text in self.env.told(state.inner).items()}
+        return {agent: self._with_notice(agent, text) for agent, text in self.env.observations(state.inner).items()}
 
     def transition(self, state: Stopped, actions: Mapping[str, str], seed: int) -> Transition[Stopped]:
         """Deliver the texts without marks, unless a stop stands alone, and charge the turn."""

@@ -145,10 +145,13 @@ class WithTools(TaskAround[ToolRounds]):
         """That of the task, with tools as they are at first."""
         return ToolRounds(self.env.initial_state(item, seed))
 
-    def told(self, state: ToolRounds) -> Mapping[str, str | Message]:
+    def observations(self, state: ToolRounds) -> Mapping[str, str | Message]:
         """What calls gave; after an answer of all, what the task says, and how to call tools."""
         if not state.round:
-            return {agent: self._with_notice(agent, message) for agent, message in self.env.told(state.inner).items()}
+            return {
+                agent: self._with_notice(agent, message)
+                for agent, message in self.env.observations(state.inner).items()
+            }
         last = _LAST if state.round >= self.rounds else ""
         return {agent: message._replace(text=message.text + last) for agent, message in state.answers}
 

@@ -62,7 +62,7 @@ class KeysAlone(Task[KeysAloneState]):
         """The agent has the question."""
         return KeysAloneState(item, world(item).start, tuple(item.prompt.split()))
 
-    def told(self, state: KeysAloneState) -> Mapping[str, str | Message]:
+    def observations(self, state: KeysAloneState) -> Mapping[str, str | Message]:
         """The question or the last passage; with a limited context the end of the history."""
         if state.over:
             return {}

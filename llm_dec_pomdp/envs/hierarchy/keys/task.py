@@ -154,7 +154,7 @@ class Keys(Hierarchy[KeysState]):
         """Main has the question; there are no sub-agents yet."""
         return KeysState(item, world(item).start, tuple(item.prompt.split()))
 
-    def told(self, state: KeysState) -> Mapping[str, str]:
+    def observations(self, state: KeysState) -> Mapping[str, str]:
         """A sub-agent its subtask; main the question or the last report, or with a limited context its last words."""
         if state.over:
             return {}
