@@ -39,7 +39,7 @@ class Transition(Generic[S]):
     terminated: bool = False
     rewards: Mapping[str, float] | None = None
     events: tuple[Event, ...] = ()
-    anew: frozenset[str] = frozenset()
+    reset_history: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,10 +97,10 @@ class Progress:
                 raise EpisodeError(f"{missing[0]!r} is {what} and is not there; there are {list(present)}")
         if unable := sorted(agent for agent in asked if agent not in messages and not self.histories.get(agent)):
             raise EpisodeError(f"{unable[0]!r} is asked and was never told anything; tell it what to do first")
-        if untold := sorted(after.anew - messages.keys()):
+        if untold := sorted(after.reset_history - messages.keys()):
             raise EpisodeError(f"the history of {untold[0]!r} begins anew, and it is told nothing; say what it knows")
         for agent, message in messages.items():
-            self.histories[agent] = [*(() if agent in after.anew else self.histories[agent]), message]
+            self.histories[agent] = [*(() if agent in after.reset_history else self.histories[agent]), message]
         self.left |= set(before) - set(present)
         self.agents = () if after.terminated else present
         self.asked = frozenset() if after.terminated else frozenset(asked)

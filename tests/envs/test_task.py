@@ -175,7 +175,7 @@ class Forgetful(Treasure):
     """The leader remembers only what it was told last."""
 
     def transition(self, state: Cave, actions: Mapping[str, str], seed: int) -> Transition[Cave]:
-        return replace(super().transition(state, actions, seed), anew=frozenset({"agent_0"}))
+        return replace(super().transition(state, actions, seed), reset_history=frozenset({"agent_0"}))
 
 
 @pytest.mark.parametrize(

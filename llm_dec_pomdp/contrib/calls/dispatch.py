@@ -206,12 +206,14 @@ class Dispatch(Task[State]):
         now, events = state._replace(messages=(), offers=()), list[Event]()
         now = self._work(now, texts, events) if state.works else self._lead(now, texts[LEAD], events)
         over = now.user == len(self.words(now.item))
-        anew = frozenset(agent for agent, _ in now.messages if agent != LEAD) if self.chooses else frozenset[str]()
+        reset_history = (
+            frozenset(agent for agent, _ in now.messages if agent != LEAD) if self.chooses else frozenset[str]()
+        )
         values = self.values(now)
         earned = values[self.reward]
         paid, now = earned - state.earned, self._offered(now._replace(earned=earned))
         score = Score(earned, {"earned": earned}, {**values, "calls": float(len(now.calls))})
-        return Transition(now, paid, score, terminated=over, events=tuple(events), anew=anew)
+        return Transition(now, paid, score, terminated=over, events=tuple(events), reset_history=reset_history)
 
     def _lead(self, state: State, text: str, events: list[Event]) -> State:
         """Orders, calls of an agent that is alone, or the answer to the user."""

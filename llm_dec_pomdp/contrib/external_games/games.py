@@ -212,9 +212,9 @@ class Game(Task[Played]):
         reward = sum(position.rewards) / self.players
         following = Played(state.start, moves, position, state.paid + reward)
         rewards = None if self.players == 1 else dict(zip(self.possible_agents, position.rewards, strict=True))
-        anew = frozenset(self.observations(following)) if position.whole else frozenset[str]()
+        reset_history = frozenset(self.observations(following)) if position.whole else frozenset[str]()
         score = Score(following.paid, {"game": following.paid})
-        return Transition(following, reward, score, position.over, rewards, anew=anew)
+        return Transition(following, reward, score, position.over, rewards, reset_history=reset_history)
 
     def _mover(self, state: Played) -> str:
         return self.possible_agents[-1 if self.players == 1 else state.position.player]

@@ -237,9 +237,9 @@ class Memory(Task[State]):
         if state.piece < len(pieces):
             notes = self.written(state.notes, pieces[state.piece], actions[WRITER])
             following = state._replace(piece=state.piece + 1, notes=notes)
-            anew = frozenset([WRITER] if following.piece < len(pieces) else [])
+            reset_history = frozenset([WRITER] if following.piece < len(pieces) else [])
             events = tuple(self._passed(state, following))
-            return Transition(following, 0.0, self._score(following, 0.0), anew=anew, events=events)
+            return Transition(following, 0.0, self._score(following, 0.0), reset_history=reset_history, events=events)
         right, wrong = (state.item.fields.get(name, "").splitlines() for name in ("answer", "wrong"))
         text = actions[READER]
         answered = float(answers(text, right) and not answers(text, wrong))

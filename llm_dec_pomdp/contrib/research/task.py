@@ -393,7 +393,7 @@ class Research(Hierarchy[QuestionState]):
 
     def _work(self, state: QuestionState, actions: Mapping[str, str]) -> Transition[QuestionState]:
         """The sub-agents go on with their work; main is told when the last one has reported."""
-        box, events, anew = self._box(state.item), list[Event](), list[str]()
+        box, events, reset_history = self._box(state.item), list[Event](), list[str]()
         for place, work in enumerate(state.invocations):
             if work.report is not None:
                 continue
@@ -410,9 +410,9 @@ class Research(Hierarchy[QuestionState]):
                 if now.turns == SUB_TURNS - 1 and self.grammar == "free":
                     message = message._replace(text=f"{message.text}\n\nYour next text has to be your report.")
                 state = state._replace(messages=(*state.messages, (work.agent, message)))
-                anew += [work.agent] if self.grammar == "choice" else []
+                reset_history += [work.agent] if self.grammar == "choice" else []
             state = state._replace(invocations=(*state.invocations[:place], now, *state.invocations[place + 1 :]))
-        return self._on(state, events, anew) if state.working else self._tell_main(state, events)
+        return self._on(state, events, reset_history) if state.working else self._tell_main(state, events)
 
     def _reported(self, item: TaskItem, work: Invocation, text: str) -> Invocation:
         """An invocation after its report."""
@@ -424,16 +424,18 @@ class Research(Hierarchy[QuestionState]):
     def _tell_main(self, state: QuestionState, events: Sequence[Event]) -> Transition[QuestionState]:
         """Tell main what its calls gave, after all sub-agents have reported."""
         if self._whole:
-            return self._on(state._replace(messages=((MAIN, self._prompt(state)),)), events, anew=(MAIN,))
+            return self._on(state._replace(messages=((MAIN, self._prompt(state)),)), events, reset_history=(MAIN,))
         reports = {work.agent: reported(work) for work in state.invocations}
         pairs = zip(state.calls[len(state.calls) - len(state.pending) :], state.pending, strict=True)
         given = [Answered(Call(used.tool), reports.get(agent, used.answer), used.ran, 0.0) for used, agent in pairs]
         return self._on(state._replace(messages=((MAIN, self._box(state.item).message(given)),)), events)
 
-    def _on(self, state: QuestionState, events: Sequence[Event], anew: Sequence[str] = ()) -> Transition[QuestionState]:
+    def _on(
+        self, state: QuestionState, events: Sequence[Event], reset_history: Sequence[str] = ()
+    ) -> Transition[QuestionState]:
         """The question goes on, unless its turns are used up."""
         if state.turn < self.max_turns:
-            return self.go_on(state, events, anew)
+            return self.go_on(state, events, reset_history)
         score = self._score(state, "", f"no answer in {self.max_turns} turns")
         return self.end(state._replace(messages=()), score, events)
 
@@ -518,10 +520,10 @@ class ResearchAlone(Research):
         return [Invocation(MAIN, "", state.item.prompt, calls=state.calls, report=answer)]
 
     def go_on(
-        self, state: QuestionState, events: Sequence[Event], anew: Sequence[str] = ()
+        self, state: QuestionState, events: Sequence[Event], reset_history: Sequence[str] = ()
     ) -> Transition[QuestionState]:
         """Its reward is the team's."""
-        return replace(super().go_on(state, events, anew), rewards=None)
+        return replace(super().go_on(state, events, reset_history), rewards=None)
 
     def end(self, state: QuestionState, score: Score, events: Sequence[Event]) -> Transition[QuestionState]:
         """Its reward is the team's."""

@@ -196,7 +196,7 @@ class Scouts(Task[State]):
         if looks == self.search.looks:
             return self._ended(state, paid=paid, why="no look is left")
         state = state._replace(looking=True, total=state.total + paid)
-        return Transition(state, paid, self._score(state), anew=frozenset(self.possible_agents[1:]))
+        return Transition(state, paid, self._score(state), reset_history=frozenset(self.possible_agents[1:]))
 
     def _ended(self, state: State, paid: float, why: str) -> Transition[State]:
         state = state._replace(over=True, total=state.total + paid)

@@ -105,8 +105,10 @@ class ProtocolWrapper(Wrapper):
         self._actions, self._texts = {}, {}
         after = self.env.latest.transition
         told: Mapping[str, str] = self._ask(0) if self.env.agents else {}
-        rewards, anew = self._rewards(after), after.anew & told.keys()
-        return Outcome(told, replace(after, state=None, rewards=rewards, anew=anew), agents=self._roster())
+        rewards, reset_history = self._rewards(after), after.reset_history & told.keys()
+        return Outcome(
+            told, replace(after, state=None, rewards=rewards, reset_history=reset_history), agents=self._roster()
+        )
 
     def _roster(self) -> list[str] | None:
         """The live agents of the inner environment; when its episode is over, those before."""

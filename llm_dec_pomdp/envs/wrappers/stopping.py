@@ -128,7 +128,7 @@ class Stopping(TaskAround[Stopped]):
             step.terminated or over,
             rewards,
             (*step.events, *events),
-            frozenset() if over else step.anew,
+            frozenset() if over else step.reset_history,
         )
 
     def _with_notice(self, agent: str, content: str | Message) -> str | Message:

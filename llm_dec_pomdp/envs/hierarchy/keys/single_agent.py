@@ -84,9 +84,9 @@ class KeysAlone(Task[KeysAloneState]):
         reported = world(state.item).facts[self.lookup.filed_under(key)][state.known]
         passage = self.lookup.passage(reported, generator(seed, "passage"))
         events = (Event("call", MAIN, {"key": text}), Event("result", MAIN, {"passage": passage}))
-        words, anew = (*state.words, *passage.split()), frozenset([MAIN] if self.lookup.context else [])
+        words, reset_history = (*state.words, *passage.split()), frozenset([MAIN] if self.lookup.context else [])
         following = state._replace(known=reported, passage=passage, lookups=state.lookups + 1, words=words)
-        return Transition(following, 0.0, events=events, anew=anew)
+        return Transition(following, 0.0, events=events, reset_history=reset_history)
 
     def _ended(self, state: KeysAloneState, *, answered: bool) -> Transition[KeysAloneState]:
         correct = bool(state.lookups) and state.known == world(state.item).answer

@@ -175,7 +175,7 @@ class Keys(Hierarchy[KeysState]):
             following, events = self._reported(state, actions[state.invocations[-1].agent], seed)
             if last:
                 return self._ended(following, events)
-            return self.go_on(following, events, anew=(MAIN,) if self.lookup.context else ())
+            return self.go_on(following, events, reset_history=(MAIN,) if self.lookup.context else ())
         text = actions[MAIN].strip()
         state = state._replace(words=(*state.words, text))
         relation = number_of(text, "r", self.lookup.relations)
