@@ -131,7 +131,7 @@ def _no_leaks(env: TextDecPOMDP, rows: int | None) -> None:
     env.max_turns = max(env.max_turns, 3 * phases(env))  # feedback may leak too
     for result in play(env, {"index": 0}, lambda agent, turn: CANARY.format(agent)):
         for agent, text in result[0].items():
-            for secret in (*secrets, *(() if env.facts.hears_others else set(env.possible_agents) - {agent})):
+            for secret in (*secrets, *(() if env.facts.shares_texts else set(env.possible_agents) - {agent})):
                 require(
                     CANARY.format(secret) not in text,
                     f"the observation of {agent} shows {secret!r}, which it must not see; change what it is told",

@@ -184,7 +184,7 @@ def train(
     learner.expect(config.steps, **({"stale": True} if config.staleness else {}))
     source = _Ahead(learner, env, sampling, config, seed, done) if config.staleness else None
     _log.info("%s", in_words(learner.learning_rates()))
-    if env.facts.needs_messages and not env.facts.hears_others:
+    if env.facts.needs_messages and not env.facts.shares_texts:
         _log.warning(
             "%s needs messages, and under this protocol no agent reads another's texts; train with protocol "
             "'sequential' or 'discussion'",

@@ -346,7 +346,7 @@ def test_a_bad_row_beyond_the_quick_check_is_found_by_the_full_one() -> None:
 
 def test_an_environment_whose_agents_hear_each_other_says_so() -> None:
     class Talk(ShowsTheOther):
-        declared = replace(ShowsTheOther.declared, hears_others=True)
+        declared = replace(ShowsTheOther.declared, shares_texts=True)
 
     CHECKS["no leaks"](Talk(ITEMS, max_turns=2), None)
 

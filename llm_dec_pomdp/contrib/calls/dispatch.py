@@ -118,7 +118,7 @@ class Dispatch(Task[State]):
         self._order = re.compile(rf"^[^\w\n]*({'|'.join(names)})[^\w\n]*:[ \t]*(\S.*)$", re.IGNORECASE | re.MULTILINE)
         roles = ("assistant",) if single_agent else ("dispatcher", *names)
         self.declared = replace(
-            self.declared, roles=roles, hierarchical=not single_agent, hears_others=not single_agent
+            self.declared, roles=roles, hierarchical=not single_agent, shares_texts=not single_agent
         )
         common.setdefault("max_turns", 60)
         super().__init__(tasks, **common)

@@ -175,7 +175,7 @@ class Game(Task[Played]):
             components=("game",),
             score_range=(-math.inf, best),  # silence may follow max_turns
             joint_reward=players == 1,
-            hears_others=True,  # a game may show everybody the moves
+            shares_texts=True,  # a game may show everybody the moves
             scripts=("examples",),
         )
         self.sees, self.players, self.best = sees, players, best

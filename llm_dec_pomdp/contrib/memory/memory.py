@@ -185,7 +185,7 @@ class Memory(Task[State]):
         components=("answered",),
         diagnostics=("notes", "kept"),
         score_range=(0.0, 1.0),
-        hears_others=True,
+        shares_texts=True,
         hidden_fields=("answer", "wrong"),
         scripts=("gold", "first", "last", "random"),
     )

@@ -39,7 +39,7 @@ DECLARED = Facts(
     components=("plan", "turns", "words"),
     diagnostics=("turns_played", "words_said"),
     score_range=(-1.0, 1.0),
-    hears_others=True,
+    shares_texts=True,
     scripts=("optimal", "tells_all", "silent"),
 )  # what the tasks share
 ALONE = "agent_0"  # who acts for all, where one agent knows what all know
@@ -357,14 +357,14 @@ class KnowsAll(Task[State]):
         self.team = team.for_single_agent()
         name = f"{team.metadata['name']}/alone"
         self.metadata = {**team.metadata, "name": name}
-        self.declared = replace(team.declared, name=name, roles=("planner",), hears_others=False, scripts=("optimal",))
+        self.declared = replace(team.declared, name=name, roles=("planner",), shares_texts=False, scripts=("optimal",))
         TextDecPOMDP.__init__(self, 1, team.max_turns, team.render_mode)  # its rows are those of the team
 
     @property
     def facts(self) -> Facts:
         """As of the team, with the optimum of one that knows all."""
         known, declared = self.team.facts, self.declared
-        return replace(known, name=declared.name, roles=declared.roles, hears_others=False, scripts=declared.scripts)
+        return replace(known, name=declared.name, roles=declared.roles, shares_texts=False, scripts=declared.scripts)
 
     @property
     def max_turns(self) -> int:

@@ -189,7 +189,7 @@ class Research(Hierarchy[QuestionState]):
         score_range=(-math.inf, 1.0),  # follows max_turns
         joint_reward=False,
         hierarchical=True,
-        hears_others=True,  # reports are for main
+        shares_texts=True,  # reports are for main
         hidden_fields=("answer", "steps"),
         scripts=TEAMS,
     )

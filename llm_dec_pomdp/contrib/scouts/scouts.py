@@ -106,7 +106,7 @@ class Scouts(Task[State]):
         diagnostics=("looks", "optimal_looks"),
         score_range=(-math.inf, math.inf),  # follows max_turns, as the optimum does
         silence_is_lowest=False,
-        hears_others=True,
+        shares_texts=True,
         scripts=("optimal", "never-stop", "stop-at-once", "fixed-looks"),
     )
 

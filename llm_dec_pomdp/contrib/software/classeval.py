@@ -197,7 +197,7 @@ class ClassEval(TextTask):
         self.candidates = candidates
         authors = tuple(f"author {number}" for number in range(1, n_agents + 1))
         roles = (*authors, *(["tester"] if tester else []), *(["reviewer"] if reviewer else []))
-        self.declared = replace(self.declared, roles=roles, hears_others=reviewer)
+        self.declared = replace(self.declared, roles=roles, shares_texts=reviewer)
         super().__init__(tasks, **common)
         self.authors = self.possible_agents[:n_agents]
         self.tester = f"agent_{roles.index('tester')}" if tester else ""

@@ -190,7 +190,7 @@ class Modules(Task[State]):
             self.declared,
             roles=tuple(f"author {number}" for number in range(1, count + 1)),
             hidden_fields=hidden,
-            hears_others=self.messages,
+            shares_texts=self.messages,
             silence_is_lowest=not low,
         )
         kits = [] if form == "merge" or candidates else [files(characters=CHARACTERS, private=True), _tests_kit()]

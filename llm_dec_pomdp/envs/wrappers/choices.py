@@ -74,7 +74,7 @@ class Choices(TaskAround[Offered]):
     @property
     def facts(self) -> Facts:
         """Letters of several agents in one action stand below headers, also where the task reads one module."""
-        return replace(super().facts, one_module=False, default_model="")
+        return replace(super().facts, joined_as_module=False, default_model="")
 
     def lettered(self, item: TaskItem, agent: str) -> dict[str, str]:
         """Return the offered texts of an agent by letter."""

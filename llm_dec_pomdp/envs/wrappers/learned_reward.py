@@ -90,7 +90,7 @@ class LearnedReward(TaskAround[Judged]):
         }
         history = (*state.history, Message("observation", asked_together(self.env, observations)))
         known = self.env.facts
-        text = known.join([known.shown(actions.get(agent, "")) for agent in self.possible_agents])
+        text = known.join([known.visible_part(actions.get(agent, "")) for agent in self.possible_agents])
         step = self.env.transition(state.inner, actions, seed)
         value = float(self.model(history, text))
         if not math.isfinite(value):

@@ -91,7 +91,7 @@ class Stopping(TaskAround[Stopped]):
         low, high = known.reward_range
         return replace(
             known,
-            mark=MARK,
+            end_marker=MARK,
             vocabulary=(*known.vocabulary, MARK) if known.vocabulary else (),
             turn_range=(min(low, 0.0) - self.cost, max(high, 0.0)),
             scripts=tuple(name for name in known.scripts if name != "optimal"),
