@@ -206,7 +206,7 @@ def ask(policy: Policy, sampling: Sampling, questions: Sequence[Question]) -> li
     return [answers[question] for question in questions]
 
 
-def step_all(envs: Sequence[TextDecPOMDP], joint_actions: Sequence[Mapping[str, Completion]]) -> list[Stepped]:
+def step_envs(envs: Sequence[TextDecPOMDP], joint_actions: Sequence[Mapping[str, Completion]]) -> list[Stepped]:
     """Step all environments; agents without a text say the empty text."""
     observations = [
         {agent: env.history(agent)[-1].text for agent in s} for env, s in zip(envs, joint_actions, strict=True)
@@ -250,7 +250,7 @@ def advance(episodes: Sequence[RunningEpisode], policy: Policy, sampling: Sampli
     answers = ask(policy, sampling, [asked for _, asked in questions])
     for (i, asked), completion in zip(questions, answers, strict=True):
         joint_actions[i][asked.agent] = completion
-    for episode, stepped in zip(episodes, step_all([e.env for e in episodes], joint_actions), strict=True):
+    for episode, stepped in zip(episodes, step_envs([e.env for e in episodes], joint_actions), strict=True):
         episode.turns.append(stepped.turn)
         episode.terminated = stepped.terminated
 

@@ -24,7 +24,7 @@ from .base import (
     begin,
     question,
     refuse_unknown,
-    step_all,
+    step_envs,
 )
 
 MAX_JOINT_ACTIONS = 4096  # of one task at one turn
@@ -118,7 +118,7 @@ def _play_turn(level: Sequence[_Node], pairing: Pairing) -> list[_Node]:
         for node, choice in chosen
     ]
     following: list[_Node] = []
-    for (node, choice), env, stepped in zip(chosen, envs, step_all(envs, joint_actions), strict=True):
+    for (node, choice), env, stepped in zip(chosen, envs, step_envs(envs, joint_actions), strict=True):
         child = None
         if env.agents:
             child = _Node(node.start, env, (*node.turns, stepped.turn), node.share / _count(node, pairing))
