@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from llm_dec_pomdp.envs import Facts, Say, TextDecPOMDP, Transition
-from llm_dec_pomdp.envs.wrappers.base import TaskAround
+from llm_dec_pomdp.envs.wrappers.base import TaskWrapper
 from llm_dec_pomdp.types import Episode, Group, Message, TaskItem
 
 from .modules import Modules, State, recalled
@@ -26,7 +26,7 @@ class Chosen(NamedTuple):
     letters: tuple[str, ...] = ()
 
 
-class OneAuthor(TaskAround[Chosen]):
+class OneAuthor(TaskWrapper[Chosen]):
     """One author of all modules, who is told of a module when it is to choose it.
 
     Args:

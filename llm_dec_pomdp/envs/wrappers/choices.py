@@ -18,7 +18,7 @@ from ...types import Group, Message, TaskItem
 from ..base import Say, TextDecPOMDP
 from ..facts import Facts
 from ..task import Task, Transition
-from .base import TaskAround
+from .base import TaskWrapper
 
 Offers = Callable[[TaskItem, str], Mapping[str, str]]
 _REQUEST = "\n\nAnswer with the letter of one of these texts, or write another text."
@@ -32,7 +32,7 @@ class Offered(NamedTuple):
     is_first: bool = True
 
 
-class Choices(TaskAround[Offered]):
+class Choices(TaskWrapper[Offered]):
     """A task whose agents choose among texts.
 
     The order of the letters depends only on the texts, so it does not reveal their kinds. `measure` adds a table with

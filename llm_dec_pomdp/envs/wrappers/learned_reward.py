@@ -23,7 +23,7 @@ from ...types import Message, TaskItem
 from ..base import TextDecPOMDP
 from ..facts import Facts
 from ..task import Task, Transition
-from .base import TaskAround
+from .base import TaskWrapper
 from .protocols import asked_together
 
 Worth = Callable[[Sequence[Message], str], float]
@@ -37,7 +37,7 @@ class Judged(NamedTuple):
     history: tuple[Message, ...] = ()  # the joint conversation so far
 
 
-class LearnedReward(TaskAround[Judged]):
+class LearnedReward(TaskWrapper[Judged]):
     """A task that pays what a model makes of its texts; the module says how.
 
     Args:

@@ -33,7 +33,7 @@ from ..base import Say, TextDecPOMDP
 from ..facts import Facts
 from ..task import Task, Transition
 from ..text_task import TextTask
-from .base import TaskAround
+from .base import TaskWrapper
 
 MARK = "<stop>"
 ANY, ALL = "any", "all"
@@ -47,7 +47,7 @@ class Stopped(NamedTuple):
     over: bool = False  # the team has stopped
 
 
-class Stopping(TaskAround[Stopped]):
+class Stopping(TaskWrapper[Stopped]):
     """A task that may be stopped; the module says what that pays.
 
     Agents that may stop are told so, except where an environment has few words (`facts.vocabulary`, which gains the

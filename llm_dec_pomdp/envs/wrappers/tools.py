@@ -20,7 +20,7 @@ from ..facts import Facts
 from ..task import Task, Transition
 from ..tools.function import Kit
 from ..tools.toolbox import Answered, Limits, Toolbox, ToolState
-from .base import TaskAround
+from .base import TaskWrapper
 
 _LAST = "\n\nYour next text is your answer."
 
@@ -42,7 +42,7 @@ class ToolRounds(NamedTuple):
     ] = ()  # calls beside the rounds: agent, text, what each of its calls gave
 
 
-class WithTools(TaskAround[ToolRounds]):
+class WithTools(TaskWrapper[ToolRounds]):
     """A task whose agents may call tools; see the module.
 
     Args:
