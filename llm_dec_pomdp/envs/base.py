@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 RENDER_MODES = ("ansi", "human")
 MAX_TEXT = 10_000_000
-Say = Callable[[str, Sequence[Message]], str]  # from agent and its own history to text
+Script = Callable[[str, Sequence[Message]], str]  # from agent and its own history to text
 StepResult = tuple[dict[str, str], dict[str, float], dict[str, bool], dict[str, bool], dict[str, dict[str, Any]]]
 
 
@@ -118,7 +118,7 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
         """What is true of it at the present `max_turns`. Default: what its class declares."""
         return self.declared
 
-    def script(self, name: str) -> Say:
+    def script(self, name: str) -> Script:
         """A team without a model, one of `facts.scripts`: what an agent says after its own history.
 
         It raises ValueError, also as KeyError, where it does not know the task or the history is not of this

@@ -41,7 +41,7 @@ from typing import Any
 from ..types import Score, TaskItem
 from ..user_code import shortened
 from .adversarial import adversarial_texts
-from .base import NotAskedToStepError, Say, TextDecPOMDP
+from .base import NotAskedToStepError, Script, TextDecPOMDP
 from .check_tools import tools_check
 from .elsewhere import CHILD, CheckFailure, phases, play, processes, raised, require
 from .task import mutable_part
@@ -191,7 +191,7 @@ def _silence(env: TextDecPOMDP, rows: int | None) -> None:
             )
 
 
-def _says(script: Say, agent: str, task: TextDecPOMDP) -> str:
+def _says(script: Script, agent: str, task: TextDecPOMDP) -> str:
     """What a script says; nothing where it does not know the task."""
     try:
         return script(agent, task.history(agent))

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Unpack
 
 from ..registries import UnknownNameError
 from ..types import Message, Score, TaskItem
-from .base import Say
+from .base import Script
 from .episode import EpisodeError
 from .facts import Facts
 from .task import Task, TaskOptions, Transition
@@ -74,7 +74,7 @@ class TextTask(Task[TextState]):
         """What each agent is told after a joint action that did not end the episode. Default: revise."""
         return dict.fromkeys(self.possible_agents, "Revise your previous answer. Give only the complete new version.")
 
-    def script(self, name: str) -> Say:
+    def script(self, name: str) -> Script:
         """The team "gold" says the reference of the task, which it recognises by what it was told first."""
         if name != "gold":
             return super().script(name)

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from datasets import Dataset
 
     from ..agents.base import Policy
-    from ..envs.base import Say
+    from ..envs.base import Script
 
 Reward = Callable[..., list[float | None]]
 Chat = Sequence[Mapping[str, Any]]
@@ -233,7 +233,12 @@ def role_dataset(env: TextDecPOMDP) -> Dataset:
 
 
 def role_environment(
-    env: TextDecPOMDP, role: str, others: Policy | Say | str, *, answer: Literal["say", "text"] = "say", seed: int = 0
+    env: TextDecPOMDP,
+    role: str,
+    others: Policy | Script | str,
+    *,
+    answer: Literal["say", "text"] = "say",
+    seed: int = 0,
 ) -> Callable[[], Any]:
     """What GRPOTrainer's `environment_factory` takes: a role whose tools are methods, the rest of the team being fixed.
 

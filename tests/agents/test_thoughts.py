@@ -18,7 +18,7 @@ from llm_dec_pomdp.agents.engines import Prompt, Sampled
 from llm_dec_pomdp.agents.language_model.policy import LanguageModel
 from llm_dec_pomdp.agents.loading import load_model, load_policy, load_team
 from llm_dec_pomdp.agents.options import ModelOptions, RunOptions
-from llm_dec_pomdp.agents.scripted import Say
+from llm_dec_pomdp.agents.scripted import Script
 from llm_dec_pomdp.agents.thoughts import ThoughtTags
 from llm_dec_pomdp.config import ConfigError, build
 from llm_dec_pomdp.envs.base import TextDecPOMDP
@@ -254,7 +254,7 @@ def played(env: TextDecPOMDP, spoken: Episode, think: Callable[[str], str]) -> t
     return group.episodes[0], models
 
 
-def scripted(env: TextDecPOMDP, say: Say) -> Episode:
+def scripted(env: TextDecPOMDP, say: Script) -> Episode:
     [group] = Trajectories().play(env, Scripted(say), [env.items[0].id], [1], LIMIT)
     return group.episodes[0]
 

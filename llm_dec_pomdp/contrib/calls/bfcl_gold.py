@@ -34,7 +34,7 @@ class _Made(NamedTuple):
 
 
 class Gold:
-    """Order the calls of the row; see `Say`.
+    """Order the calls of the row; see `Script`.
 
     Args:
         env: Whose rows are played.

@@ -18,7 +18,7 @@ from dataclasses import replace
 from statistics import fmean
 from typing import Any, Literal, NamedTuple, Unpack, cast, get_args
 
-from llm_dec_pomdp.envs import Facts, Say, Task, TaskOptions, Tasks, Transition
+from llm_dec_pomdp.envs import Facts, Script, Task, TaskOptions, Tasks, Transition
 from llm_dec_pomdp.envs.tools import Call, Kit, Limits, Toolbox, ToolState
 from llm_dec_pomdp.registries import nearest
 from llm_dec_pomdp.seeding import derive, generator
@@ -430,7 +430,7 @@ def shuffled(texts: tuple[str, ...], label: int) -> tuple[str, ...]:
     return tuple(texts[int(i)] for i in generator(label, "order").permutation(len(texts)))
 
 
-def by_letter(team: Say) -> Say:
+def by_letter(team: Script) -> Script:
     """A team that says the letter of its text where it is offered some, by chance where its text is not there."""
 
     def say(agent: str, history: Sequence[Message]) -> str:

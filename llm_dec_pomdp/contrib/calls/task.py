@@ -71,7 +71,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Unpack
 
-from llm_dec_pomdp.envs import Say, Tasks, TaskSource, TextDecPOMDP, is_sample
+from llm_dec_pomdp.envs import Script, Tasks, TaskSource, TextDecPOMDP, is_sample
 from llm_dec_pomdp.envs.tools import ToolState
 from llm_dec_pomdp.registries import UnknownNameError
 from llm_dec_pomdp.seeding import derive
@@ -210,7 +210,7 @@ class Calls(Dispatch):
 
     # --- teams without a model ---------------------------------------------------------------------------------------
 
-    def script(self, name: str) -> Say:
+    def script(self, name: str) -> Script:
         """The teams of the module."""
         if name not in self.declared.scripts:
             return super().script(name)

@@ -35,7 +35,7 @@ from typing import Any, Literal, NamedTuple, Protocol, Unpack, get_args
 
 import numpy as np
 
-from llm_dec_pomdp.envs import Facts, Say, Task, TaskOptions, Tasks, TaskSource, Transition
+from llm_dec_pomdp.envs import Facts, Script, Task, TaskOptions, Tasks, TaskSource, Transition
 from llm_dec_pomdp.registries import nearest
 from llm_dec_pomdp.types import Message, Score, TaskItem
 
@@ -269,7 +269,7 @@ class Game(Task[Played]):
             self._silent[first] = state.paid
         return self._silent[first]
 
-    def script(self, name: str) -> Say:
+    def script(self, name: str) -> Script:
         """ "examples": moves as the game quotes them at its first start, one after another; advisers say nothing."""
         if name != "examples":
             return super().script(name)

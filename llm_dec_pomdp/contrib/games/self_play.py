@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from llm_dec_pomdp.envs import Say, Task
+from llm_dec_pomdp.envs import Script, Task
 from llm_dec_pomdp.seeding import generator
 from llm_dec_pomdp.types import Group, Message
 
@@ -67,7 +67,7 @@ def frequencies(groups: Sequence[Group]) -> Strategy:
     return shares
 
 
-def drawn(strategy: Strategy) -> Say:
+def drawn(strategy: Strategy) -> Script:
     """A team that draws its texts from a strategy, from a generator of its own."""
     random = generator(0, "strategy")
 

@@ -58,7 +58,7 @@ from dataclasses import replace
 from statistics import fmean
 from typing import Any, NamedTuple, Unpack
 
-from llm_dec_pomdp.envs import Facts, Say, Task, TaskOptions, Tasks, TaskSource, Transition, check_int, is_sample
+from llm_dec_pomdp.envs import Facts, Script, Task, TaskOptions, Tasks, TaskSource, Transition, check_int, is_sample
 from llm_dec_pomdp.seeding import derive, generator
 from llm_dec_pomdp.types import Event, Group, Message, Score, TaskItem
 
@@ -296,7 +296,7 @@ class Memory(Task[State]):
 
     # --- teams without a model ---------------------------------------------------------------------------------------
 
-    def script(self, name: str) -> Say:
+    def script(self, name: str) -> Script:
         """The writers of the module, with a reader that finds facts in their usual words."""
         writers: Mapping[str, Callable[[str], str]] = {
             "gold": _facts,

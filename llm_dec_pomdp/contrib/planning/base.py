@@ -21,7 +21,7 @@ from dataclasses import replace
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Unpack, cast, get_args
 
-from llm_dec_pomdp.envs import Facts, Say, Task, TaskOptions, Tasks, TaskSource, TextDecPOMDP, Transition, check_int
+from llm_dec_pomdp.envs import Facts, Script, Task, TaskOptions, Tasks, TaskSource, TextDecPOMDP, Transition, check_int
 from llm_dec_pomdp.registries import nearest
 from llm_dec_pomdp.seeding import derive
 from llm_dec_pomdp.types import Group, Message, Scale, Score, TaskItem, Tool
@@ -317,7 +317,7 @@ class Dialogue(Task[State]):
             told: All that it was told, in order.
         """
 
-    def script(self, name: str) -> Say:
+    def script(self, name: str) -> Script:
         """ "optimal" tells what others need and plays the shortest plan; "tells_all" lets all tell all; "silent"."""
         if name not in self.declared.scripts:
             return super().script(name)
@@ -424,7 +424,7 @@ class KnowsAll(Task[State]):
         """Those of all members."""
         return tuple(tool for member in self.team.possible_agents for tool in self.team.tools(member))
 
-    def script(self, name: str) -> Say:
+    def script(self, name: str) -> Script:
         """ "optimal" plays the shortest plan."""
         if name != "optimal":
             return super().script(name)

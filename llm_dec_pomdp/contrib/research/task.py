@@ -92,7 +92,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Unpack, get_args
 
-from llm_dec_pomdp.envs import Facts, Say, Task, TaskError, TaskOptions, Tasks, TaskSource, TextDecPOMDP, Transition
+from llm_dec_pomdp.envs import Facts, Script, Task, TaskError, TaskOptions, Tasks, TaskSource, TextDecPOMDP, Transition
 from llm_dec_pomdp.envs.hierarchy.base import MAIN, Hierarchy, parts_of_main, spawned
 from llm_dec_pomdp.envs.tools import Answered, Call, Limits, Toolbox, kit
 from llm_dec_pomdp.envs.tools.python import python
@@ -240,7 +240,7 @@ class Research(Hierarchy[QuestionState]):
         costs = self.max_invocations * self.cost_per_invocation + self.max_turns * self.cost_per_turn
         return replace(self.declared, score_range=(-costs, 1.0))
 
-    def script(self, name: str) -> Say:
+    def script(self, name: str) -> Script:
         """Teams that play embedded questions; those that make one mistake need the grammar "free"."""
         if name not in self.declared.scripts:
             return super().script(name)
@@ -493,7 +493,7 @@ class ResearchAlone(Research):
         """From minus the costs of all turns to 1."""
         return replace(self.declared, score_range=(-self.max_turns * self.cost_per_turn, 1.0))
 
-    def script(self, name: str) -> Say:
+    def script(self, name: str) -> Script:
         """ "optimal" uses the tools for each open step of an embedded question, and answers."""
         return Scripts((*embedded(), *self.items), {}, 0).alone if name == "optimal" else super().script(name)
 

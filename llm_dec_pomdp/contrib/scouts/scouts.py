@@ -50,7 +50,7 @@ from dataclasses import replace
 from statistics import fmean
 from typing import Any, NamedTuple, Unpack
 
-from llm_dec_pomdp.envs import Facts, Say, Task, TaskOptions, Tasks, TaskSource, Transition
+from llm_dec_pomdp.envs import Facts, Script, Task, TaskOptions, Tasks, TaskSource, Transition
 from llm_dec_pomdp.seeding import derive
 from llm_dec_pomdp.types import Event, Group, Message, Scale, Score, TaskItem
 
@@ -234,7 +234,7 @@ class Scouts(Task[State]):
 
     # --- teams without a model ---------------------------------------------------------------------------------------
 
-    def script(self, name: str) -> Say:
+    def script(self, name: str) -> Script:
         """The optimal team, and three that ignore the reports."""
         most = self.search.looks
         looks = {"never-stop": most, "stop-at-once": 0, "fixed-looks": self.search.best_fixed_looks()}
@@ -250,7 +250,7 @@ class Scouts(Task[State]):
         heard = (word for message in history if message.role == "observation" for word in _reports(message.text))
         return STOP if self.threshold <= 0 or GOOD in heard else LOOK
 
-    def _making(self, looks: int) -> Say:
+    def _making(self, looks: int) -> Script:
         """A team that always makes this many looks."""
         stops_at = self.search.looks - looks
 

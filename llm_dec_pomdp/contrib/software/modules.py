@@ -70,7 +70,7 @@ from typing import Any, Literal, NamedTuple, Unpack, get_args
 from llm_dec_pomdp import sandbox
 from llm_dec_pomdp.envs import (
     Facts,
-    Say,
+    Script,
     Task,
     TaskOptions,
     Tasks,
@@ -231,7 +231,7 @@ class Modules(Task[State]):
         sources = [tuple(source for _, source in unpacked(item.fields["solution"])) for item in items]
         return tuple(replace(item, reference=texts) for item, texts in zip(items, sources, strict=True))
 
-    def script(self, name: str) -> Say:
+    def script(self, name: str) -> Script:
         """The team "gold" says the modules of the solution."""
         if name != "gold":
             return super().script(name)

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from llm_dec_pomdp.envs import Facts, Say, TextDecPOMDP, Transition
+from llm_dec_pomdp.envs import Facts, Script, TextDecPOMDP, Transition
 from llm_dec_pomdp.envs.wrappers.base import TaskWrapper
 from llm_dec_pomdp.types import Episode, Group, Message, TaskItem
 
@@ -73,7 +73,7 @@ class OneAuthor(TaskWrapper[Chosen]):
         chosen = Chosen(after.state, letters)
         return Transition(chosen, after.reward, after.score, terminated=True, events=after.events)
 
-    def script(self, name: str) -> Say:
+    def script(self, name: str) -> Script:
         """The team "gold" says the modules of the solution."""
         if name != "gold":
             return super().script(name)

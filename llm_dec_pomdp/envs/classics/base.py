@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Unpack, get_args
 from ...registries import nearest
 from ...seeding import derive, uniforms
 from ...types import Message, Scale, Score, TaskItem
-from ..base import Say
+from ..base import Script
 from ..facts import Facts
 from ..task import Task, TaskOptions, Transition
 from ..tasks import Tasks, TaskSource
@@ -170,7 +170,7 @@ class Classic(Task[State]):
 
     # --- the optimal team ----------------------------------------------------------------------------------------
 
-    def script(self, name: str) -> Say:
+    def script(self, name: str) -> Script:
         """ "optimal" is an optimal team, from `data/classics/optimal.json`."""
         return self._optimal if name == "optimal" else super().script(name)
 

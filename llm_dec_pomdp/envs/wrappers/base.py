@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from ...types import Group, Message, TaskItem, Tool
-from ..base import Say, TextDecPOMDP
+from ..base import Script, TextDecPOMDP
 from ..facts import Facts
 from ..streams import TaskStream
 from ..task import Task
@@ -56,7 +56,7 @@ class Wrapper(TextDecPOMDP):
         """Those of the environment inside."""
         return self.env.choices(agent, history)
 
-    def script(self, name: str) -> Say:
+    def script(self, name: str) -> Script:
         """That of the environment inside."""
         return self.env.script(name)
 

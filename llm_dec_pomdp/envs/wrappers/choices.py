@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, cast
 
 from ...seeding import derive
 from ...types import Group, Message, TaskItem
-from ..base import Say, TextDecPOMDP
+from ..base import Script, TextDecPOMDP
 from ..facts import Facts
 from ..task import Task, Transition
 from .base import TaskWrapper
@@ -112,7 +112,7 @@ class Choices(TaskWrapper[Offered]):
     def _written(self, item: TaskItem, actions: Mapping[str, str]) -> dict[str, str]:
         return {agent: self.lettered(item, agent).get(text.strip(), text) for agent, text in actions.items()}
 
-    def script(self, name: str) -> Say:
+    def script(self, name: str) -> Script:
         """Return the script of the task, which observes no offered texts."""
         say = self.env.script(name)
 

@@ -29,7 +29,7 @@ from typing import Any, NamedTuple, cast
 
 from ...registries import nearest
 from ...types import Episode, Event, Group, Message, TaskItem
-from ..base import Say, TextDecPOMDP
+from ..base import Script, TextDecPOMDP
 from ..facts import Facts
 from ..task import Task, Transition
 from ..text_task import TextTask
@@ -165,7 +165,7 @@ class Stopping(TaskWrapper[Stopped]):
         texts = self.env.choices(agent, history)
         return [*texts, MARK] if texts and agent in self.may_stop else texts
 
-    def script(self, name: str) -> Say:
+    def script(self, name: str) -> Script:
         """That of the task, which is not told how to stop and never does."""
         if name not in self.facts.scripts:
             return TextDecPOMDP.script(self, name)

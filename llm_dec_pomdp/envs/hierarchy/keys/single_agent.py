@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ....seeding import generator
 from ....types import Event, Message, Score, TaskItem
-from ...base import Say, TextDecPOMDP
+from ...base import Script, TextDecPOMDP
 from ...facts import Facts
 from ...task import Task, Transition
 from ..base import MAIN, parts_of_main
@@ -99,7 +99,7 @@ class KeysAlone(Task[KeysAloneState]):
         """Keys and ANS."""
         return (*self.lookup.keys(), "ANS")
 
-    def script(self, name: str) -> Say:
+    def script(self, name: str) -> Script:
         """ "optimal" says the key of each hop in turn, then answers."""
         return self._optimal if name == "optimal" else super().script(name)
 

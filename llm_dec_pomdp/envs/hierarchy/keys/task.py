@@ -54,7 +54,7 @@ from typing import Any, NamedTuple, Unpack
 
 from ....seeding import generator
 from ....types import Event, Message, Score, TaskItem
-from ...base import Say, TextDecPOMDP
+from ...base import Script, TextDecPOMDP
 from ...facts import Facts
 from ...task import TaskOptions, Transition
 from ...tasks import Tasks
@@ -226,7 +226,7 @@ class Keys(Hierarchy[KeysState]):
             return (*(f"r{number}" for number in range(self.lookup.relations)), "ANS")
         return self.lookup.keys()
 
-    def script(self, name: str) -> Say:
+    def script(self, name: str) -> Script:
         """ "optimal" looks up one hop after the other and answers."""
         return self._optimal if name == "optimal" else super().script(name)
 
