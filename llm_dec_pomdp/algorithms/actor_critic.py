@@ -381,7 +381,7 @@ def _refuse_other_tokens(team: Team) -> None:
     written: dict[str, tuple[int, ...]] = {}
     for policy in team.trainable:
         agent = next(agent for agent, member in team.members.items() if member is policy)
-        written[agent] = policy.written(Request(agent, (Message("observation", "?"),)), _PROBE, 32).token_ids
+        written[agent] = policy.to_completion(Request(agent, (Message("observation", "?"),)), _PROBE, 32).token_ids
     first, *others = written
     for agent in others:
         if written[agent] != written[first]:

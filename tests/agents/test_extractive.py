@@ -224,4 +224,4 @@ def test_it_is_no_language_model_and_needs_the_roles_of_agents() -> None:
     excerpt = llm_dec_pomdp.make("tldr-v0").facts.excerpt
     with pytest.raises(ModelError, match="'a' has the role 'a'"):
         load_team(["a", "b"], "builtin:extractive", excerpt=excerpt)
-    assert policy().written(Request("agent_0", conversation(POST)), "Any text.", 8) == Completion("Any text.")
+    assert policy().to_completion(Request("agent_0", conversation(POST)), "Any text.", 8) == Completion("Any text.")

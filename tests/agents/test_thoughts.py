@@ -156,7 +156,7 @@ def test_tags_may_hold_several_special_tokens(sampled: str, thought: str) -> Non
 @pytest.mark.parametrize("tags", [("<think>", "</think>"), ("[THINK]", "[/THINK]"), ("<seed:think>", "</seed:think>")])
 def test_a_given_thought_has_the_tokens_of_its_tags(tags: tuple[str, str]) -> None:
     policy = saying([], QWEN3.replace("</think>", tags[1]), special=tags)
-    written = policy.written(Request("agent_0", conversation("hello")), "let me see".join(tags) + "yes", 64)
+    written = policy.to_completion(Request("agent_0", conversation("hello")), "let me see".join(tags) + "yes", 64)
     assert {*policy.tokenizer.convert_tokens_to_ids(list(tags))} <= {*written.token_ids}
 
 

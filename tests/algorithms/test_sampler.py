@@ -24,7 +24,7 @@ from llm_dec_pomdp.types import Completion
 class Elsewhere(Softmax):
     """A table whose words another program draws."""
 
-    sampler_differs = True
+    rollout_copy_differs = True
 
 
 def drawn(ids: Sequence[int], ratios: Sequence[float]) -> Completion:
@@ -44,7 +44,7 @@ OFF = group([1.0, 0.0], [{"agent_0": drawn((0, 1), (0.5, 3.0))}, {"agent_0": dra
 )
 def test_weights_are_truncated_have_no_gradient_and_leave_padding_alone(level: Any, wanted: Any) -> None:
     ratios = torch.tensor([[1.5, 4.0, 0.5], [0.5, 0.5, 9.0]])
-    sampler = torch.full((2, 3), -1.0)
+    rollout_copy = torch.full((2, 3), -1.0)
     trainer = (sampler + ratios.log()).requires_grad_()
     mask = torch.tensor([[1.0, 1.0, 1.0], [1.0, 1.0, 0.0]])
     found = importance_weights(log_ratio(trainer, sampler, mask, level)[0], 2.0)
@@ -122,14 +122,14 @@ def test_the_ratio_of_a_trajectory_takes_the_weight_of_the_trajectory() -> None:
 
 def test_a_language_model_differs_from_its_sampler_below_32_bits() -> None:
     policy = language_model()
-    assert not policy.sampler_differs
+    assert not policy.rollout_copy_differs
     with torch.autocast("cpu", torch.bfloat16):
-        assert policy.sampler_differs
+        assert policy.rollout_copy_differs
     policy.compute_dtype = torch.bfloat16
-    assert policy.sampler_differs
+    assert policy.rollout_copy_differs
     policy.compute_dtype = None
     policy.model.lm_head.to(torch.bfloat16)  # one part is enough
-    assert policy.sampler_differs
+    assert policy.rollout_copy_differs
 
 
 # --- the gap ----------------------------------------------------------------------------------------------------------

@@ -97,7 +97,7 @@ def test_stand_ins_of_parameters_take_no_memory() -> None:
 def test_a_policy_that_cannot_be_shown_a_text_gives_none_to_learn_from() -> None:
     team, _ = placed(softmax_team())
     request = Request("agent_0", conversation("say red"))
-    assert team.members["agent_0"].written(request, "red", 4).token_ids == ()  # type: ignore[attr-defined]
+    assert team.members["agent_0"].to_completion(request, "red", 4).token_ids == ()  # type: ignore[attr-defined]
 
 
 def test_two_policies_in_one_worker_are_refused() -> None:

@@ -59,11 +59,11 @@ class Placed(Policy):
         """See `Policy`."""
         return self.worker.call("generate", list(requests), sampling)
 
-    def written(self, request: Request, text: str, limit: int) -> Completion:
+    def to_completion(self, request: Request, text: str, limit: int) -> Completion:
         """See `Policy`."""
         return self.worker.call("written", request, text, limit)
 
-    def sampler(self) -> Policy:
+    def rollout_copy(self) -> Policy:
         """See `Policy`: the same in another worker, where its weights are sent to.
 
         Raises:
@@ -77,7 +77,7 @@ class Placed(Policy):
                 "where the engine draws beside updates just as well"
             )
         twin = Placed(self.agents, self._again(), self._again)
-        twin.followed = self
+        twin.source = self
         return twin
 
     # --- learning -----------------------------------------------------------------------------------------------------

@@ -319,7 +319,7 @@ def test_the_models_at_hand_keep_texts_apart_from_structure(name: str) -> None:
         plain = [m._replace(text="one") for m in history]
         assert structure(made, policy.encode(history)) == structure(made, policy.encode(plain))
         assert evil in words.decode(policy.encode(history))
-    written = policy.written(Request("a", conversation("one")), evil, 256)
+    written = policy.to_completion(Request("a", conversation("one")), evil, 256)
     assert structure(made, written.token_ids) == [made.end]
     assert policy.decode(written.token_ids) == evil
 
@@ -487,7 +487,7 @@ def test_judges_and_reward_models_read_the_end_of_the_template(name: str) -> Non
     policy = saying(tokenizer("pieces, first", TEMPLATES[name]), ENDS[name])
     [likelihood] = ModelJudge(policy).log_likelihoods([conversation("one")], ["two"])
     assert likelihood.end == pytest.approx(0.0, abs=1e-6)
-    written = policy.written(Request("a", conversation("one")), "two", 64)
+    written = policy.to_completion(Request("a", conversation("one")), "two", 64)
     assert ended(written, end_of(policy, "a")) == written
 
 
@@ -497,7 +497,7 @@ def test_an_ordinary_token_that_ends_sampled_texts_does_not_cut_a_given_one(temp
     model = network(vocab_size=len(words), eos=1)
     model.generation_config.eos_token_id = [1, words.convert_tokens_to_ids("Ċ")]
     policy = LanguageModel(model, words)
-    written = policy.written(Request("a", conversation("one")), "two\none", 64)
+    written = policy.to_completion(Request("a", conversation("one")), "two\none", 64)
     assert policy.decode(written.token_ids) == "two\none"
 
 
