@@ -40,7 +40,7 @@ def test_a_worker_is_sent_the_texts_of_its_own_agents_alone() -> None:
     team, workers = placed(softmax_team())
     step(team)
     for agent, worker in zip(AGENTS, workers, strict=True):
-        [(_, samples, _)] = [given for method, given in worker.asked if method == "improve"]
+        [(_, samples, _)] = [given for method, given in worker.asked if method == "step"]
         assert {sample.agent for sample in samples} == {agent}
 
 
@@ -51,7 +51,7 @@ def test_nothing_is_asked_for_weights_while_a_team_plays_and_learns() -> None:
         "about",
         "generate",
         "add_updater",
-        "improve",
+        "step",
     }
 
 
