@@ -178,7 +178,7 @@ class ForkIsItself(Honest):
 
 
 class KeepsAList(Honest):
-    """Pays for what was said before, which it keeps in a list that forks share."""
+    """TurnReward for what was said before, which it keeps in a list that forks share."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

@@ -247,7 +247,7 @@ class Broken(Treasure):
     def transition(self, state: Cave, actions: Mapping[str, str], seed: int) -> Transition[Cave]:
         step = super().transition(state, actions, seed)
         wrong: dict[str, Any] = {
-            "pays": {"rewards": {"agent_0": 1.0, "agent_1": 0.0}},
+            "turn_reward": {"rewards": {"agent_0": 1.0, "agent_1": 0.0}},
             "stranger": {"state": step.state._replace(there=("agent_0", "agent_7"))},
             "twice": {"state": step.state._replace(there=("agent_0", "agent_0"))},
             "revives": {"state": step.state._replace(there=("agent_0", "agent_1")[: 1 + state.turn], observations=())},
@@ -262,7 +262,7 @@ class Broken(Treasure):
 @pytest.mark.parametrize(
     ("word", "message"),
     [
-        ("pays", r"paid \{'agent_0': 1.0, 'agent_1': 0.0\}"),
+        ("turn_reward", r"paid \{'agent_0': 1.0, 'agent_1': 0.0\}"),
         ("stranger", r"'agent_7', which is no possible agent"),
         ("twice", r"has an agent twice"),
         ("tells", r"'agent_2' is told something and is not there"),

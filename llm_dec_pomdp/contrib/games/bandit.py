@@ -109,7 +109,7 @@ class Bandit(TextTask):
         """Never right is 0 % and always right 100 %, on average over the tasks; other turns may pay too."""
         worth = sum(map(self._context, self.items)) / len(self.items)
         scale = Scale(worth, worth + self.scale)
-        return replace(super().facts, scale=scale, optimum=scale.high if self.pays == "final" else None)
+        return replace(super().facts, scale=scale, optimum=scale.high if self.turn_reward == "final" else None)
 
     def _context(self, item: TaskItem) -> float:
         """What every text earns in a context."""

@@ -189,7 +189,7 @@ class ClassEval(TextTask):
             raise ValueError(
                 f"max_turns is {common.get('max_turns')} with a reviewer, who speaks second; give at least 3"
             )
-        if reviewer and common.get("pays", "final") != "final":
+        if reviewer and common.get("turn_reward", "final") != "final":
             raise ValueError(f"pays is {common.get('pays')!r} with a reviewer, whose turns have no score; give 'final'")
         if reviewer:
             common.setdefault("max_turns", 3)

@@ -152,7 +152,7 @@ def test_an_optimum_that_is_not_known_is_said() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "pays"),
+    ("text", "turn_reward"),
     [
         ("listen", -2.0),
         ("I will LISTEN, then.", -2.0),
@@ -166,11 +166,11 @@ def test_an_optimum_that_is_not_known_is_said() -> None:
         ("l\u0131sten", -3.0),
     ],
 )
-def test_the_last_action_that_is_named_counts(text: str, pays: Any) -> None:
+def test_the_last_action_that_is_named_counts(text: str, turn_reward: Any) -> None:
     env = classic()
     env.reset(seed=3)
     reward = step(env, text)
-    assert reward in (pays if isinstance(pays, set) else {pays})
+    assert reward in (turn_reward if isinstance(turn_reward, set) else {turn_reward})
     assert env.last_score is not None
     assert env.last_score.diagnostics == {"unknown_actions": float(reward == -3.0)}
 
