@@ -91,7 +91,7 @@ def main() -> None:
     given = options.parse_args()
     seconds = measure(given)
     shares = {place: 100 * spent / sum(seconds.values()) for place, spent in seconds.most_common()}
-    offload = [share for (arithmetic, _), share in shares.items() if not arithmetic and share < given.least]
+    rest = [share for (arithmetic, _), share in shares.items() if not arithmetic and share < given.least]
     print("| what | % of a step |\n|---|---|")
     for (arithmetic, name), share in sorted(shares.items(), key=lambda entry: not entry[0][0]):
         if arithmetic or share >= given.least:

@@ -44,7 +44,7 @@ def function(source: str) -> ast.FunctionDef:
     return found
 
 
-def to_completion(name: str, like: ast.FunctionDef, body: Sequence[ast.stmt]) -> str:
+def written(name: str, like: ast.FunctionDef, body: Sequence[ast.stmt]) -> str:
     """A function with the parameters of another."""
     function = copy.deepcopy(like)
     function.name, function.body = name, [copy.deepcopy(statement) for statement in body]

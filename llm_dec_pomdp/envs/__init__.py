@@ -19,7 +19,7 @@ __all__ = [
     "NotAskedToStepError",
     "Outcome",
     "Row",
-    "Say",
+    "Script",
     "Task",
     "TaskError",
     "TaskOptions",

@@ -28,7 +28,7 @@ Range = tuple[float, float]
 def check_rule(turn_reward: str) -> None:
     """Refuse a rule that does not exist, with a ValueError."""
     if turn_reward not in RULES:
-        raise ValueError(f"pays is {turn_reward!r}; it must be one of {', '.join(RULES)}")
+        raise ValueError(f"turn_reward is {turn_reward!r}; it must be one of {', '.join(RULES)}")
 
 
 def reward_of_turn(turn_reward: TurnReward, score: float, before: float, highest: float, skipped: int) -> float:

@@ -5,7 +5,7 @@ seed on the same kind of machine is the same run. For the same reason a killed r
 with the same numbers: `restore`, then `train` with what it returned.
 
 With `staleness` k above 0, batch n is sampled with the weights after max(0, n - 1 - k) updates. One batch, k steps
-ahead, is sampled beside each update, from copies of the policies (`Policy.rollout_copy`), and what is sampled and not yet
+ahead, is sampled during each update, from copies of the policies (`Policy.rollout_copy`); what is sampled and not yet
 learnt from is saved with a checkpoint. Reports, evaluations and checkpoints come when both have ended.
 """
 

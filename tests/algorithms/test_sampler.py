@@ -44,7 +44,7 @@ OFF = group([1.0, 0.0], [{"agent_0": drawn((0, 1), (0.5, 3.0))}, {"agent_0": dra
 )
 def test_weights_are_truncated_have_no_gradient_and_leave_padding_alone(level: Any, wanted: Any) -> None:
     ratios = torch.tensor([[1.5, 4.0, 0.5], [0.5, 0.5, 9.0]])
-    rollout_copy = torch.full((2, 3), -1.0)
+    sampler = torch.full((2, 3), -1.0)
     trainer = (sampler + ratios.log()).requires_grad_()
     mask = torch.tensor([[1.0, 1.0, 1.0], [1.0, 1.0, 0.0]])
     found = importance_weights(log_ratio(trainer, sampler, mask, level)[0], 2.0)

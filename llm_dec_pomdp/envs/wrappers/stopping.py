@@ -10,7 +10,7 @@ delivered by turn t, s_0 = 0, and T turns played:
 
 A mark after a text delivers that text as the last one. A mark alone delivers nothing: the last delivered text counts,
 even if other agents wrote something in this turn, and the turn costs the same. `who` is "any", "all" (every agent asked
-has to stop in the same turn), or a name or role whose agents may stop. Tasks with `turn_reward` "shifted" or "each" are
+has to stop in the same turn), or a name or role whose agents may stop. Tasks whose `turn_reward` is not "final" are
 refused. Where agents are paid individually, each live agent is charged.
 
 Measured (`env.measure`) are the turns that were played, the share of episodes that the team ended, the share that would
@@ -60,7 +60,7 @@ class Stopping(TaskWrapper[Stopped]):
 
     Raises:
         TypeError: `env` is no task, or may be stopped already.
-        ValueError: It has one turn, its turns do not add up to the last score (`turn_reward`), the cost is negative or not
+        ValueError: It has one turn, its `turn_reward` is not "final", the cost is negative or not
             finite, or nobody is called `who`.
     """
 
@@ -72,8 +72,8 @@ class Stopping(TaskWrapper[Stopped]):
             raise ValueError(f"{name} has one turn, after which nothing is left to stop; set max_turns, at least 2")
         if isinstance(env, TextTask) and env.turn_reward != "final":
             raise ValueError(
-                f"pays is {env.turn_reward!r} in {name}: its turns do not add up to the score of what was delivered last, "
-                "which is what a team that stops earns; use turn_reward='final'"
+                f"turn_reward is {env.turn_reward!r} in {name}: its rewards do not add up to the last score, which is the "
+                "return of a team that stops; use turn_reward='final'"
             )
         if isinstance(cost, bool) or not isinstance(cost, (int, float)) or not 0 <= cost < math.inf:  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ValueError(f"cost is {cost!r}; it is the price of a turn, a number of at least 0")

@@ -50,7 +50,7 @@ class Worker(ABC):
         Args:
             method: Its name.
             arguments: Of the method.
-            hear: Is given what the method tells while it runs; the method then has an argument `emit` to do so.
+            on_message: Called with each message that the method passes to its argument `emit` while it runs.
 
         Raises:
             WorkerLostError: The worker has ended.

@@ -65,7 +65,7 @@ class Host:
             if method == BUILD:
                 self._object = arguments[0]()
                 return Answer()
-            return Answer(getattr(self._object, method)(*arguments, **({"tell": emit} if emit else {})))
+            return Answer(getattr(self._object, method)(*arguments, **({"emit": emit} if emit else {})))
         except Exception as error:
             return Answer.of(error)
 

@@ -61,9 +61,8 @@ class Ray(Transport):
     def share(self, jobs: int) -> tuple[int, Resources]:
         """See `Transport`; Ray starts as many workers as fit."""
         cores, gpus = machine()
-        return _AT_ONCE, Resources(
-            max(1, cores // jobs), gpus // jobs if gpus >= jobs else gpus / jobs
-        )  # whole ones, or 1
+        # whole GPUs per job, or a share of one
+        return _AT_ONCE, Resources(max(1, cores // jobs), gpus // jobs if gpus >= jobs else gpus / jobs)
 
     def place(
         self, agents: Sequence[str], build: Callable[[], Team], ranks: int = 1, gpus: float = 1.0
@@ -140,10 +139,10 @@ class RayWorker(Worker):
     def __init__(self, name: str, build: Callable[[], Any], resources: Resources, mail: _Mail) -> None:
         super().__init__(name)
         self._threads, self._mail = resources.cores, mail
-        resources = {"num_gpus": resources.gpus if ray.cluster_resources().get("GPU") else 0}
+        asked: dict[str, float] = {"num_gpus": resources.gpus if ray.cluster_resources().get("GPU") else 0}
         if resources.cores:
-            resources["num_cpus"] = resources.cores
-        self.actor: Any = ray.remote(_Actor).options(**resources, scheduling_strategy="SPREAD").remote()
+            asked["num_cpus"] = resources.cores
+        self.actor: Any = ray.remote(_Actor).options(**asked, scheduling_strategy="SPREAD").remote()
         self._built = self._ask(BUILD, build)
         self._address = self.actor.address.remote()
 

@@ -1,7 +1,7 @@
 # pyright: basic
 """Policies that live in workers, as their driver sees them.
 
-A `RemotePolicy` policy and its `RemoteUpdater` pass calls on to their worker, so that a team of them plays, learns, is saved
+A `RemotePolicy` and its `RemoteUpdater` pass calls on to their worker, so that a team of them plays, learns, is saved
 and restored like any other.
 """
 
