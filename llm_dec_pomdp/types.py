@@ -275,7 +275,7 @@ class Turn:
     events: tuple[Event, ...] = ()
     unasked_observations: Mapping[str, str] = field(default_factory=dict[str, str])
 
-    def paid(self, agent: str) -> float:
+    def reward_of(self, agent: str) -> float:
         """The reward of an agent: its own, 0 where it was not there; or the team's, where that is joint."""
         return self.rewards.get(agent, 0.0) if self.rewards else self.reward
 
@@ -312,8 +312,8 @@ class Episode:
         return any(turn.rewards for turn in self.turns)
 
     def rewards_of(self, agent: str) -> tuple[float, ...]:
-        """An agent's reward of every turn, see `Turn.paid`."""
-        return tuple(turn.paid(agent) for turn in self.turns)
+        """An agent's reward of every turn, see `Turn.reward_of`."""
+        return tuple(turn.reward_of(agent) for turn in self.turns)
 
     @property
     def total(self) -> float:
@@ -358,7 +358,7 @@ class Branch:
     def of(cls, choice: tuple[int, ...], turns: Sequence[Turn], agents: Iterable[str]) -> Branch:
         """The branch of a joint action, of the turns from it on and the agents that were asked."""
         paid = any(turn.rewards for turn in turns)
-        individual = {agent: tuple(turn.paid(agent) for turn in turns) for agent in agents} if paid else {}
+        individual = {agent: tuple(turn.reward_of(agent) for turn in turns) for agent in agents} if paid else {}
         return cls(choice, tuple(turn.reward for turn in turns), individual)
 
     def rewards_of(self, agent: str) -> tuple[float, ...]:

@@ -5,15 +5,15 @@ s_t is the score of turn t = 0, 1, ..., S the highest possible score, and H the 
 | `turn_reward` | reward of turn t | sum over an episode |
 |---|---|---|
 | `final` (default) | s_t - s_(t-1), where s_(-1) = 0 | the score of the last answer |
-| `shifted` | s_t - S | minus what was missing at each turn: solving sooner is better |
+| `shifted` | s_t - S | minus the missing score of each turn: solving sooner is better |
 | `each` | s_t; (H - t) s_t when it solves the task | the scores of all turns, including those left after solving |
 
-An episode ends when a joint action solves its task, and no rule pays less for solving it than for continuing. With
-one turn, `final` and `each` pay the score itself. `shifted` is the rule of the published training (arXiv:2508.04652),
-which shifts the rewards of its code tasks by -4 and ends an episode that is solved.
+An episode ends when a joint action solves its task. Under no rule is the return for solving lower than for continuing.
+With one turn, the reward of `final` and `each` is the score. `shifted` is the rule of the published training
+(arXiv:2508.04652), which shifts the rewards of its code tasks by -4 and ends a solved episode.
 
-A score of NaN (it could not be judged) pays NaN at its turn and leaves the other turns alone: `final` takes the next
-difference to the last score that is known.
+A score of NaN (it could not be judged) gives the reward NaN at its turn. Other turns do not change: `final` takes the
+next difference to the last known score.
 """
 
 from __future__ import annotations

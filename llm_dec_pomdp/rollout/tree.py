@@ -167,7 +167,7 @@ def _decision(node: _Node, turn: int, width: int) -> Decision:
 
 def _branch(joint_action: _JointAction, agents: Iterable[str]) -> Branch:
     individual = agents if joint_action.stepped.turn.rewards else ()
-    by_agent = {agent: _rewards(joint_action, lambda turn, agent=agent: turn.paid(agent)) for agent in individual}
+    by_agent = {agent: _rewards(joint_action, lambda turn, agent=agent: turn.reward_of(agent)) for agent in individual}
     return Branch(joint_action.choice, _rewards(joint_action, lambda turn: turn.reward), by_agent)
 
 
