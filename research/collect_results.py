@@ -1,9 +1,9 @@
-"""Boil run folders down to what a results page shows: one JSON file and a Markdown table.
+"""Collect run folders into one file of raw data, and print a Markdown table.
 
     python research/collect_results.py RUN [RUN ...] --out research/data/NAME.json.xz [--samples 2]
 
-RUN is the folder of a `bench` or a `train`; cells that are not done are left out. What `llm-dec-pomdp rescore RUN ENV`
-said about the same texts under other environments is kept beside the reward they were trained for.
+RUN is the folder of a `bench` or a `train`. Cells without a result are left out. The file also has the scores that
+`llm-dec-pomdp rescore RUN ENV` gave the same texts under other environments.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Tables over seeds from files that `collect_results.py` wrote: returns, differences, and what a return cost.
+"""Print tables over seeds from files of `collect_results.py`: returns, differences, and the cost of a return.
 
     python research/compare_results.py research/data/NAME.json.xz [--reach 70 75] [--against NAME ...]
 
-Where a file keeps the return of every task, intervals and verdicts are those of `llm-dec-pomdp report`, over seeds and
-tasks. Where it keeps the mean of each seed alone, they are t intervals over the seeds, on the tasks that were measured.
-Differences are paired by seed and Holm-corrected over the pairs of an environment. Below three seeds there is neither.
+Where a file has the return of every task, intervals and verdicts are those of `llm-dec-pomdp report`, over seeds and
+tasks. Where it only has the mean of each seed, they are t intervals over the seeds, on the measured tasks. Differences
+are paired by seed and Holm-corrected over the pairs of an environment. Below three seeds there is neither.
 """
 
 from __future__ import annotations

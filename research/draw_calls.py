@@ -1,9 +1,9 @@
-"""Draw and tabulate what each reward of calls-v0 teaches, scored by all three.
+"""Draw and tabulate the result of training with each reward of calls-v0, scored by all three rewards.
 
     python research/draw_calls.py research/data/calls.json.xz [...] --out docs/results/calls.png
 
-Shares of requests, user turns and calls that are right, over the updates: mean and range of the seeds, by the reward
-that is paid; a control is dashed. Prints a table in Markdown.
+The figure shows the shares of correct requests, user turns and calls over the updates, a colour for each training
+reward. Lines are means and bands ranges of the seeds. Shuffled-reward controls are dashed.
 """
 
 from __future__ import annotations

@@ -1,11 +1,15 @@
-"""Draw and tabulate what was measured of the papers' claims.
+"""Draw and tabulate the measurements of papers' claims.
 
     python research/draw_claims.py research/data/claims.json.xz --out docs/results/claims.svg
 
-From left to right: M-GRPO on research-v0, return over the texts drawn; what a writer learns to keep, by the size of the
-memory; which schemes teams end with on code; tests and programs that pass, by the number of modules. Lines and bars are
-means and bands ranges of the seeds, dots seeds.
-Prints a table in Markdown.
+Panels from left to right:
+
+- return of M-GRPO on research-v0 over sampled completions;
+- return of a writer on memory-v0 by the size of the memory;
+- cooperation schemes on code after training;
+- tests and programs that pass, by the number of modules.
+
+Lines and bars are means, bands are ranges, and dots are seeds.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Draw return against what it cost, from a file that `collect_results.py` wrote: a row per environment.
+"""Draw return against its cost from a file of `collect_results.py`, an environment per row.
 
     python research/draw_costs.py research/data/NAME.json.xz --out docs/results/NAME.png
 
-Lines are means over the seeds, bands the range of the seeds, at the evaluations while training.
+Lines are means and bands are ranges of the seeds, at the evaluations during training.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Draw what a learnt reward pays and what the texts are truly worth, update by update, over the seeds of a run each.
+"""Draw the learned and the true return of training runs on a learned reward, update by update.
 
     python research/draw_learned_reward.py RUN [RUN ...] --json FILE --out FIGURE
 
-Writes the numbers of every seed and a figure. A thin line is a seed, the mean of its last five updates. The thick line
-is the mean over seeds.
+Each RUN is one seed. FILE receives the numbers of every seed. A thin line in the figure is a seed, the mean of its last
+five updates. The thick line is the mean over seeds.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Draw what the scripts of examples/libraries wrote, and print it as a Markdown table.
+"""Draw the output of the scripts in examples/libraries, and print it as a Markdown table.
 
     python research/draw_libraries.py research/data/libraries.json.xz --out docs/results/libraries.png
 
-Lines are means over the seeds, of blocks of a fiftieth of the training episodes; bands go from the lowest seed to the
-highest. In the table a seed counts by the last tenth of its episodes; intervals are 95 % t intervals over the seeds.
+Each point is a fiftieth of the training episodes. Lines are means and bands are ranges of the seeds. The table has the
+mean of the last tenth of the episodes, with 95 % t intervals over the seeds.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Draw and tabulate what learners reached on the planning tasks.
+"""Draw and tabulate the results of learners on the planning tasks.
 
     python research/draw_planning.py research/data/planning.json.xz --out docs/results/planning.png
 
-Above the regret over the updates, in % of the way from silence to the optimum, by training episodes: mean and range of
-the seeds; below what trained teams use, turns against words, a point for each seed. Prints a table in Markdown.
+The upper row shows regret over the updates, in % of the difference between silence and the optimum. Lines are means and
+bands are ranges of the seeds. The lower row shows the turns and words of trained teams, a point for each seed.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
-"""Draw the pictures of docs/results/README.md that no other script makes, from research/data.
+"""Draw the figures of docs/results/README.md that no other script draws, from research/data.
 
     python research/draw_results.py [NAME ...]
 
-overview.svg: left the return of every training update of SmolLM2 on tldr-v0, mean and range of the seeds over five
-updates, and what held-out abstracts earn before and after; right regret on the textbook problems at horizon 3, means
-with 95 % t intervals over the seeds. In most others a row is a team, a dot a seed, and a bar their mean.
+The left panel of overview.svg has the training return of SmolLM2 on tldr-v0, mean and range of the seeds over five
+updates, and the return on held-out abstracts before and after. The right panel has the regret on the textbook problems
+at horizon 3, means with 95 % t intervals over the seeds. In most other figures a row is a team, a dot a seed, and a bar
+their mean.
 """
 
 from __future__ import annotations

@@ -1,12 +1,17 @@
-"""What stopping saves on humaneval-v0 with feedback: the same teams with and without a rule that ends their episodes.
+"""Measure the cost that stopping saves on humaneval-v0 with feedback, under four rules that end episodes.
 
     python research/measure_stopping.py [--model MODEL] [--items 16] --out research/data/stopping_humaneval.json.xz
 
-Two teams: the model as it is, and a replay of reference solutions whose main function does all by itself. The replay
-passes all tests from turn 1, 2 or 3 on (by its task) and never earns the maximum, at which an episode ends anyway;
-before, it delivers an unfinished function. Each plays under four rules, with the same tasks, seeds and prompts: `all
-turns` removes every mark; `when tests pass` and `when feedback repeats` also say <stop>, once the feedback says that
-all tests passed, or the same as at the turn before; `own` leaves marks to the team.
+There are two teams: the model as it is, and a replay of reference solutions whose main function does all of the work.
+The replay passes all tests from turn 1, 2 or 3 on, by its task, and submits an unfinished function before. It never
+receives the maximum, which would end the episode.
+
+Each team plays under these rules with the same tasks, seeds and prompts:
+
+- `all turns` removes every mark;
+- `when tests pass` adds <stop> when the feedback says that all tests passed;
+- `when feedback repeats` adds <stop> when the feedback equals that of the turn before;
+- `own` leaves marks to the team.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""How much of a conversation a memory of some size keeps: the baselines of memory-v0 by number of notes.
+"""Measure the share of a conversation that a memory keeps: baselines of memory-v0 by number of notes.
 
     python research/memory_curve.py [--out docs/results/memory.png]
 
-A question is kept where a right answer stands in the notes when the reader is asked; no reader can do better. Rows are
-the 100 test questions, and where `bfcl-eval` is installed the 155 of BFCL v4 too, whose facts `script:gold` does not
+A question counts as kept if a correct answer is in the notes when the reader is asked, which bounds every reader. Rows
+are the 100 test questions and, if `bfcl-eval` is installed, the 155 of BFCL v4, whose facts `script:gold` does not
 find. Prints a table in Markdown.
 """
 

@@ -1,12 +1,11 @@
-"""Train a team on a reward that was learnt from few pairs, or on the true one, and note what its texts earn by both.
+"""Train a team on a reward learned from few pairs, or on the true one, and record its returns under both.
 
     llm-dec-pomdp eval tldr-v0 --split train --samples 4 --max-new-tokens 32 --out recorded
     python research/over_optimise.py train --source recorded --seed S --out RUNS [--true]          # for several S
     python research/over_optimise.py draw RUNS --json FILE --out FIGURE
 
-The reward model is the smallest there is: the value of a summary is a sum of six weighted numbers, of each part the
-logarithms of its characters, different words and sentences, fitted to the pairs by Bradley and Terry. It is learnt from
-some posts, and tells pairs of all others too. `draw` writes one file of all runs and a figure.
+The learned value of a summary is a weighted sum of six numbers: the logarithms of the characters, different words and
+sentences of each part. The weights are fitted to the pairs of some posts by the Bradley-Terry model.
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
-"""MAGRPO of this package and of comlrl on the same environment: held-out return, training returns, and seconds.
+"""Compare MAGRPO of this package and of comlrl on one environment: held-out and training returns, and seconds.
 
     python research/peer_returns.py FILE --sides llm_dec_pomdp --learning-rate 6e-4 [--seeds 0 1 2]
 
-Needs comlrl beside this package: pip install comlrl==1.4.3. Both sides run in this process, one after the other: one
-environment object, the same models at the start (a `builtin:tiny` for each agent), the same tasks in the same order,
-temperature 1 without cuts, the same number of texts and updates, and one AdamW rate. Only the trainers differ. The
-return is measured by this package, on the test posts, for both. A side's seconds are those of its training alone;
-processor seconds compare on a machine that does other things too.
+Requires comlrl: pip install comlrl==1.4.3. Both sides run one after the other in this process. They share the
+environment object, the initial models (a `builtin:tiny` for each agent), the order of the tasks, temperature 1 without
+top-p or top-k, the number of completions and updates, and the learning rate of AdamW. This package measures the return
+on the test posts for both. Seconds cover training only; compare processor seconds on a machine with other load.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""How likely an untrained model finds the texts of a run: a measure of fluency that no reward here looks at.
+"""Compute the perplexity of the texts of a run under an untrained model, as a measure of fluency.
 
     python research/perplexity.py RUN [RUN ...] --model MODEL [--dtype bfloat16] [--json FILE]
 
-Every text of the evaluations that a run kept is scored given what its agent was told; printed is, per cell
-and agent, the perplexity exp(-mean log pi per token) with a 95 % interval over texts (a t interval of the
-mean log-probability). Word salad and loops stand out: the former is high, the latter close to 1.
+Each text of the evaluations in a run is scored given the observation of its agent. The output has, per cell and agent,
+exp(-mean log pi per token) with a 95 % interval over texts (a t interval of the mean log-probability). Random words
+have a high perplexity; repetitions have one near 1.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Tables of regret in Markdown, an environment per row and a method per column.
+"""Print tables of regret in Markdown, an environment per row and a method per column.
 
     llm-dec-pomdp report RUN --json | xz > research/data/NAME.json.xz
     python research/regret_table.py research/data/NAME.json.xz
 
-The first table is in % of the scale of each environment, the second in its unit, both with the interval over seeds.
+The first table is in % of the scale of each environment, the second in its unit. Both have the interval over seeds.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""What messages are worth on relay-v0: those of the speaker who knows the word against those of the others.
+"""Measure the credit of messages on relay-v0, for the speaker who knows the word and for the other speakers.
 
     python research/relay_credit.py [RUN ...]
 
-First in a team whose behaviour is known, then in the trained teams of RUN, the folder of a `bench`. Means of the size
-of the credit over the messages before the last turn, in % of the highest return, against 3 others that are drawn from
-the same history and against silence; of trained teams with the 95 % interval over their seeds.
+The first rows are a team of known behaviour. The next rows are the trained teams of RUN, the folder of a `bench`. A
+number is the mean |credit| of the messages before the last turn, in % of the highest return. The baseline is three
+messages sampled from the same history, or silence. Trained teams have the 95 % interval over their seeds.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Run the programs of docs/notes/upstream.md with the libraries of this interpreter, and compare what they print.
+"""Run the programs of docs/notes/upstream.md with the installed libraries, and compare their output with the page.
 
     python research/reproduce_upstream.py gymnasium comlrl     # sections whose title begins so
 
-A section is titled by a distribution and its version, which has to be the one installed here.
+The title of a section is a distribution and its version, which has to be the installed one.
 """
 
 from __future__ import annotations

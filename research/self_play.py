@@ -1,9 +1,9 @@
-"""How far learners of tables come to an equilibrium of pennies-v0 and kuhn-v0, by exact exploitability.
+"""Train tables on pennies-v0 and kuhn-v0, and compute their exact exploitability.
 
     python research/self_play.py [--steps 60] [--seeds 5] [--games kuhn-v0] --out research/data/selfplay.json.xz
 
-Prints a row for each game and learner: exploitability after the last update, and of the mean of the chances at all
-updates, as means over the seeds with the lowest and the highest; the file has every seed.
+Prints a row for each game and learner: the exploitability of the last policies, and of the mean of the policies after
+each update. Both are means over the seeds with the lowest and the highest. The file has every seed.
 """
 
 from __future__ import annotations

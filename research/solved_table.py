@@ -1,8 +1,8 @@
-"""A Markdown table of the share of tasks that each method solved, seed by seed, from files of `collect_results.py`.
+"""Print the share of tasks that each method solved, seed by seed, from files of `collect_results.py`.
 
     python research/solved_table.py research/data/NAME.json.xz [...]
 
-The interval is a 95 % t interval over the seeds; below three there is none.
+The interval is a 95 % t interval over the seeds. Below three seeds there is none.
 """
 
 from __future__ import annotations

@@ -1,10 +1,13 @@
 # pyright: basic, reportMissingImports=false
-"""A listener that learns to read a board that its team shares, trained by GRPOTrainer's loop of tool calls.
+"""Train one agent with tools by TRL's GRPOTrainer: a listener that has to read the board of its team.
 
-pip install torch==2.13.0 trl==1.16.0, then python trl_tools.py. In relay-v0 the speaker, a fixed policy here, knows a
-word and pins it to the board; the listener is trained, and has to say the word. Its small model has tokens that are
-whole calls, and first imitates episodes of which half read the board and half guess. Prints its mean return in the
-first step and the last 10; guessing earns 0.25, and --learning-rate 0 is the control.
+    pip install torch==2.13.0 trl==1.16.0
+    python research/trl_tools.py [--steps 60] [--learning-rate 5e-4] [--seed 0] [--out FILE]
+
+In relay-v0 the speaker, a fixed policy here, knows a word and pins it to the board. The listener is trained to answer
+with the word. Its small model has tokens that are whole calls. It first imitates episodes, half of which read the board
+and half of which guess. Prints the mean return of the first step and of the last 10. Guessing has a return of 0.25. The
+control is --learning-rate 0.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
     python research/try_suites.py            # both, half an hour on one core
     python research/try_suites.py gem 30     # one suite, at most 30 seconds for a game; nothing is written
 
-Of TextArena's ids one is tried for each of its games, the first of its registry; "-raw", "-train" and the sizes differ
-in what they show. A game of several players is tried with the fewest that it takes.
+The script tries one id of each game of TextArena, the first of its registry, since "-raw", "-train" and sizes only
+change the observations. It plays a game with the lowest number of players that the game accepts.
 """
 
 from __future__ import annotations
