@@ -178,8 +178,8 @@ def agents_asked(env: TextDecPOMDP) -> list[str]:
 def ids_so_far(agent: str, history: Sequence[Message], turns: Sequence[Turn]) -> tuple[int, ...]:
     """Return the token ids of an agent's history up to its last text, as prompted and sampled.
 
-    They are empty if the history has no text of the agent or if its last text has a thought. The history has the answer
-    without the thought, so the model's template renders the prompt from the texts.
+    They are empty if the history has no text of the agent or if its last text has a thought. The history has only the
+    answer, so the model's template renders the prompt from the texts.
     """
     if not any(message.role == "action" for message in history):
         return ()

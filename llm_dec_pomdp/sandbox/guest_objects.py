@@ -1,6 +1,6 @@
-"""The untrusted room for programs of several files: imports their modules and works on their objects by number.
+"""The untrusted guest for programs of several files: imports their modules and works on their objects by number.
 
-What is no plain value stays here and travels as a number; see `proxies` for the other side. As everywhere in this room,
+What is no plain value stays here and travels as a number; see `proxies` for the other side. As everywhere in this process,
 nothing here is a verdict: generated code may change any of it.
 """
 

@@ -264,7 +264,7 @@ class Solution:
         return self.ask((arguments, named))
 
     def ask(self, message: tuple[Any, ...]) -> Any:
-        """Send a message of the room's protocol to a process that runs, or else to a new one."""
+        """Send a message of the guest protocol to a process that runs, or else to a new one."""
         self.ready()
         return self._exchange(message)
 
