@@ -155,8 +155,8 @@ def begin_groups(batch: Batch, *, shared_chance: bool = True) -> list[RunningEpi
             first = first or state
             if state != first:
                 raise ValueError(
-                    f"task {item_id!r} of {env.metadata['name']} started in two ways with the same seed, so its episodes "
-                    "cannot be compared; let reset() use only the given seed for chance"
+                    f"task {item_id!r} of {env.metadata['name']} started in two ways with the same seed, so "
+                    "its episodes cannot be compared; let reset() use only the given seed for chance"
                 )
     return episodes
 

@@ -1,7 +1,7 @@
 """The untrusted guest for programs of several files: imports their modules and works on their objects by number.
 
-What is no plain value stays here and travels as a number; see `proxies` for the other side. As everywhere in this process,
-nothing here is a verdict: generated code may change any of it.
+A value that is not plain stays here and travels as a number; see `proxies` for the other side. Nothing in this process
+is a verdict: generated code may change any of it.
 """
 
 # Values of any type pass through here.
