@@ -13,7 +13,6 @@ import asyncio
 import base64
 import contextlib
 import hmac
-import importlib.util
 from urllib.parse import urlsplit
 
 import anyio
@@ -76,13 +75,15 @@ def application(sessions: Sessions, token: str | None, threads: int) -> Starlett
     }
     routes: list[BaseRoute] = [Route("/health", health), WebSocketRoute("/ws", play)]
     routes += [Route(path, JSONResponse(page)) for path, page in pages.items()]
-    lifespan = None
-    if importlib.util.find_spec("mcp"):
+    try:
         from .mcp import Tools
-
+    except ImportError:  # the extra is optional
+        lifespan = None
+        routes.append(Route("/mcp", PlainTextResponse("the server needs the extra mcp: pip install -e '.[mcp]'", 501)))
+    else:
         tools = Tools(sessions, playing)
-        routes.append(Route("/mcp", tools))
         lifespan = tools.lifespan
+        routes.append(Route("/mcp", tools))
     return Starlette(routes=routes, middleware=[Middleware(_Guard, token)], lifespan=lifespan)
 
 

@@ -147,7 +147,7 @@ def test_other_tasks_may_be_played_but_not_brought(serving: Serving) -> None:
 def test_a_text_that_is_too_long_to_send_is_refused_and_the_episode_goes_on(serving: Serving) -> None:
     there = RemoteEnv(serving(make("telegrams-v0")))
     there.reset(seed=0)
-    with pytest.raises(RemoteEnvError, match="18000[0-9]+ bytes.* 16777216"):
+    with pytest.raises(RemoteEnvError, match="at most 16777216"):
         there.step(dict.fromkeys(there.agents, "x" * 6_000_000))
     there.step(dict.fromkeys(there.agents, "a text"))
 

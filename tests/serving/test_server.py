@@ -126,7 +126,7 @@ def test_sessions_beyond_the_limit_are_refused_and_the_others_play_on(serving: S
     url = serving(make("telegrams-v0"), limits=Limits(sessions=5))
     envs = [RemoteEnv(url) for _ in range(5)]
     for _ in range(20):
-        with pytest.raises(RemoteEnvError, match="HTTP 503.* 5 "):
+        with pytest.raises(RemoteEnvError, match=r"HTTP 503.* 5 "):
             RemoteEnv(url, tries=1)
     for env in envs:
         env.reset(seed=0)
