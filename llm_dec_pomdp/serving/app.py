@@ -1,10 +1,12 @@
 """The server as a Starlette application.
 
-GET  /health                        needs no token
-GET  /metadata, /schema, ...        OpenEnv's description of the environment
-WebSocket /ws                       OpenEnv's protocol, see `protocol`; a connection is a session
-WebSocket /ws?session_id=NAME       a session that outlives its connections, for as many as know its name
-POST, DELETE /mcp                   the tools of an agent for clients of MCP, see `mcp`
+| request | answer |
+|---|---|
+| GET `/health` | the number of sessions; needs no token |
+| GET `/metadata`, `/schema`, `/openapi.json` | OpenEnv's description of the environment |
+| WebSocket `/ws` | OpenEnv's protocol, see `protocol`; a connection is a session |
+| WebSocket `/ws?session_id=NAME` | the session of this name, which outlives its connections |
+| POST, DELETE `/mcp` | the tools of an agent for clients of MCP, see `mcp` |
 """
 
 from __future__ import annotations

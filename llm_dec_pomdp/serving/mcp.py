@@ -144,25 +144,25 @@ class Tools:
         except RefusedError as error:
             raise MCPError(_REFUSED, visible(str(error))) from error
 
-    async def _create(self, context: _Context, params: RequestParams) -> HandlerResult:
-        session, _ = await self._in_thread(self._started, context.request.query_params)
+    async def _create(self, ctx: _Context, params: RequestParams) -> HandlerResult:
+        session, _ = await self._in_thread(self._started, ctx.request.query_params)
         return {"session_id": session.name}
 
-    async def _close(self, context: _Context, params: RequestParams) -> HandlerResult:
-        session = self._session(context)
+    async def _close(self, ctx: _Context, params: RequestParams) -> HandlerResult:
+        session = self._session(ctx)
         self._sessions.close(session.name)
         return {"session_id": session.name, "closed": True}
 
-    async def _list(self, context: _Context, params: PaginatedRequestParams | None) -> ListToolsResult:
+    async def _list(self, ctx: _Context, params: PaginatedRequestParams | None) -> ListToolsResult:
         env = self._sessions.env
-        tools = env.tools(_agent(env, context.request.query_params))
+        tools = env.tools(_agent(env, ctx.request.query_params))
         listed = [Tool(name=t.name, description=t.description, input_schema=t.json_schema) for t in tools]
         return ListToolsResult(tools=listed)
 
-    async def _call(self, context: _Context, params: CallToolRequestParams) -> CallToolResult:
+    async def _call(self, ctx: _Context, params: CallToolRequestParams) -> CallToolResult:
         """Play a call in the session's current state."""
-        env, session = self._sessions.env, self._session(context)
-        agent = _agent(env, context.request.query_params)
+        env, session = self._sessions.env, self._session(ctx)
+        agent = _agent(env, ctx.request.query_params)
         known = [tool.name for tool in env.tools(agent)]
         if params.name not in known:
             message = f"{agent} has no tool {params.name!r:.60}; {nearest(params.name[:60], known)}"
@@ -185,9 +185,7 @@ class Tools:
             try:
                 data[name] = int(query[name]) if name in query else None
             except ValueError:
-                raise RefusedError(
-                    "VALIDATION_ERROR", f"{name} is {query[name]!r:.60}; it must be an integer"
-                ) from None
+                raise _invalid(f"{name} is {query[name]!r:.60}; it must be an integer") from None
         session = self._sessions.join(query.get("session_id", ""))
         try:
             with session.playing:
@@ -201,16 +199,16 @@ class Tools:
         history = session.copy(session.current).history(agent)
         return session, visible("\n\n".join(message.text for message in history if message.role == "told"))
 
-    def _session(self, context: _Context) -> Session:
-        parameters: dict[str, Any] = context.params or {}
-        headers, query = context.request.headers, context.request.query_params
+    def _session(self, ctx: _Context) -> Session:
+        parameters: dict[str, Any] = ctx.params or {}
+        headers, query = ctx.request.headers, ctx.request.query_params
         name = parameters.get("session_id") or headers.get("mcp-session-id") or query.get("session_id")
         if not name:
             raise RefusedError("SESSION_ERROR", "no session is named; send initialize first, or give a session_id")
         return self._sessions.find(str(name))
 
 
-async def _no_discovery(context: _Context, params: RequestParams) -> HandlerResult:
+async def _no_discovery(ctx: _Context, params: RequestParams) -> HandlerResult:
     """Refuse revisions of MCP without sessions, so that a client continues with `initialize`."""
     raise MCPError(METHOD_NOT_FOUND, "send initialize: the session is an episode")
 
@@ -232,9 +230,7 @@ def _agent(env: TextDecPOMDP, query: Mapping[str, str]) -> str:
     name = query["agent"]
     found = [agent for agent in agents if name in (agent, env.role(agent))]
     if not found:
-        raise RefusedError(
-            "VALIDATION_ERROR", f"no agent {name!r:.60}; {nearest(name[:60], [*agents, *env.facts.roles])}"
-        )
+        raise _invalid(f"no agent {name!r:.60}; {nearest(name[:60], [*agents, *env.facts.roles])}")
     return found[0]
 
 

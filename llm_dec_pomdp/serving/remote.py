@@ -9,7 +9,9 @@ pickles of a `RemoteEnv` are numbers, and a message whose answer was lost is sen
 
 from __future__ import annotations
 
+import contextlib
 import copy
+import importlib.util
 import operator
 import os
 import secrets
@@ -64,7 +66,10 @@ class _Client:
             LookupError: The server has no such task.
             RemoteEnvError: Any other failure.
         """
-        forget = [self.left.popleft() for _ in range(len(self.left))]
+        forget = list[int]()
+        with contextlib.suppress(IndexError):  # empty, also if another thread was faster
+            while True:
+                forget.append(self.left.popleft())
         message = to_text({"type": kind, "data": {**data, "forget": forget}})
         if len(message) > MOST_BYTES:
             raise RemoteEnvError(f"{kind!r} would send {len(message)} bytes; a message has at most {MOST_BYTES}")
@@ -104,7 +109,7 @@ class _Client:
         if self._process != os.getpid():  # a forked process, which must not use connections of its parent
             self._process, self._unused = os.getpid(), []
             weakref.finalize(self, _close, self._unused, self._process)
-        if self._unused:
+        with contextlib.suppress(IndexError):  # none
             return self._unused.pop()
         address = self.url.replace("http", "ws", 1)
         try:
@@ -176,6 +181,8 @@ class RemoteEnv(TextDecPOMDP):
     ) -> None:
         if tries < 1:
             raise ValueError(f"tries is {tries}; a message is sent at least once")
+        if importlib.util.find_spec("websockets") is None:
+            raise ImportError("RemoteEnv needs websockets; install it: pip install -e '.[serve]' (in the clone)")
         address = checked_address(url, "http://host:port", f"the token as {TOKEN} (in Python: token)")
         client = _Client(address, token, timeout, tries, secrets.token_urlsafe(24))
         self._become(client, client.ask("fork", fork=0), max_turns, render_mode)

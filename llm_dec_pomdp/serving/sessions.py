@@ -56,8 +56,8 @@ class Limits:
 
     @property
     def connections(self) -> int:
-        """Connections at the same time."""
-        return 2 * self.sessions + 64
+        """Connections at the same time; a client has one for each thread that waits for an answer."""
+        return 2 * self.sessions + 256
 
 
 @dataclass(slots=True)

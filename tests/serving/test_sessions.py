@@ -118,9 +118,9 @@ def test_a_named_session_without_connections_makes_room(served: Any) -> None:
 
 def test_a_session_has_a_limited_number_of_connections(served: Any) -> None:
     sessions = Sessions(served, Limits(sessions=1))
-    for _ in range(66):
+    for _ in range(258):
         sessions.join("a" * 16)
-    with refused("CAPACITY_REACHED", "66"):
+    with refused("CAPACITY_REACHED", "258"):
         sessions.join("a" * 16)
 
 
