@@ -2,7 +2,8 @@
 
     python scripts/build_class_candidates.py
 
-See `envs.software.candidates` for the kinds. A class for which one of them cannot be made for both authors is left out.
+See `contrib.software.candidates` for the kinds. A class for which one of them cannot be made for both
+authors is left out.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ from pathlib import Path
 
 from build_candidates import off_by_one
 
-from llm_dec_pomdp.envs.software.candidates import KINDS
-from llm_dec_pomdp.envs.software.classeval import ClassEval
-from llm_dec_pomdp.envs.software.program import Spec, dealt, gold_of, key_of, spec_of
-from llm_dec_pomdp.envs.software.reward import job
+from llm_dec_pomdp.contrib.software.candidates import KINDS
+from llm_dec_pomdp.contrib.software.classeval import ClassEval
+from llm_dec_pomdp.contrib.software.program import Spec, dealt, gold_of, key_of, spec_of
+from llm_dec_pomdp.contrib.software.reward import job
 from llm_dec_pomdp.sandbox import SandboxPool, Verdict
 
 FILE = Path(__file__).parent.parent / "llm_dec_pomdp" / "data" / "class_candidates.jsonl"

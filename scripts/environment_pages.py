@@ -19,7 +19,7 @@ import llm_dec_pomdp
 from llm_dec_pomdp.agents import Sampling, Scripted
 from llm_dec_pomdp.envs import turn_rewards
 from llm_dec_pomdp.envs.base import TextDecPOMDP
-from llm_dec_pomdp.envs.registration import OPTIONAL, least_arguments, manual, registry
+from llm_dec_pomdp.envs.registration import least_arguments, manual, optional, registry
 from llm_dec_pomdp.envs.wrappers import Sequential
 from llm_dec_pomdp.rollout import Demonstrations, Trajectories
 from llm_dec_pomdp.types import Episode, Message, Turn
@@ -59,7 +59,7 @@ Manual = tuple[str, list[str], list[str], str]  # what it is, rows of the facts,
 
 def versions(name: str) -> list[str]:
     """Ids of a task, v0 first."""
-    return sorted(env_id for env_id in (*registry, *OPTIONAL) if re.fullmatch(rf"{name}-v\d+", env_id))
+    return sorted(env_id for env_id in (*registry, *optional) if re.fullmatch(rf"{name}-v\d+", env_id))
 
 
 def page(name: str) -> str:
@@ -136,12 +136,12 @@ def _returns(name: str) -> list[str]:
     """The figure of what teams reach."""
     bars = reached(name)
     files = dict.fromkeys(file for source in SOURCES[name] for file in source.files)
-    links = " and ".join(f"[{file}](../results/{file})" for file in files)
+    sources = " and ".join(f"`research/data/{file}.xz`" for file in files)
     measure = "Returns" if bars[0].unit == "%" else "Exploitability"
     return [
         "## What teams reach",
         f"![{in_words(bars)}](figures/{name}_returns.svg)",
-        f"{measure} on {versions(name)[0]}, from {links} ([legend](README.md#gallery)).",
+        f"{measure} on {versions(name)[0]}, from {sources} ([legend](README.md#gallery)).",
     ]
 
 

@@ -78,7 +78,8 @@ def from_outcome(outcome: Outcome) -> Data:
 
 def to_outcome(data: Mapping[str, Any]) -> Outcome:
     """Return the outcome that `from_outcome` wrote."""
-    messages = {agent: text if isinstance(text, str) else Message(*text) for agent, text in data["told"].items()}
+    texts = data["observations"]
+    messages = {agent: text if isinstance(text, str) else Message(*text) for agent, text in texts.items()}
     after, score = data["transition"], data["transition"]["score"]
     if score is not None:
         numbers = _numbers(score["components"]), _numbers(score["diagnostics"])
@@ -90,7 +91,7 @@ def to_outcome(data: Mapping[str, Any]) -> Outcome:
         bool(after["terminated"]),
         None if after["rewards"] is None else _numbers(after["rewards"]),
         tuple(Event(*event) for event in after["events"]),
-        frozenset(after["anew"]),
+        frozenset(after["reset_history"]),
     )
     return Outcome(messages, transition, data["asked"], data["agents"])
 

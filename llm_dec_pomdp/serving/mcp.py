@@ -197,7 +197,7 @@ class Tools:
         if session.lasting:  # others keep it open; a session of this client alone is open until DELETE
             self._sessions.leave(session)
         history = session.copy(session.current).history(agent)
-        return session, visible("\n\n".join(message.text for message in history if message.role == "told"))
+        return session, visible("\n\n".join(message.text for message in history if message.role == "observation"))
 
     def _session(self, ctx: _Context) -> Session:
         parameters: dict[str, Any] = ctx.params or {}
