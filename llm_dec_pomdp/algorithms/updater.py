@@ -202,7 +202,7 @@ class Updater:
         Raises:
             ValueError: A text lacks log-probabilities, or the temperature is 0.
         """
-        self.policy.rest()
+        self.policy.offload()
         samples = self._learnt_from(samples)
         self._schedule()
         tokens = float(sum(len(s.completion.token_ids) for s in samples))

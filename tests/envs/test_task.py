@@ -247,13 +247,13 @@ class Broken(Treasure):
     def transition(self, state: Cave, actions: Mapping[str, str], seed: int) -> Transition[Cave]:
         step = super().transition(state, actions, seed)
         wrong: dict[str, Any] = {
-            "turn_reward": {"rewards": {"agent_0": 1.0, "agent_1": 0.0}},
+            "pays": {"rewards": {"agent_0": 1.0, "agent_1": 0.0}},
             "stranger": {"state": step.state._replace(there=("agent_0", "agent_7"))},
             "twice": {"state": step.state._replace(there=("agent_0", "agent_0"))},
             "revives": {"state": step.state._replace(there=("agent_0", "agent_1")[: 1 + state.turn], observations=())},
             "tells": {"state": step.state._replace(observations=(("agent_2", "hello"),))},
             "number": {"state": step.state._replace(observations=(("agent_0", 7),))},
-            "forgets": {"anew": frozenset({"agent_2"})},
+            "forgets": {"reset_history": frozenset({"agent_2"})},
             "says": {"state": step.state._replace(observations=(("agent_0", Message("action", "me")),))},
         }
         return replace(step, **wrong.get(actions["agent_0"], {}))
@@ -262,13 +262,13 @@ class Broken(Treasure):
 @pytest.mark.parametrize(
     ("word", "message"),
     [
-        ("turn_reward", r"paid \{'agent_0': 1.0, 'agent_1': 0.0\}"),
+        ("pays", r"rewards are \{'agent_0': 1.0, 'agent_1': 0.0\}"),
         ("stranger", r"'agent_7', which is no possible agent"),
         ("twice", r"has an agent twice"),
-        ("tells", r"'agent_2' is told something and is not there"),
-        ("number", r"'agent_0' is told 7"),
-        ("forgets", r"the history of 'agent_2' begins anew"),
-        ("says", r"only an agent itself says something"),
+        ("tells", r"'agent_2'.*is not live"),
+        ("number", r"'agent_0' is 7"),
+        ("forgets", r"the history of 'agent_2' is reset"),
+        ("says", r"'agent_0' is Message"),
     ],
 )
 def test_what_no_episode_can_hold_is_named_and_leaves_the_episode_as_it_was(word: str, message: str) -> None:

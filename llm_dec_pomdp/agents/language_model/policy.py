@@ -182,8 +182,8 @@ class LanguageModel(Policy):
 
     def offload(self) -> None:
         """See `Policy`."""
-        if (rest := getattr(self.engine, "rest", None)) is not None:
-            rest()
+        if (offload := getattr(self.engine, "offload", None)) is not None:
+            offload()
 
     def _completion(self, prompt: tuple[int, ...], s: Sampled, stop: Sequence[str]) -> Completion:
         text = self._thoughts.text([i for i in s.ids if i != self.prompts.end])
