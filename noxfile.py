@@ -51,7 +51,7 @@ USES = {  # which files a session with other libraries is about, beside the cont
     "library(benchmarl)": (_SCRIPTS, f"{_ADAPTERS}benchmarl"),
     "library(ray)": (_SCRIPTS,),
     "library(trl)": (f"{_ADAPTERS}trl", f"{_ADAPTERS}one_turn", f"{_ADAPTERS}role", "examples/trl_"),
-    "library(comlrl)": (f"{_ADAPTERS}comlrl", f"{_ADAPTERS}one_turn", "scripts/peer_returns"),
+    "library(comlrl)": (f"{_ADAPTERS}comlrl", f"{_ADAPTERS}one_turn", "research/peer_returns"),
 }
 
 
@@ -116,7 +116,7 @@ def suites(session: nox.Session) -> None:
     names = ("games", "gem", "textarena")
     session.run(*PYTEST, *(f"tests/integrations/test_{name}.py" for name in names))
     if "table" in session.posargs:
-        session.run("python", "scripts/try_suites.py")
+        session.run("python", "research/try_suites.py")
 
 
 @nox.session(reuse_venv=True)
@@ -138,7 +138,7 @@ def verifiers(session: nox.Session) -> None:
 def upstream(session: nox.Session) -> None:
     """Run the programs of docs/notes/upstream.md: `nox -s upstream -- comlrl==1.4.3`."""
     _install(session, ".", *session.posargs)
-    session.run("python", "scripts/reproduce_upstream.py", *(name.partition("==")[0] for name in session.posargs))
+    session.run("python", "research/reproduce_upstream.py", *(name.partition("==")[0] for name in session.posargs))
 
 
 @nox.session

@@ -136,12 +136,12 @@ def _returns(name: str) -> list[str]:
     """The figure of what teams reach."""
     bars = reached(name)
     files = dict.fromkeys(file for source in SOURCES[name] for file in source.files)
-    links = " and ".join(f"[{file}](../results/{file})" for file in files)
+    sources = " and ".join(f"`research/data/{file}.xz`" for file in files)
     measure = "Returns" if bars[0].unit == "%" else "Exploitability"
     return [
         "## What teams reach",
         f"![{in_words(bars)}](figures/{name}_returns.svg)",
-        f"{measure} on {versions(name)[0]}{', from ' if links else ''}{links} ([legend](README.md#gallery)).",
+        f"{measure} on {versions(name)[0]}{', from ' if sources else ''}{sources} ([legend](README.md#gallery)).",
     ]
 
 

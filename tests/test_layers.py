@@ -253,6 +253,14 @@ def test_the_sandbox_imports_the_standard_library_only(imports: dict[str, set[st
     assert {name.split(".")[0] for name in names} <= sys.stdlib_module_names
 
 
+def test_the_package_does_not_import_programs_of_the_repository(imports: dict[str, set[str]]) -> None:
+    folders = ("research", "examples", "scripts")
+    programs = {path.stem for folder in folders for path in (ROOT.parent / folder).glob("*.py")}
+    assert "collect_results" in programs
+    absolute = {name.split(".")[0] for targets in imports.values() for name in targets - ours(targets)}
+    assert absolute & {*folders, *programs} == set()
+
+
 # --- what is loaded ---------------------------------------------------------------------------------------------------
 
 

@@ -373,7 +373,7 @@ class Updater:
         c = self.options.objective
         if c.importance != "auto":
             return c.importance
-        if not (self.stale or self.policy.sampler_differs):  # the sampler computed what the trainer computes
+        if not (self.stale or self.policy.rollout_copy_differs):  # the sampler computed what the trainer computes
             return "none"
         return "sequence" if c.ratio == "sequence_mean" else c.ratio  # a geometric mean is no importance ratio
 

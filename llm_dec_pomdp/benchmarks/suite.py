@@ -363,13 +363,8 @@ _SUITES = Path(str(resources.files("llm_dec_pomdp.benchmarks") / "suites"))
 
 
 def built_in_suites() -> list[str]:
-    """Names of the suites in this package; "folder/name" of those in a folder."""
-    return sorted(path.relative_to(_SUITES).with_suffix("").as_posix() for path in _SUITES.rglob("*.toml"))
-
-
-def suites_of(name: str) -> list[str]:
-    """The built-in suites of a folder, or the name itself: "claims" is all of "claims/feedback", ..."""
-    return [suite for suite in built_in_suites() if suite.startswith(f"{name}/")] or [name]
+    """Return the names of the suites in this package."""
+    return sorted(path.stem for path in _SUITES.glob("*.toml"))
 
 
 def about_suites() -> dict[str, str]:
@@ -388,10 +383,7 @@ def load_suite(name: str, assignments: Sequence[str] = ()) -> Suite:
     elif name in built_in_suites():
         values, source = read_toml(_SUITES / f"{name}.toml"), f"suite {name}"
     else:
-        folders = {suite.rpartition("/")[0] for suite in built_in_suites()} - {""}
-        raise ConfigError(
-            f"no suite {name!r}; {nearest(name, [*built_in_suites(), *folders])} A file of your own ends in .toml"
-        )
+        raise ConfigError(f"no suite {name!r}; {nearest(name, built_in_suites())} A file of your own ends in .toml")
     return _assigned(values, assignments, source)
 
 

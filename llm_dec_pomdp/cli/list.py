@@ -85,16 +85,16 @@ def _show(name: str, as_json: bool) -> None:
     Raises:
         UnknownNameError: There is none; the message names the nearest.
     """
-    from ..benchmarks.suite import built_in_suites, suites_of
+    from ..benchmarks.suite import built_in_suites
     from ..envs.registration import optional, registry, with_version
 
-    suites = [suite for suite in suites_of(name) if suite in built_in_suites()]
+    suite = name in built_in_suites()
     learner = name in algorithms or name.removesuffix(CONTROL) in algorithms or _is_algorithm(name)
-    environment = with_version(name) if not (learner or suites) else name
+    environment = with_version(name) if not (learner or suite) else name
     if learner:
         _show_algorithm(name, as_json)
-    elif suites:
-        _show_suites(suites, as_json)
+    elif suite:
+        _show_suite(name, as_json)
     elif ":" in name or environment in registry or environment in optional:
         described = _describe_environment(environment)
         if as_json:
@@ -151,27 +151,24 @@ def _show_algorithm(name: str, as_json: bool) -> None:
     out.print(f"\ngive them as llm-dec-pomdp train ID --algorithm {name} --set {options[0].name}=VALUE")
 
 
-def _show_suites(names: list[str], as_json: bool) -> None:
+def _show_suite(name: str, as_json: bool) -> None:
     from ..benchmarks.checks import check_methods
     from ..benchmarks.estimate import complete, estimate_table, estimates
     from ..benchmarks.suite import load_suite
 
-    described: list[dict[str, Any]] = []
-    for name in names:
-        suite = load_suite(name)
-        cells = suite.cells()
-        check_methods(cells)
-        cells = complete(cells)
-        estimated = estimates(cells)
-        methods, titles = [m.title for m in suite.methods], [e.title for e in suite.environments]
-        about = {"name": name, "about": suite.about, "methods": methods, "environments": titles, "seeds": suite.seeds}
-        described.append({**about, "cost": [dataclasses.asdict(estimate) for estimate in estimated]})
-        if not as_json:
-            out.print(f"{name}: {suite.about}\nmethods: {', '.join(methods)}\nenvironments: {', '.join(titles)}\n")
-            out.print(estimate_table(suite, cells, estimated))
-            out.print(f"run it: llm-dec-pomdp bench {name}\n")
+    suite = load_suite(name)
+    cells = suite.cells()
+    check_methods(cells)
+    cells = complete(cells)
+    estimated = estimates(cells)
+    methods, titles = [m.title for m in suite.methods], [e.title for e in suite.environments]
     if as_json:
-        print_json(described if len(described) > 1 else described[0])
+        about = {"name": name, "about": suite.about, "methods": methods, "environments": titles, "seeds": suite.seeds}
+        print_json({**about, "cost": [dataclasses.asdict(estimate) for estimate in estimated]})
+        return
+    out.print(f"{name}: {suite.about}\nmethods: {', '.join(methods)}\nenvironments: {', '.join(titles)}\n")
+    out.print(estimate_table(suite, cells, estimated))
+    out.print(f"run it: llm-dec-pomdp bench {name}\n")
 
 
 def _or_error(known: dict[str, Any], describe: Callable[[], dict[str, Any]]) -> dict[str, Any]:

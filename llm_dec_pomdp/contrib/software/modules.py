@@ -66,7 +66,7 @@ from typing import Any, NamedTuple, Unpack
 
 from llm_dec_pomdp.envs import (
     Facts,
-    Say,
+    Script,
     Task,
     TaskOptions,
     Tasks,
@@ -104,7 +104,7 @@ class State(NamedTuple):
     sources: tuple[str, ...] = ()  # of the modules after the last turn
     score: float = 0.0
     spent: float = 0.0
-    told: tuple[tuple[str, str], ...] = ()
+    observations: tuple[tuple[str, str], ...] = ()
 
 
 class Modules(Task[State]):
@@ -150,7 +150,7 @@ class Modules(Task[State]):
         self.declared = replace(
             self.declared,
             roles=tuple(f"author {number}" for number in range(1, modules + 1)),
-            hears_others=self.messages,
+            shares_texts=self.messages,
             silence_is_lowest=not self._dearest,
         )
         self.toolbox = Toolbox([files(characters=CHARACTERS, private=True), _tests_kit()])
@@ -187,7 +187,7 @@ class Modules(Task[State]):
         sources = [tuple(source for _, source in unpacked(item.fields["solution"])) for item in items]
         return tuple(replace(item, reference=texts) for item, texts in zip(items, sources, strict=True))
 
-    def script(self, name: str) -> Say:
+    def script(self, name: str) -> Script:
         """The team "gold" says the modules of the solution."""
         if name != "gold":
             return super().script(name)
@@ -200,20 +200,20 @@ class Modules(Task[State]):
         }
         return functools.partial(_recalled, known)
 
-    # --- what authors are told ---------------------------------------------------------------------------------------
+    # --- observations ----------------------------------------------------------------------------------------------
 
     def tools(self, agent: str) -> tuple[Tool, ...]:
         """Files of its own, and `run_tests`."""
         return self.toolbox.tools(agent)
 
     def initial_state(self, item: TaskItem, seed: int) -> State:
-        """Everybody is told the interfaces."""
-        told = tuple((agent, self.introduction(item, place)) for place, agent in enumerate(self.possible_agents))
-        return State(item, told=told, sources=self._stubs(item))
+        """Return the state in which each author reads its specification and the interfaces."""
+        first = tuple((agent, self.introduction(item, place)) for place, agent in enumerate(self.possible_agents))
+        return State(item, observations=first, sources=self._stubs(item))
 
-    def told(self, state: State) -> Mapping[str, str]:
-        """At first the interfaces; then what came of the last turn."""
-        return dict(state.told)
+    def observations(self, state: State) -> Mapping[str, str]:
+        """Return the first observations, or from the second turn on the results of the last turn."""
+        return dict(state.observations)
 
     def introduction(self, item: TaskItem, place: int) -> str:
         """Return the first observation of an author."""
@@ -265,10 +265,10 @@ class Modules(Task[State]):
         for place, agent in enumerate(self.possible_agents):
             notes[agent].append(_report(verdict, _name(unpacked(state.item.fields["solution"])[place][0])))
         spent = state.spent + cost
-        told = tuple((agent, "\n".join(notes[agent])) for agent in self.possible_agents)
         over = worth == 1.0
         known = state.score if math.isnan(worth) else worth
-        following = State(state.item, tools, state.turn + 1, passed, tuple(sources), known, spent, () if over else told)
+        observed = () if over else tuple((agent, "\n".join(notes[agent])) for agent in self.possible_agents)
+        following = State(state.item, tools, state.turn + 1, passed, tuple(sources), known, spent, observed)
         counts = {
             "tests_passed": float(verdict.passed),
             "tests_total": float(verdict.total),

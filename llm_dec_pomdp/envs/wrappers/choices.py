@@ -15,12 +15,12 @@ from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
 from ...seeding import derive
-from ...types import Episode, Group, Message, TaskItem, Turn
-from ..base import Say, TextDecPOMDP
+from ...types import Episode, Event, Group, Message, TaskItem, Turn
+from ..base import Script, TextDecPOMDP
 from ..episode import Outcome
 from ..facts import Facts
 from ..task import Task, Transition
-from .base import TaskAround
+from .base import TaskWrapper
 from .protocols import ProtocolWrapper
 
 Offers = Callable[[TaskItem, str], Mapping[str, str]]
@@ -35,7 +35,7 @@ class Offered(NamedTuple):
     is_first: bool = True
 
 
-class Choices(TaskAround[Offered]):
+class Choices(TaskWrapper[Offered]):
     """A task whose agents choose among texts.
 
     The order of the letters depends only on the texts, so it does not reveal their kinds. `measure` returns the tables
@@ -78,7 +78,7 @@ class Choices(TaskAround[Offered]):
     @property
     def facts(self) -> Facts:
         """Letters of several agents in one action stand below headers, also where the task reads one module."""
-        return replace(super().facts, one_module=False, default_model="")
+        return replace(super().facts, joined_as_module=False, default_model="")
 
     def lettered(self, item: TaskItem, agent: str) -> dict[str, str]:
         """Return the offered texts of an agent by letter."""
@@ -97,9 +97,9 @@ class Choices(TaskAround[Offered]):
         """Return the initial state of the task, with the row."""
         return Offered(self.env.initial_state(item, seed), item)
 
-    def told(self, state: Offered) -> Mapping[str, str | Message]:
+    def observations(self, state: Offered) -> Mapping[str, str | Message]:
         """Return the observations of the task, the first ones with the offered texts."""
-        observed: Mapping[str, str | Message] = super().told(state)
+        observed: Mapping[str, str | Message] = super().observations(state)
         return (
             {agent: self._offer(state.item, agent, text) for agent, text in observed.items()}
             if state.is_first
@@ -120,7 +120,7 @@ class Choices(TaskAround[Offered]):
     def _written(self, item: TaskItem, actions: Mapping[str, str]) -> dict[str, str]:
         return {agent: self.lettered(item, agent).get(text.strip(), text) for agent, text in actions.items()}
 
-    def script(self, name: str) -> Say:
+    def script(self, name: str) -> Script:
         """Return the script of the task, which observes no offered texts."""
         say = self.env.script(name)
 
@@ -199,8 +199,8 @@ class PartByPart(ProtocolWrapper):
         def of_task(episode: Episode) -> Episode:
             turns: list[Turn] = []
             for turn in episode.turns:
-                [(single, observation)] = turn.observations.items()
-                turns.append(replace(turn, actions={self._acts_for(observation): turn.actions[single]}))
+                acts_for = {agent: self._acts_for(text) for agent, text in turn.observations.items()}
+                turns.append(replace(turn, actions={acts_for[agent]: c for agent, c in turn.actions.items()}))
             return replace(episode, turns=tuple(turns))
 
         return self.env.measure([replace(group, episodes=tuple(map(of_task, group.episodes))) for group in groups])
@@ -216,7 +216,11 @@ class PartByPart(ProtocolWrapper):
 
     def _advance(self, item: TaskItem, actions: Mapping[str, str], seed: int) -> Outcome:
         agent = self.env.possible_agents[self.turn % self.phases]
-        return super()._advance(item, dict(zip([agent], actions.values(), strict=True)), seed)
+        return super()._advance(item, dict(zip([agent], actions.values(), strict=False)), seed)  # or no action
+
+    def _reads(self, told: Mapping[str, str]) -> tuple[Event, ...]:
+        """Return (): no agent reads the text of another."""
+        return ()
 
     def _roster(self) -> None:
         """Return None: the one agent stays."""
