@@ -4,7 +4,7 @@
     id = "research.candidates.reviewer:reviewed"
     options = { right = 0.5 }
 
-Run the suite in the root folder of the repository, so that `research` can be imported.
+Run the suite in the root folder of the repository with `--trust`, so that `research` can be imported.
 """
 
 from __future__ import annotations
