@@ -22,7 +22,7 @@ DIAGNOSTICS = ("tests_passed", "tests_total", "methods_right", "class_right", "c
 FORM, TESTS, WEAKEST = 0.8, 1.2, 2.0
 LIMITS = Limits(cpu_seconds=4.0, case_seconds=1.0)
 OF_SLOW = Limits(cpu_seconds=30.0, case_seconds=12.0)
-_REMEMBERED = 10_000  # verdicts
+_REMEMBERED = 4_000  # verdicts
 _verdicts: dict[Job, Verdict] = {}
 
 
@@ -58,8 +58,8 @@ def passed_in(verdict: Verdict) -> set[str]:
 
 def judged(jobs: Sequence[Job]) -> list[Verdict]:
     """Return the verdicts of the sandbox in the order of the jobs. Equal jobs run once in this process."""
-    new = [job for job in dict.fromkeys(jobs) if job not in _verdicts]
-    verdicts = {job: _verdicts[job] for job in jobs if job in _verdicts}
+    verdicts = {job: verdict for job in jobs if (verdict := _verdicts.get(job)) is not None}
+    new = [job for job in dict.fromkeys(jobs) if job not in verdicts]
     verdicts |= zip(new, sandbox.default_pool().run(new), strict=True) if new else ()
     if len(_verdicts) > _REMEMBERED:
         _verdicts.clear()

@@ -84,8 +84,8 @@ _verdicts: dict[Job, Verdict] = {}
 
 def judged(jobs: Sequence[Job]) -> list[Verdict]:
     """Return the verdicts of the sandbox in the order of the jobs. Equal jobs run once in this process."""
-    new = [job for job in dict.fromkeys(jobs) if job not in _verdicts]
-    verdicts = {job: _verdicts[job] for job in jobs if job in _verdicts}
+    verdicts = {job: verdict for job in jobs if (verdict := _verdicts.get(job)) is not None}
+    new = [job for job in dict.fromkeys(jobs) if job not in verdicts]
     verdicts |= zip(new, sandbox.default_pool().run(new), strict=True) if new else ()
     if len(_verdicts) > _REMEMBERED:
         _verdicts.clear()
