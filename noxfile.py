@@ -97,7 +97,7 @@ def openenv(session: nox.Session) -> None:
 
 @nox.session(reuse_venv=True)
 def mcp(session: nox.Session) -> None:
-    """The client of the mcp package against our server, and its servers' tools for our agents."""
+    """Our server and the client of the mcp package, and tools of its servers for our agents."""
     _install(session, ".[serve,mcp]")
     session.run(*PYTEST, "tests/serving/test_mcp.py", "tests/integrations/test_mcp_tools.py")
 

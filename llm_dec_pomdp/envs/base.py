@@ -293,7 +293,7 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
         return self.facts.roles[self.possible_agents.index(agent)]
 
     def tools(self, agent: str) -> tuple[Tool, ...]:
-        """Return the tools of an agent, called in a text by `<tool_call>{"name": ..., "arguments": {...}}</tool_call>`."""
+        """Return an agent's tools; a call is `<tool_call>{"name": ..., "arguments": {...}}</tool_call>` in a text."""
         return ()
 
     @property

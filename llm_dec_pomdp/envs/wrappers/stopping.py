@@ -72,8 +72,8 @@ class Stopping(TaskWrapper[Stopped]):
             raise ValueError(f"{name} has one turn, after which nothing is left to stop; set max_turns, at least 2")
         if isinstance(env, TextTask) and env.turn_reward != "final":
             raise ValueError(
-                f"turn_reward is {env.turn_reward!r} in {name}: its rewards do not add up to the last score, the return of "
-                "a team that stops; use turn_reward='final'"
+                f"turn_reward is {env.turn_reward!r} in {name}: its rewards do not add up to the last score, the "
+                "return of a team that stops; use turn_reward='final'"
             )
         if isinstance(cost, bool) or not isinstance(cost, (int, float)) or not 0 <= cost < math.inf:  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ValueError(f"cost is {cost!r}; it is the price of a turn, a number of at least 0")

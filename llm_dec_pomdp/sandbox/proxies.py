@@ -1,6 +1,6 @@
 """The judge's side of a program's objects: what tests hold in place of modules, classes and objects.
 
-Plain values travel; everything else stays in the untrusted room, and a `Remote` names it by number. Whatever decides a
+Plain values travel; everything else stays in the untrusted guest, and a `Remote` names it by number. Whatever decides a
 test is computed here, on plain values: `==` of a Remote is identity, `in` looks through plain items. A Remote is never
 equal to a plain value, so that an object that claims to equal everything equals nothing. As long as tests hold the
 Remote of an object, every answer with this object gives the same Remote, so that `is` means what it means in a program.
@@ -50,7 +50,7 @@ class World:
         self._got: deque[tuple[Remote, str, Any, bytes]] = deque(maxlen=_REMEMBERED)
 
     def ask(self, what: str, *parts: Any) -> Any:
-        """Have something done; see `objects`."""
+        """Have something done; see `guest_objects`."""
         self._solution.ready()
         if self._expected != self._solution.starts:
             self._begin_again()

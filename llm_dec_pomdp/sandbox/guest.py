@@ -1,4 +1,4 @@
-"""The untrusted room: loads one program and answers calls of its entry point with plain data.
+"""The untrusted guest: loads one program and answers calls of its entry point with plain data.
 
 Everything here runs in one process with generated code, which may change any of it. So nothing here is a verdict: the
 judge only takes the bytes it reads as a value, and compares it with what only the judge knows.
@@ -40,7 +40,7 @@ def f(values):
 
 
 def serve(modules: Callable[[int, Any], NoReturn]) -> NoReturn:
-    """Answer frames until the judge hangs up; a program of several files is handed to `objects.serve`."""
+    """Answer frames until the judge hangs up; a program of several files is handed to `guest_objects.serve`."""
     function: Any = None
     low = False
     random.seed()  # the process that this one was forked from has drawn nothing since
