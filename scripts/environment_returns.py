@@ -68,6 +68,7 @@ SOURCES: Mapping[str, tuple[Source, ...]] = {
     "bfcl": (Source(("calls_bfcl.json",), "bfcl-v0 outcome"),),
     **{name: (Source(("reached.json",), f"{name}-v0"),) for name in ("telegrams", "mbpp", "modules", "bandit")},
     **{name: (Source(("selfplay.json",), f"{name}-v0"),) for name in GAMES},
+    "merge": (),  # no team was measured
     "memory": (Source(("calls.json",), "memory-v0"),),
     **{name: (Source(("planning.json",), f"{name}-v0"),) for name in ("meeting", "repair", "trip")},
     "relay": (Source(("messages.json",), "relay-v0 sequential"),),

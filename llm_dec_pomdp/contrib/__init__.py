@@ -2,7 +2,7 @@
 
 | folder | ids |
 |---|---|
-| `software` | classeval-v0, modules-v0 |
+| `software` | classeval-v0, modules-v0, merge-v0 |
 | `calls` | calls-v0, bfcl-v0, bfcl-parallel-v0 |
 | `planning` | meeting-v0, trip-v0, repair-v0 |
 | `research` | research-v0 |

@@ -77,9 +77,9 @@ def make(env_id: str, **kwargs: Any) -> TextDecPOMDP:
     around = ("stopping", "reward", "candidates")
     registered = spec(env_id := with_version(env_id))
     takes = arguments(registered.load())
-    named = isinstance(kwargs.get("reward"), str) and "reward" in (takes or ())  # of those that the task offers
-    own = {*(["reward"] if named else ()), *({"candidates"} & {*(takes or ())})}
-    stopping, reward, candidates = (None if name in own else kwargs.pop(name, None) for name in around)
+    own = isinstance(kwargs.get("reward"), str) and "reward" in (takes or ())  # of those that the task offers
+    stopping, candidates = kwargs.pop("stopping", None), kwargs.pop("candidates", None)
+    reward = None if own else kwargs.pop("reward", None)
     if takes is not None and (unknown := [name for name in kwargs if name not in takes]):
         raise ValueError(f"{env_id} takes no argument {unknown[0]!r}; {nearest(unknown[0], [*takes, *around])}")
     env: TextDecPOMDP = registered.build(**kwargs)

@@ -1,7 +1,7 @@
 """Rows of classes: our own from a text file, published ones in our fields.
 
 A row has the fields that `REQUIRED` names. `solution` is a module that defines the class; methods that are not in
-`methods` (the constructor among them) are given to all authors. Our own rows are in `data/classeval.txt`:
+`methods` (the constructor among them) are given to all authors. `data/classeval.txt` has our own rows:
 
     === name
     source of the class
@@ -26,6 +26,7 @@ from typing import Any, cast
 from llm_dec_pomdp.envs import Row, TaskError
 from llm_dec_pomdp.types import TaskItem
 
+_DATA = resources.files("llm_dec_pomdp.contrib.software") / "data"
 REQUIRED = ("prompt", "class_name", "solution", "test", "methods")
 TEST_EVERY = 4  # of our own rows, every fourth is for testing
 WHOLE = "class"  # the lines of tests that are of no single method
@@ -38,9 +39,30 @@ _RAISES = re.compile(r"^(.*) raises (\w+)$")
 @functools.cache
 def own_rows() -> tuple[TaskItem, ...]:
     """The embedded classes."""
-    text = (resources.files("llm_dec_pomdp.data") / "classeval.txt").read_text(encoding="utf-8")
+    text = (_DATA / "classeval.txt").read_text(encoding="utf-8")
     sections = re.split(r"^=== .*\n", text, flags=re.MULTILINE)[1:]
     return tuple(_own_row(number, *section.split("\n---\n")) for number, section in enumerate(sections, 1))
+
+
+@functools.cache
+def candidates() -> Mapping[str, Sequence[Mapping[str, str]]]:
+    """Return by class and author the versions of its methods by kind, from `data/class_candidates.jsonl`.
+
+    | kind | methods |
+    |---|---|
+    | gold | the solution, which calls the methods of teammates |
+    | off by one | the same with one change, so that a test of it fails and one passes |
+    | stub | return None |
+    | other signature | have one parameter more than in the solution |
+    | alone | do the work of the teammates themselves |
+    | fallback | call the methods of teammates, and do their work if these raise an error |
+
+    Gold, alone and fallback pass all tests with the gold of the teammates. `scripts/build_class_candidates.py` keeps
+    the classes that have all kinds for both of two authors.
+    """
+    text = (_DATA / "class_candidates.jsonl").read_text(encoding="utf-8")
+    rows = [json.loads(line) for line in text.split("\n") if line]
+    return {row["id"]: row["authors"] for row in rows}
 
 
 def _own_row(number: int, source: str, tests: str) -> TaskItem:

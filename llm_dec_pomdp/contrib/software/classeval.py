@@ -72,9 +72,11 @@ ClassEval_0 passes if all methods return True, or if all return False. The skele
 as a class. All these are left out. ClassEval_20 and _36 compare times of day to the second, so their tests start in the
 first half of a second.
 
-Measured (`env.measure`): class and method success; with `assign="chosen"` coverage and overlap; with `candidates=True`
-the kinds of candidates. Of the methods whose solution calls a method of another author: the schemes of cooperation, in
-classes that pass all tests.
+Candidates. With `make(..., candidates=True)` each of two authors chooses one of six versions of its methods by a letter
+(`envs.wrappers.Choices`), on 17 embedded classes: the solution; the same with an error, empty, or with other
+parameters; one that does the work of teammates itself; and one that does so if their methods fail.
+
+Measured (`env.measure`): class and method success; with `assign="chosen"` coverage and overlap.
 
 Source: ClassEval, arXiv:2308.01861 (MIT): data, strategies; the reward is this suite's own.
 
@@ -91,27 +93,22 @@ Example:
 from __future__ import annotations
 
 import ast
-import functools
 import json
 import re
 import textwrap
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean
 from typing import Literal, NamedTuple, Unpack, get_args
 
-from llm_dec_pomdp import sandbox
 from llm_dec_pomdp.envs import Facts, TaskError, Tasks, TaskSource, TextOptions, TextState, TextTask, Transition
 from llm_dec_pomdp.envs.coding import analysis
-from llm_dec_pomdp.envs.coding.candidates import judged
-from llm_dec_pomdp.envs.coding.schemes import scheme_of
 from llm_dec_pomdp.registries import nearest
 from llm_dec_pomdp.sandbox import Job, Verdict
-from llm_dec_pomdp.types import Group, Message, Score, TaskItem
+from llm_dec_pomdp.types import Group, Score, TaskItem
 
 from . import reward
-from .candidates import OF_METHODS, known, schemes, texts_of
-from .classes import AUDIT, REQUIRED, converted, left_out, own_rows
+from .classes import AUDIT, REQUIRED, candidates, converted, left_out, own_rows
 from .program import MODULE, Spec, Written, assembled, dealt, gold_of, in_order, key_of, signatures, spec_of, written
 
 Assign = Literal["given", "chosen"]
@@ -139,7 +136,6 @@ class ClassEval(TextTask):
         reviewer: There is an agent that reads all bodies in every other turn; at least 3 turns.
         feedback: What authors read from the second turn on.
         feedback_tests: How many failed tests "level_feedback" may explain.
-        candidates: Offer methods to choose among by a letter, on our own classes; see `contrib.software.candidates`.
         tasks, common: See `TextTask`.
     """
 
@@ -170,7 +166,6 @@ class ClassEval(TextTask):
         reviewer: bool = False,
         feedback: Feedback = "level_feedback",
         feedback_tests: int = 1,
-        candidates: bool = False,
         **common: Unpack[TextOptions],
     ) -> None:
         if isinstance(n_agents, bool) or not isinstance(n_agents, int) or n_agents < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -180,21 +175,17 @@ class ClassEval(TextTask):
                 raise ValueError(f"{name} is {value!r}; {nearest(str(value), offered)}")
         if feedback_tests < 0:
             raise ValueError(f"feedback_tests is {feedback_tests}; it is a number of tests, at least 0")
-        if candidates and (n_agents != 2 or assign != "given" or tester or reviewer):
-            raise ValueError(
-                f"candidates are offered to two authors of given methods; n_agents is {n_agents}, assign {assign!r}, "
-                f"tester {tester}, reviewer {reviewer}: leave these out"
-            )
         if reviewer and common.get("max_turns", 3) < 3:
             raise ValueError(
                 f"max_turns is {common.get('max_turns')} with a reviewer, who speaks second; give at least 3"
             )
         if reviewer and common.get("turn_reward", "final") != "final":
-            raise ValueError(f"pays is {common.get('pays')!r} with a reviewer, whose turns have no score; give 'final'")
+            raise ValueError(
+                f"turn_reward is {common.get('turn_reward')!r} with a reviewer, whose turns have no score; give 'final'"
+            )
         if reviewer:
             common.setdefault("max_turns", 3)
         self.n_authors, self.assign, self.feedback, self.feedback_tests = n_agents, assign, feedback, feedback_tests
-        self.candidates = candidates
         authors = tuple(f"author {number}" for number in range(1, n_agents + 1))
         roles = (*authors, *(["tester"] if tester else []), *(["reviewer"] if reviewer else []))
         self.declared = replace(self.declared, roles=roles, shares_texts=reviewer)
@@ -228,8 +219,6 @@ class ClassEval(TextTask):
     def prepare(self, items: tuple[TaskItem, ...]) -> tuple[TaskItem, ...]:
         """The rows that can be played by so many authors, each with its reference."""
         fitting = [item for item in items if not left_out(item)]
-        if self.candidates:
-            fitting = [item for item in fitting if item.id in known()]
         fitting = [item for item in fitting if len(spec_of(item).names) >= self.n_authors]
         if not fitting:
             raise TaskError(
@@ -249,7 +238,7 @@ class ClassEval(TextTask):
         if self._rows_of in ("", "hub"):
             return
         jobs = [reward.job(spec, gold_of(spec.solution, spec.class_name)) for spec in map(spec_of, self.items)]
-        for item, verdict in zip(self.items, self._judge(jobs), strict=True):
+        for item, verdict in zip(self.items, reward.judged(jobs), strict=True):
             if verdict.outcome != "passed":
                 note = next(iter(verdict.notes), verdict.outcome)
                 raise TaskError(
@@ -277,18 +266,19 @@ class ClassEval(TextTask):
             )
         common, with_docstring = signatures(item.prompt, spec.class_name, spec.names)
         mine = "\n\n".join(with_docstring[method] for method in self._mine(spec, author))
-        request = (
+        return (
             f"{common}\n\nWrite these methods of `{spec.class_name}`:\n\n{mine}\n\nYour teammates know the docstrings "
             f"of the other methods, and write them: call these where they help, and do not define them. {_ONLY}"
         )
-        return f"{request}\n\n{OF_METHODS.offer(item, author)}" if self.candidates else request
 
     def _mine(self, spec: Spec, author: int) -> list[str]:
         return [method for method, owner in dealt(key_of(spec), self.n_authors).items() if owner == author]
 
-    def choices(self, agent: str, history: Sequence[Message] = ()) -> Sequence[str]:
-        """Return the letters of the candidates, if there are some."""
-        return OF_METHODS.choices(history) if self.candidates else ()
+    def offered_texts(self, item: TaskItem, role: str) -> Mapping[str, str]:
+        """Return versions of the methods of an author by kind, of two authors of given methods."""
+        if role not in self.declared.roles[: self.n_authors] or self.n_authors != 2 or self.assign != "given":
+            return {}
+        return candidates().get(item.id, ({}, {}))[self.declared.roles.index(role)]
 
     # --- reward ------------------------------------------------------------------------------------------------------
 
@@ -296,17 +286,12 @@ class ClassEval(TextTask):
         """Return the methods in the texts of the authors."""
         spec = spec_of(item)
         texts = [actions.get(agent, "") for agent in self.authors]
-        if self.candidates:
-            texts = [OF_METHODS.chosen(item, author, text) for author, text in enumerate(texts)]
         texts = [text[: 4 * analysis.MAX_SOURCE] for text in texts]
         return written(spec, texts, None if self.assign == "chosen" else dealt(key_of(spec), self.n_authors))
 
     def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
         """Compute the reward of `contrib.software.reward`."""
-        return reward.score(spec_of(item), self.written(item, actions), self.n_authors, self._judge)
-
-    def _judge(self, jobs: Sequence[Job]) -> Sequence[Verdict]:
-        return judged(jobs) if self.candidates else sandbox.default_pool().run(jobs)
+        return reward.score(spec_of(item), self.written(item, actions), self.n_authors)
 
     # --- turns -------------------------------------------------------------------------------------------------------
 
@@ -403,7 +388,7 @@ class ClassEval(TextTask):
         for number, line in enumerate(asserts, 1):
             check += f"    def test_{number:02d}(self):\n" + textwrap.indent(line, " " * 8) + "\n"
         program = ((MODULE, assembled(spec, found.right(spec))),)
-        [verdict] = self._judge([Job("", check, "", modules=program, limits=reward.LIMITS)])
+        [verdict] = reward.judged([Job("", check, "", modules=program, limits=reward.LIMITS)])
         return Found(found, verdict, asserts)
 
     def measure(self, groups: Sequence[Group]) -> Mapping[str, Mapping[str, float]]:
@@ -414,32 +399,7 @@ class ClassEval(TextTask):
         names = {"class_right": "class success %", "methods_right": "method success %"}
         if self.assign == "chosen":
             names |= {"coverage": "coverage %", "overlap": "overlap %"}
-        table = {"software": {column: 100 * fmean(d[name] for d in final) for name, column in names.items()}}
-        shares: Mapping[str, Mapping[str, float]] = {}
-        if self.candidates:
-            shares = OF_METHODS.shares(self.items, groups, self.n_authors, self.facts.split)
-        return {**table, **shares, **schemes(self._schemes(groups))}
-
-    def _schemes(self, groups: Sequence[Group]) -> list[str]:
-        """Of methods whose solution calls another author's, the scheme that is written; "" where a test fails."""
-        items, found = {item.id: item for item in self.items}, list[str]()
-        for episode, item in ((e, items[group.item_id]) for group in groups for e in group.episodes if e.final):
-            spec, texts = spec_of(item), texts_of(episode, self.n_authors, self.facts.split)
-            program = self.written(item, dict(zip(self.authors, texts, strict=True)))
-            right = episode.final is not None and episode.final.diagnostics["class_right"]
-            for method, source in gold_of(spec.solution, spec.class_name).items():
-                owner = program.owners.get(method, -1)
-                others = frozenset(m for m in spec.names if program.owners.get(m, owner) != owner)
-                if _scheme(source, others):
-                    found.append(_scheme(program.bodies.get(method, ""), others) if right else "")
-        return found
-
-
-@functools.lru_cache(maxsize=4096)
-def _scheme(source: str, others: Collection[str]) -> str:
-    """The scheme of a method, where it calls others of its object."""
-    tree = analysis.parse(source)
-    return scheme_of(tree, lambda node: isinstance(node, ast.Attribute) and node.attr in others) if tree else ""
+        return {"software": {column: 100 * fmean(d[name] for d in final) for name, column in names.items()}}
 
 
 _WAITING = "later: "  # before the name of an agent whose words wait for the reviewer's

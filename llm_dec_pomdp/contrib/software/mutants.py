@@ -1,4 +1,17 @@
-"""A module of a package, written otherwise: the candidates that authors of `modules-v0` choose among."""
+"""Mutations of a module of an embedded package: the candidates among which authors of `modules-v0` choose.
+
+| kind | module |
+|---|---|
+| gold | the solution, which calls the functions of teammates |
+| off by one | the same with one change, so that a test of it fails and one passes |
+| stub | its functions return None |
+| other signature | its first function has one parameter more |
+| alone | does the work of the teammates itself |
+| fallback | calls the functions of teammates, and does their work if these raise an error |
+| raises, renamed | in place of the last two if it imports none: its functions raise an error, or have other names |
+
+Gold, alone and fallback pass all tests with the gold of the teammates.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +22,7 @@ from collections.abc import Mapping
 
 from llm_dec_pomdp.envs.coding import analysis
 
-from .packages import emptied, unpacked
+from .packages import emptied, stub, unpacked
 
 # by module what is changed for "off by one", so that a test of it fails and one passes
 _OFF: Mapping[str, tuple[str, str]] = {
@@ -27,11 +40,11 @@ _OFF: Mapping[str, tuple[str, str]] = {
 
 @functools.lru_cache(maxsize=4096)
 def of_module(solution: str, place: int) -> Mapping[str, str]:
-    """The candidates of a module by kind; see `contrib.software.candidates`.
+    """Return the six candidates of a module by kind.
 
     Args:
-        solution: Of a package that `contrib.software.packages` draws, packed.
-        place: Of the module in it.
+        solution: The packed solution of an embedded package.
+        place: The number of the module in it, from 0.
     """
     sources = {path.rpartition("/")[2].removesuffix(".py"): source for path, source in unpacked(solution)}
     module, gold = list(sources.items())[place]
@@ -44,11 +57,13 @@ def of_module(solution: str, place: int) -> Mapping[str, str]:
     }
     if any(isinstance(node, ast.ImportFrom) for node in ast.parse(gold).body):
         found |= {"alone": _by_itself(sources, module, ask=False), "fallback": _by_itself(sources, module, ask=True)}
+    else:
+        found |= {"raises": stub(gold), "renamed": re.sub(r"^def (\w+)", r"def \1_", gold, flags=re.MULTILINE)}
     return {kind: _plain(source) for kind, source in found.items()}
 
 
 def _plain(source: str) -> str:
-    """The source without docstrings, in the form in which all candidates are shown."""
+    """Return the source without docstrings, in the form in which all candidates are shown."""
     tree = ast.parse(source)
     tree.body = analysis.without_docstring(tree.body)
     for node in tree.body:
@@ -58,7 +73,7 @@ def _plain(source: str) -> str:
 
 
 def _by_itself(sources: Mapping[str, str], module: str, *, ask: bool) -> str:
-    """The module with copies of the functions of others that it needs; with `ask` these ask the others first."""
+    """Return the module with copies of the functions of teammates that it needs; with `ask` these call them first."""
     rest = ast.parse(sources[module]).body
     imports = [node for node in rest if isinstance(node, ast.ImportFrom)]
     needed = _Calls(sources, "")

@@ -13,17 +13,13 @@ from statistics import fmean
 import pytest
 
 import llm_dec_pomdp
-from llm_dec_pomdp.agents import Sampling, Scripted
-from llm_dec_pomdp.contrib.software import candidates
-from llm_dec_pomdp.contrib.software.classes import AUDIT, own_rows
+from llm_dec_pomdp.contrib.software.classes import AUDIT, candidates, own_rows
 from llm_dec_pomdp.contrib.software.classeval import ClassEval
 from llm_dec_pomdp.contrib.software.program import dealt, gold_of, key_of, spec_of
 from llm_dec_pomdp.contrib.software.reward import job, passed_in_all
 from llm_dec_pomdp.envs.base import TextDecPOMDP
-from llm_dec_pomdp.envs.coding.schemes import SCHEMES
 from llm_dec_pomdp.envs.tasks import TaskError
-from llm_dec_pomdp.envs.wrappers.protocols import with_protocol
-from llm_dec_pomdp.rollout import Trajectories
+from llm_dec_pomdp.envs.wrappers import Choices, with_protocol
 from llm_dec_pomdp.sandbox import Verdict, default_pool
 from llm_dec_pomdp.types import TaskItem
 
@@ -86,13 +82,12 @@ def test_a_fence_in_a_docstring_does_not_cut_a_method() -> None:
 
 
 def test_what_candidates_receive() -> None:
-    env = ClassEval(split="all", candidates=True)
+    env = llm_dec_pomdp.make("classeval-v0", split="all", candidates=True)
+    assert isinstance(env, Choices)
     item = env.items[0]
-    by_kind = {
-        kind: next(letter for letter in candidates.LETTERS if candidates.OF_METHODS.kind_of(item, 0, letter) == kind)
-        for kind in candidates.KINDS
-    }
-    received = {kind: played(env, 0, [letter, item.reference[1]]) for kind, letter in by_kind.items()}
+    first, second = candidates()[item.id]
+    letter_of = {text: letter for letter, text in env.lettered(item, "agent_0").items()}
+    received = {kind: played(env, 0, [letter_of[text], second["gold"]]) for kind, text in first.items()}
     assert received["gold"] == received["alone"] == received["fallback"] == 4.0
     assert 1 < received["off by one"] < 4
     assert max(received["stub"], received["other signature"]) < MOST_WITHOUT_SKILL
@@ -198,12 +193,17 @@ def test_feedback_is_about_ones_own_methods() -> None:
         ({"n_agents": 0}, "n_agents is 0"),
         ({"assign": "taken"}, "'taken'"),
         ({"reviewer": True, "max_turns": 2}, "max_turns is 2"),
-        ({"candidates": True, "n_agents": 3}, "n_agents is 3"),
     ],
 )
 def test_wrong_options_are_named(options: dict[str, object], named: str) -> None:
     with pytest.raises(ValueError, match=re.escape(named)):
         ClassEval(**options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("options", [{"n_agents": 3}, {"assign": "chosen"}])
+def test_candidates_are_offered_to_two_authors_of_given_methods(options: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match="offers no texts"):
+        llm_dec_pomdp.make("classeval-v0", candidates=True, **options)
 
 
 def test_a_solution_that_fails_its_tests_is_found() -> None:
@@ -232,19 +232,3 @@ def test_constants_receive_little_on_published_rows(published: ClassEval) -> Non
     rows = enumerate(published.items)
     received = [max(played(published, n, stubs(item, answer)) for answer in (True, False, [])) for n, item in rows]
     assert max(received) < MOST_WITHOUT_SKILL
-
-
-def test_schemes_are_those_of_methods_whose_solution_calls_another_authors() -> None:
-    env = ClassEval(split="all", candidates=True)
-    of_kind: dict[str, list[str]] = {}
-    for item in env.items:
-        team = {agent: candidates.OF_METHODS.of(item, author) for author, agent in enumerate(env.authors)}
-        for kind in ("gold", "fallback", "alone"):
-            texts = {agent: texts[kind] for agent, texts in team.items()}
-            [group] = Trajectories().play(
-                env, Scripted(lambda agent, _, texts=texts: texts[agent]), [item.id], [0], Sampling(), 1
-            )
-            of_kind.setdefault(kind, []).extend(env._schemes([group]))
-    assert set(of_kind["gold"]) == set(SCHEMES)
-    assert of_kind["fallback"].count("fallback") > 0.9 * len(of_kind["fallback"])
-    assert of_kind["alone"].count("") > 0.9 * len(of_kind["alone"])

@@ -1,4 +1,4 @@
-"""modules-v0: packages, turns with tools and messages, and the form in which two features are merged."""
+"""modules-v0: packages, candidates, and turns with tools and messages."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from collections.abc import Sequence
 import pytest
 
 import llm_dec_pomdp
-from llm_dec_pomdp.agents import Sampling, Scripted
-from llm_dec_pomdp.contrib.software import merge
-from llm_dec_pomdp.contrib.software.candidates import OF_MODULES
 from llm_dec_pomdp.contrib.software.modules import Modules
-from llm_dec_pomdp.contrib.software.packages import COUNTS, PLANS, depth, emptied, imports_of, own_rows, stub, unpacked
-from llm_dec_pomdp.envs.check import check_env
+from llm_dec_pomdp.contrib.software.mutants import of_module
+from llm_dec_pomdp.contrib.software.packages import emptied, own_rows, stub, unpacked
+from llm_dec_pomdp.envs import check_env
 from llm_dec_pomdp.envs.tools.calls import written
-from llm_dec_pomdp.rollout import Trajectories
+from llm_dec_pomdp.envs.wrappers import Choices, with_protocol
 from llm_dec_pomdp.sandbox import Job, default_pool
-from llm_dec_pomdp.types import Group, TaskItem
+from llm_dec_pomdp.types import TaskItem
+
+SIZES = (3, 4, 5, 6)
 
 
 @pytest.mark.every(2)
-@pytest.mark.parametrize("modules", PLANS)
+@pytest.mark.parametrize("modules", SIZES)
 def test_packages_differ_and_every_module_matters(modules: int) -> None:
-    rows = own_rows(modules, 0, 2)
-    assert [sum(row.split == split for row in rows) for split in COUNTS] == [*COUNTS.values()]
+    rows = own_rows(f"packages_{modules}")
+    assert [sum(row.split == split for row in rows) for split in ("train", "test")] == [60, 20]
     assert len({row.fields["solution"] for row in rows}) == len(rows)
     for row in rows[:: len(rows) // 4]:
         files = unpacked(row.fields["solution"])
@@ -34,16 +34,15 @@ def test_packages_differ_and_every_module_matters(modules: int) -> None:
         assert [verdict.outcome == "passed" for verdict in verdicts] == [True, *[False] * modules]
 
 
-@pytest.mark.every(4)
-@pytest.mark.parametrize("modules", PLANS)
-@pytest.mark.parametrize("shared", [1, 2])
-def test_candidate_modules_are_what_they_are_called(modules: int, shared: int) -> None:
-    rows = own_rows(modules, 0, shared)
+@pytest.mark.every(2)
+@pytest.mark.parametrize("modules", SIZES)
+def test_candidate_modules_are_what_they_are_called(modules: int) -> None:
+    rows = own_rows(f"packages_{modules}")
     for row in rows[:: len(rows) // 4]:
         files = unpacked(row.fields["solution"])
         for place, (path, _) in enumerate(files):
-            of_kind = OF_MODULES.of(row, place)
-            assert len(set(of_kind.values())) == len(of_kind)
+            of_kind = of_module(row.fields["solution"], place)
+            assert len(set(of_kind.values())) == len(of_kind) == 6
             programs = [(*files[:place], (path, source), *files[place + 1 :]) for source in of_kind.values()]
             verdicts = default_pool().run([Job("", row.fields["test"], "", modules=program) for program in programs])
             for kind, verdict in zip(of_kind, verdicts, strict=True):
@@ -51,68 +50,26 @@ def test_candidate_modules_are_what_they_are_called(modules: int, shared: int) -
                 assert kind != "off by one" or verdict.passed, (row.id, path)
 
 
-def test_authors_choose_modules_by_a_letter() -> None:
-    env = Modules(split="train", modules=3, candidates=True)
-    env.reset(options={"index": 0})
-    chosen: dict[str, str] = {}
-    for place, agent in enumerate(env.possible_agents):
-        letters = env.choices(agent, env.history(agent))
-        kinds = {OF_MODULES.kind_of(env.item, place, letter): letter for letter in letters}
-        assert len(kinds) == (6 if place == 2 else 4)  # only the last of reader, rates and desk imports others
-        chosen[agent] = kinds["fallback" if place == 2 else "gold"]
-    assert env.step({**chosen, "agent_0": ""})[1]["agent_0"] < 1
-    env.reset(options={"index": 0})
-    assert env.step(chosen)[1]["agent_0"] == 1.0
-
-
-def test_kinds_and_schemes_of_modules_are_counted() -> None:
-    env = Modules(split="train", modules=3, candidates=True)
-    item, groups = env.items[0], list[Group]()
-    letters = [{OF_MODULES.kind_of(item, n, a): a for a in OF_MODULES.lettered(item, n)} for n in range(3)]
-    for kind in ("gold", "fallback", "alone", "off by one"):  # of the last one, which alone imports others
-        texts = dict(zip(env.possible_agents, [letters[0]["gold"], letters[1]["gold"], letters[2][kind]], strict=True))
-        team = Scripted(lambda agent, _, texts=texts: texts[agent])
-        groups += Trajectories().play(env, team, [item.id], [0], Sampling(), 1)
-    measured = env.measure(groups)
-    assert measured["schemes"] == {"fallback %": 25, "decorator %": 0, "coordinator %": 25, "strategy filter %": 0}
-    assert measured["candidates"]["gold %"] == pytest.approx(75)
-
-
-def test_an_author_alone_chooses_module_after_module() -> None:
-    team = Modules(split="train", modules=3, candidates=True)
-    env = team.alone()
-    assert env
-    assert check_env(env, rows=2)
-    item, groups = env.items[0], list[Group]()
-    letters = [{OF_MODULES.kind_of(item, n, a): a for a in OF_MODULES.lettered(item, n)} for n in range(3)]
-    for kinds in [("gold", "gold", "alone"), ("gold", "stub", "gold")]:
-        said = [of_kind[kind] for of_kind, kind in zip(letters, kinds, strict=True)]
-        env.reset(options={"index": 0})
-        rewards: list[float] = []
-        for place, letter in enumerate(said):
-            history = env.history("agent_0")
-            assert [message.text for message in history if message.role == "action"] == said[:place]
-            assert env.choices("agent_0", history) == list(OF_MODULES.lettered(item, place))
-            rewards.append(env.step({"agent_0": letter})[1]["agent_0"])
-        team.reset(options={"index": 0})
-        reward = team.step(dict(zip(team.possible_agents, said, strict=True)))[1]["agent_0"]
-        assert rewards == [0, 0, reward]
-        assert (reward == 1) is ("stub" not in kinds)
-        player = Scripted(lambda _, history, said=said: said[len(history) // 2])
-        groups += Trajectories().play(env, player, [item.id], [0], Sampling(), 1)
-    measured = env.measure(groups)
-    assert measured["3 modules"]["all tests %"] == 50
-    assert measured["candidates"]["stub %"] == pytest.approx(100 / 6)
-    assert measured["schemes"]["coordinator %"] == 0  # the program of gold and stub fails
-    assert Modules(split="train", modules=3).alone() is None
-
-
-def test_imports_are_as_deep_as_asked() -> None:
-    assert {depth(plan) for plans in PLANS.values() for plan in plans} == {2, 3, 4, 5}
-    for row in own_rows(4, 4, 1)[:3]:
-        names = [re.sub(r".*/|\.py", "", path) for path, _ in unpacked(row.fields["solution"])]
-        assert depth(tuple(names)) == 4
-        assert imports_of(names, "report") == ["totals", "reader"]
+def test_a_single_agent_that_chooses_module_after_module_receives_the_reward_of_a_team() -> None:
+    team = llm_dec_pomdp.make("modules-v0", split="train", modules=3, candidates=True, max_turns=1)
+    assert isinstance(team, Choices)
+    single = with_protocol(team, "centralized")
+    assert check_env(single, rows=2)
+    item = team.items[0]
+    for kinds in (("gold", "gold", "alone"), ("gold", "stub", "gold")):
+        texts = [of_module(item.fields["solution"], place)[kind] for place, kind in enumerate(kinds)]
+        letters = {
+            agent: next(letter for letter, offered in team.lettered(item, agent).items() if offered == text)
+            for agent, text in zip(team.possible_agents, texts, strict=True)
+        }
+        team.reset(options={"task_id": item.id})
+        reward = team.step(letters)[1]["agent_0"]
+        assert (reward == 1.0) is ("stub" not in kinds)
+        single.reset(options={"task_id": item.id})
+        assert [single.step({"agent_0": letter})[1]["agent_0"] for letter in letters.values()] == [0, 0, reward]
+    with pytest.raises(ValueError, match="offers no texts"):
+        row = dict(item.fields, id="mine", prompt=item.prompt)
+        llm_dec_pomdp.make("modules-v0", tasks=[row], modules=3, candidates=True)
 
 
 def test_files_tests_and_messages() -> None:
@@ -144,8 +101,8 @@ def test_a_module_is_all_of_the_text_or_a_fenced_block_that_parses(form: str) ->
 
 
 def test_who_breaks_whose_tests_is_an_event() -> None:
-    env = Modules(split="all", modules=3, deep=3, max_turns=3)
-    env.reset(options={"index": 0})
+    env = Modules(split="all", modules=3, max_turns=3)
+    env.reset(options={"task_id": "train-3-02"})  # reader, batches, totals
     reader, batches, _ = env.item.reference
     env.step({"agent_0": reader, "agent_1": batches, "agent_2": ""})
     env.step({"agent_0": reader.replace("strip()", "upper()"), "agent_1": "", "agent_2": ""})
@@ -162,9 +119,9 @@ def test_an_author_reads_the_rules_of_its_own_module() -> None:
     assert '    """The rate of a ' in desk
 
 
-@pytest.mark.parametrize("modules", PLANS)
+@pytest.mark.parametrize("modules", SIZES)
 def test_modules_without_a_purpose_receive_nothing(modules: int) -> None:
-    for item in own_rows(modules, 0, 1)[::16]:
+    for item in own_rows(f"packages_{modules}")[::16]:
         sources = [source for _, source in unpacked(item.fields["solution"])]
         for body in ("raise ValueError", "return None", "return False", "return 1", "return ''", "return []"):
             empty = [ast.unparse(emptied(source, ast.parse(body).body[0])) for source in sources]
@@ -178,8 +135,8 @@ def received(modules: int, item: TaskItem, sources: Sequence[str]) -> float:
 
 
 def test_a_module_that_replaces_others_receives_nothing_for_them() -> None:
-    item = own_rows(3, 0, 1)[0]
-    reader, rates, _ = item.reference
+    item = own_rows("packages_3")[0]
+    reader, rates = (source for _, source in unpacked(item.fields["solution"])[:2])
     package = unpacked(item.fields["solution"])[0][0].partition("/")[0]
     replacing = f"from {package} import rates\n\n{reader}\nexec({rates!r}, vars(rates))\n"
     alone = received(3, item, [reader, "", ""])
@@ -191,47 +148,11 @@ def test_every_module_contributes() -> None:
     assert min(env.contributions(env.items[0], env.items[0].reference)) > 0.2
 
 
-# --- merge ------------------------------------------------------------------------------------------------------------
-
-BASE = "a\nb\nc\nd\n"
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "both"),
-    [
-        ("A\nb\nc\nd\n", "a\nb\nc\nD\n", "A\nb\nc\nD\n"),
-        ("a\nb\nc\nd\ne\n", "a\nc\nd\n", "a\nc\nd\ne\n"),
-        ("a\nB\nc\nd\n", "a\nB\nc\nd\n", "a\nB\nc\nd\n"),
-        ("a\nB\nc\nd\n", "a\nx\nc\nd\n", None),
-        ("a\nb\nc\nd\ne\n", "a\nb\nc\nd\nf\n", None),
-        ("a\nd\n", "a\nb\nC\nd\n", None),
-        (BASE, "a\nb\n", "a\nb\n"),
-    ],
-)
-def test_a_merge_takes_both_changes_or_none(first: str, second: str, both: str | None) -> None:
-    assert merge.merged(BASE, first, second) == both
-    assert merge.merged(BASE, second, first) == both
-
-
-def test_features_are_merged_and_a_conflict_is_worth_nothing() -> None:
-    env = Modules(split="all", form="merge")
-    assert len({item.prompt + item.fields["first"] + item.fields["second"] for item in env.items}) == len(env.items)
-    item = env.items[0]
-    added = [f"{item.prompt}\n\ndef {name}(x):\n    return x\n" for name in ("one", "two")]
-    for texts, reward in ((item.reference, 1.0), (added, 0.0), (["", ""], 0.0)):
-        env.reset(options={"index": 0})
-        _, rewards, *_ = env.step(dict(zip(env.agents, texts, strict=True)))
-        assert rewards["agent_0"] == reward
-
-
 @pytest.mark.parametrize(
     ("options", "named"),
     [
         ({"modules": 2}, "modules is 2"),
-        ({"deep": 9}, "deep is 9"),
-        ({"form": "mix"}, "'mix'"),
         ({"call_cost": -1}, "-1"),
-        ({"candidates": True, "messages": True}, "messages True"),
     ],
 )
 def test_wrong_options_are_named(options: dict[str, object], named: str) -> None:
