@@ -92,7 +92,7 @@ def main() -> None:
             print(row("of known behaviour, n = 4", protocol, against, [sizes(env, team, Sampling(), rollout, 8)]))
     lines: dict[tuple[str, str, str], list[dict[str, float]]] = {}
     for entry in entries:
-        setup = build_cell(entry.cell, entry.folder / "team")
+        setup = build_cell(entry.cell.loaded(), entry.folder / "team")
         for against, rollout in COMPARED.items():
             measured = sizes(setup.eval_env, setup.team, setup.sampling, rollout)
             lines.setdefault((entry.cell.method.title, entry.cell.protocol, against), []).append(measured)

@@ -13,7 +13,7 @@ from ..agents.base import Sampling, Team
 from ..agents.loading import TABLE, load_policy, load_team
 from ..agents.remote import Expert
 from ..agents.saved import load_weights
-from ..algorithms.registration import build_algorithm, find_algorithm
+from ..algorithms.registration import find_algorithm
 from ..algorithms.staged import Stage, Staged
 from ..config import ConfigError, named_model
 from ..envs.base import TextDecPOMDP
@@ -148,7 +148,8 @@ def build_cell(cell: Cell, weights: Path | None = None, load: Callable[..., Team
             bind_base(task, team, cell.model.name)
     sampling = cell.sampling
     algorithm, *earlier = (
-        build_algorithm(method.name, method.options, team, sampling) for method in (cell.method, *cell.method.stages)
+        find_algorithm(method.name).build(team, sampling, method.options)
+        for method in (cell.method, *cell.method.stages)
     )
     if earlier:
         ends = [Stage(learner, stage.steps) for learner, stage in zip(earlier, cell.method.stages, strict=True)]

@@ -85,7 +85,7 @@ def bench(
         chosen: list[Suite] = []
         for name in names:
             suite = load_suite(name, setting or []) if name else saved_suite(resume or Path(), setting or [])
-            allow(suite.cells(), resume or Path(name), trust=trust)
+            allow(suite.written_cells(), resume or Path(name), trust=trust)
             changes: dict[str, Any] = {}
             if algorithm:
                 changes["methods"] = [*suite.methods, *(MethodConfig(name=name) for name in algorithm)]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..agents.options import ModelOptions
+from ..config import override
 from ..options import EvaluationConfig, Sampling, TrainerConfig
 from ..visible import plain
 from .console import err, failure, out, print_json, show_report, stop
@@ -25,7 +26,6 @@ from .options import (
     from_options,
     given,
     read_fields,
-    read_options,
     with_options,
 )
 from .trust import Trust, allow
@@ -108,6 +108,7 @@ def make_cell(
     Raises:
         ConfigError: A value that is refused, named as its option.
     """
+    from ..algorithms.registration import find_algorithm
     from ..benchmarks.suite import Cell, EnvironmentConfig, MethodConfig
 
     environment = from_options(
@@ -119,11 +120,11 @@ def make_cell(
         fields=read_fields(options["field"]),
         max_turns=options["turns"],
         protocol=protocol,
-        options=read_options(options["env_option"]),
+        options=override({}, options["env_option"] or []),
     )
     return Cell(
         environment,
-        MethodConfig(name=algorithm, options=read_options(settings)),
+        MethodConfig(name=algorithm, options=find_algorithm(algorithm).config(override({}, settings or []))),
         played or _model(options),
         options["seed"],
         from_options(Sampling, **{name: options[name] for name in _DRAWN}),
@@ -135,7 +136,7 @@ def make_cell(
 def _model(options: dict[str, Any]) -> ModelConfig:
     from ..benchmarks.suite import ModelConfig
 
-    load = read_options(options["load"])
+    load = override({}, options["load"] or [])
     for name in ("name", "members", "sharing", "device", "dtype"):
         if name in load:
             stop(f"--load {name}: it has an option of its own, or a file (--team); see --help")
@@ -238,7 +239,7 @@ def cell_to_resume(
         stop(f"{str(folder)!r} holds {len(cells)} cells, not one; continue a benchmark with bench --resume {folder}")
     cell = Cell.read(cells[0])
     allow([cell], folder, trust=trust)
-    return cell
+    return cell.loaded()
 
 
 def refuse_another(cell: Cell, folder: Path) -> None:

@@ -126,6 +126,7 @@ def train(
             elif team is not None:
                 start, trained = saved_team(context, team)
                 played = trained.model.model_copy(update={"start": str(start)})
+            typed(env_id, algorithm)
             cell = make_cell(
                 env_id,
                 algorithm,
@@ -139,7 +140,6 @@ def train(
                 protocol=protocol,
                 every=options["every"],
             )
-            typed(env_id, algorithm)
             if team is not None:
                 allow([cell], team, (env_id, algorithm), trust=options["trust"])
         cell = check_cell(cell, executor=executor)

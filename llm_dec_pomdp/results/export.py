@@ -67,7 +67,7 @@ def export_run(run: Path, place: Path) -> tuple[Path, list[str]]:
     if place.exists() and any(place.iterdir()):
         raise FileExistsError(f"{str(place)!r} is not empty; give a new folder")
     cell, folder = trained_cell(run)
-    setup = build_cell(cell)
+    setup = build_cell(cell.loaded())
     if (folder / "team").is_dir():
         source, steps = folder / "team", cell.training.steps
     else:
