@@ -20,7 +20,7 @@ from llm_dec_pomdp import make
 from llm_dec_pomdp.agents import Policy, Sampling, Team
 from llm_dec_pomdp.agents.base import Request
 from llm_dec_pomdp.algorithms.credit import MessageCredit
-from llm_dec_pomdp.benchmarks.setup import build_cell
+from llm_dec_pomdp.benchmarks.cell import build_cell
 from llm_dec_pomdp.envs.small.relay import NOTHING, WORDS
 from llm_dec_pomdp.envs.wrappers import with_protocol
 from llm_dec_pomdp.evaluation.intervals import mean_interval

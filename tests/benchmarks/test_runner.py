@@ -12,10 +12,9 @@ from evaluated import last_episodes
 import llm_dec_pomdp
 from llm_dec_pomdp.agents import Sampling
 from llm_dec_pomdp.agents.assembly import MemberConfig
-from llm_dec_pomdp.benchmarks.cell import evaluate, read_lines
+from llm_dec_pomdp.benchmarks.cell import build_cell, evaluate, read_lines
 from llm_dec_pomdp.benchmarks.result import is_done
 from llm_dec_pomdp.benchmarks.runner import run_suite
-from llm_dec_pomdp.benchmarks.setup import build_cell
 from llm_dec_pomdp.benchmarks.suite import Cell, EnvironmentConfig, MethodConfig, ModelConfig, Suite, load_suite
 from llm_dec_pomdp.config import ConfigError
 from llm_dec_pomdp.options import EvaluationConfig

@@ -146,7 +146,7 @@ def test_an_environment_overrides_model_and_options_of_a_method(tmp_path: Path) 
 
 def changed(**changes: Any) -> Cell:
     cell = next(cell for cell in load_suite("quick").cells() if cell.method.name == "concat")
-    method = MethodConfig(**{"name": "magrpo", **changes.pop("method", {})})
+    method = MethodConfig.model_validate({"name": "magrpo", **changes.pop("method", {})})
     parts = {name: getattr(cell, name).model_copy(update=update) for name, update in changes.items()}
     return replace(cell, method=method, **parts).loaded()
 

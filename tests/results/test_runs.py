@@ -157,7 +157,7 @@ def test_methods_are_taken_over_environments_where_they_ran_on_all(seeds: int, t
 
 # --- what stands in one line ------------------------------------------------------------------------------------------
 
-FAST = {"method": {"options": WrittenOptions(values={"learning_rate": 0.01})}}
+FAST: dict[str, Any] = {"method": {"options": WrittenOptions(values={"learning_rate": 0.01})}}
 
 
 @pytest.mark.parametrize("seed", [0, 1])
