@@ -116,7 +116,7 @@ def build(
 
     Args:
         kind: The configuration class.
-        values: Nested dictionary, e.g. from `read_toml`.
+        values: Nested dictionary, e.g. from `read_toml`; options by name, or by an alias of `ALIASES`.
         source: Where the values come from, for messages.
         names: What the user calls a key, where that is not its name.
 
@@ -138,7 +138,7 @@ def without_aliases(values: Mapping[str, Any], options: Collection[str] | None =
     """
     result = dict(values)
     for alias, names in ALIASES.items():
-        if alias in values and (options is None or set(names) <= set(options)):
+        if alias in values and (options is None or (alias not in options and set(names) <= set(options))):
             if both := [name for name in names if name in values]:
                 raise ConfigError(
                     f"{both[0]} = {_shown(values[both[0]])} and {alias} = {_shown(values[alias])} set the same option "
@@ -148,10 +148,12 @@ def without_aliases(values: Mapping[str, Any], options: Collection[str] | None =
     return result
 
 
-def changed(config: ConfigT, changes: Mapping[str, Any], *, source: str) -> ConfigT:
+def changed(config: ConfigT, *changes: Mapping[str, Any], source: str) -> ConfigT:
     """Return a configuration in which a user's values replace some options; `source` and errors as in `build`."""
-    kind = type(config)
-    return build(kind, {**config.model_dump(), **without_aliases(changes, kind.model_fields)}, source=source)
+    kind, values = type(config), config.model_dump()
+    for change in changes:
+        values |= without_aliases(change, kind.model_fields)
+    return build(kind, values, source=source)
 
 
 def _options_of(kind: type[Config]) -> list[str]:

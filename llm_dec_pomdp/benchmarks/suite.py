@@ -19,6 +19,7 @@ from ..agents.assembly import Members, read_members
 from ..agents.loading import server_model
 from ..agents.options import ModelOptions
 from ..algorithms.base import Options
+from ..algorithms.options import UpdaterOptions
 from ..algorithms.registration import find_algorithm, learns
 from ..config import Config, ConfigError, Positive, build, changed, named_model, override, read_toml, without_aliases
 from ..envs.judging import BASE
@@ -240,19 +241,14 @@ class Suite(Config):
         """One combination, with the overrides of its environment applied."""
         source = f"environment {environment.title}"
         change = environment.methods.get(method.title, MethodChange())
-        options = without_aliases(method.options.given()) | without_aliases(change.options)
+        options = WrittenOptions(values={**method.options.given(), **change.options})
         return Cell(
             environment.model_copy(update={name: field.default for name, field in _OF_SUITE.items()}),
-            method.model_copy(
-                update={
-                    "options": WrittenOptions(values=options),
-                    "stages": [*environment.stages, *method.stages],
-                }
-            ),
-            changed(model, {**environment.model, **change.model}, source=source),
+            method.model_copy(update={"options": options, "stages": [*environment.stages, *method.stages]}),
+            changed(model, environment.model, change.model, source=source),
             seed,
             changed(self.sampling, environment.sampling, source=source),
-            changed(self.training, {**environment.training, **change.training}, source=source),
+            changed(self.training, environment.training, change.training, source=source),
             changed(self.evaluation, environment.evaluation, source=source),
         )
 
@@ -396,8 +392,8 @@ def conflicts(there: Cell, here: Cell, saved: int | None = None) -> list[str]:
     different = differences(there.without(*FREE_IN_FOLDER), here.without(*FREE_IN_FOLDER))
     before, after = there.training.steps, here.training.steps
     options = here.method.options
-    decays = getattr(options, "schedule", "constant") != "constant"
-    given = getattr(options, "horizon", 0)
+    decays = isinstance(options, UpdaterOptions) and options.schedule != "constant"
+    given = options.horizon if isinstance(options, UpdaterOptions) else 0
     horizon = (given or before) if decays else after
     least = before if saved is None or (decays and not given) else saved
     if after < least:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -86,12 +87,10 @@ def make_cell(
     played: ModelConfig | None,
     training: TrainerConfig,
     settings: list[str] | None = None,
-    train_split: str | None = None,
-    eval_tasks: str | None = None,
-    protocol: str | None = None,
+    environment: Mapping[str, Any] = MappingProxyType({}),
     **evaluation: Any,
 ) -> Cell:
-    """The cell that options describe.
+    """Return the cell that options describe.
 
     Args:
         env_id: Environment.
@@ -100,30 +99,26 @@ def make_cell(
         played: The team, where a file describes it.
         training: How long to train.
         settings: Options of the algorithm.
-        train_split: Rows to train on; see `EnvironmentConfig.split`.
-        eval_tasks: Another source of the evaluation tasks.
-        protocol: Of communication; the algorithm's own when left out.
+        environment: Further values of the environment, by the fields of `EnvironmentConfig`.
         evaluation: Further values of the evaluation.
 
     Raises:
         ConfigError: A value that is refused, named as its option.
+        KeyError: No such algorithm.
     """
     from ..algorithms.registration import find_algorithm
     from ..benchmarks.suite import Cell, EnvironmentConfig, MethodConfig
 
-    environment = from_options(
-        EnvironmentConfig,
-        id=env_id,
-        tasks=options["tasks"],
-        split=train_split,
-        eval_tasks=eval_tasks,
-        fields=read_fields(options["field"]),
-        max_turns=options["turns"],
-        protocol=protocol,
-        options=override({}, options["env_option"] or []),
-    )
     return Cell(
-        environment,
+        from_options(
+            EnvironmentConfig,
+            id=env_id,
+            tasks=options["tasks"],
+            fields=read_fields(options["field"]),
+            max_turns=options["turns"],
+            options=override({}, options["env_option"] or []),
+            **environment,
+        ),
         MethodConfig(name=algorithm, options=find_algorithm(algorithm).config(override({}, settings or []))),
         played or _model(options),
         options["seed"],

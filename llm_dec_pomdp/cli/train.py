@@ -134,10 +134,8 @@ def train(
                 played=played,
                 training=from_options(TrainerConfig, **{name: options[name] for name in _LENGTH}),
                 settings=setting,
-                train_split=split,
-                eval_tasks=eval_tasks,
+                environment={"split": split, "eval_tasks": eval_tasks, "protocol": protocol},
                 split=eval_split,
-                protocol=protocol,
                 every=options["every"],
             )
             if team is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -14,8 +15,8 @@ from updates import SAMPLING, THREE, TWO_WORDS, P, make, play, table_team, texts
 from llm_dec_pomdp.agents import Team
 from llm_dec_pomdp.agents.loading import load_team
 from llm_dec_pomdp.algorithms.credit import CREDITS, CrossedCredit
-from llm_dec_pomdp.algorithms.options import MAGRPOConfig
-from llm_dec_pomdp.algorithms.registration import build_algorithm, find_algorithm
+from llm_dec_pomdp.algorithms.options import MAGRPOConfig, UpdaterOptions
+from llm_dec_pomdp.algorithms.registration import algorithms, build_algorithm, find_algorithm
 from llm_dec_pomdp.config import ConfigError, build
 from llm_dec_pomdp.envs.wrappers import with_protocol
 from llm_dec_pomdp.rollout import Counterfactual, Crossed, Messages, Rollout, Trajectories, Tree
@@ -68,6 +69,36 @@ def test_relatives_learn_what_is_rewarded(name: str) -> None:
 def test_a_relative_has_the_baseline_of_its_name(name: str, options: dict[str, str]) -> None:
     with pytest.raises(ConfigError, match="advantage"):
         find_algorithm(name).config(options)
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("magrpo", {}),
+        (
+            "magrpo",
+            {"learning_rate": 0.1, "credit": "message", "alternatives": 2, "objective": "cispo", "clip_high": 3.0},
+        ),
+        ("mgrpo", {"objective": "clipped", "ratio": "trajectory", "train": ["main"]}),
+        ("marloo", {"advantage": "leave_one_out", "credit": "joint"}),
+    ],
+)
+def test_a_configuration_comes_back_from_the_options_that_were_given(name: str, options: dict[str, Any]) -> None:
+    config = find_algorithm(name).config(options)
+    assert config.given() == options
+    assert find_algorithm(name).config(json.loads(json.dumps(config.given()))) == config
+
+
+def test_a_registered_learner_names_the_class_of_its_own_options() -> None:
+    for name in algorithms:
+        spec = find_algorithm(name)
+        options = {"source": "pairs.jsonl"} if name == "reward_model" else {}
+        assert type(spec.config(options)) is spec.load().Config
+
+
+def test_a_learner_refuses_a_configuration_of_another_class() -> None:
+    with pytest.raises(TypeError, match=r"MAGRPOConfig.*UpdaterOptions"):
+        find_algorithm("magrpo").build(table_team(), SAMPLING, UpdaterOptions())
 
 
 def test_a_relative_crosses_texts_with_its_own_baseline() -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from llm_dec_pomdp.agents.assembly import MemberConfig
 from llm_dec_pomdp.algorithms.base import Algorithm, Options
+from llm_dec_pomdp.algorithms.objectives import Clipped
 from llm_dec_pomdp.algorithms.options import MAGRPOConfig
 from llm_dec_pomdp.benchmarks.checks import check_methods, check_models
 from llm_dec_pomdp.benchmarks.suite import Cell, MethodConfig, Suite, built_in_suites, conflicts, load_suite
@@ -142,6 +143,55 @@ def test_an_environment_overrides_model_and_options_of_a_method(tmp_path: Path) 
     assert single.evaluation.samples == 15
     assert [cell.method.options for cell in plain] == [Options(), MAGRPOConfig(gamma=0.9)]
     assert [cell.label.split("-")[0] for cell in plain] == ["twice", "twice"]
+
+
+ALIASED = """
+name = "aliased"
+methods = [{ name = "magrpo", options = { epsilon = 0.1 } }]
+training = { num_generations = 4 }
+sampling = { max_completion_length = 9 }
+
+[[environments]]
+id = "tldr-v0"
+
+[[environments]]
+id = "arxiv-v0"
+training = { num_generations = 6 }
+sampling = { max_completion_length = 7 }
+"""
+
+
+def test_a_suite_may_use_names_of_trl(tmp_path: Path) -> None:
+    path = write(tmp_path, ALIASED)
+    plain, other = load_suite(path).cells()
+    assert plain.method.options == MAGRPOConfig(objective=Clipped(clip_low=0.1, clip_high=0.1))
+    assert [(c.training.group_size, c.sampling.max_new_tokens) for c in (plain, other)] == [(4, 9), (6, 7)]
+    assert {cell.training.group_size for cell in load_suite(path, ["training.num_generations=2"]).cells()} == {2}
+
+
+def test_wrong_options_of_a_method_are_refused_where_its_cell_is_made(tmp_path: Path) -> None:
+    for options, named in (
+        ("epoch = 2", "epochs"),
+        ("epochs = 0", "epochs = 0"),
+        ("epsilon = 1, clip_low = 1", "epsilon"),
+    ):
+        suite = load_suite(write(tmp_path, PER_METHOD.replace("gamma = 0.9", options)))
+        with pytest.raises(ConfigError, match=named):
+            suite.cells()
+
+
+LEARNER_OF_A_STRANGER = """
+methods = ["not_installed:Learner"]
+environments = ["tldr-v0"]
+name = "strange"
+"""
+
+
+def test_the_cells_of_a_suite_can_be_looked_at_without_loading_what_they_name(tmp_path: Path) -> None:
+    suite = load_suite(write(tmp_path, LEARNER_OF_A_STRANGER))
+    assert [cell.outside for cell in suite.written_cells()] == [["not_installed:Learner"]]
+    with pytest.raises(ImportError, match="not_installed"):
+        suite.cells()
 
 
 def changed(**changes: Any) -> Cell:
