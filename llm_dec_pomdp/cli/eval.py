@@ -87,6 +87,7 @@ def eval_(
                 err.print(f"not as in {team} (there -> here): {'; '.join(changes)}", soft_wrap=True)
         if team is not None:
             allow([cell], team, by_hand, trust=options["trust"])
+        if trained is not None:
             cell = cell.loaded()
         cell = check_cell(cell, learn=False)
         if resume is not None:
