@@ -54,7 +54,7 @@ class Config(pydantic.BaseModel):
         return values
 
     def given(self) -> dict[str, Any]:
-        """Return the options that were given, in the form in which files and `--set` give them."""
+        """Return the options that were given, by name, in the form that suites and `--set` take."""
         values = self.model_dump(exclude_unset=True, exclude=set(self.kinds))
         for field in self.kinds.keys() & self.model_fields_set:
             held: Config = getattr(self, field)
@@ -168,11 +168,11 @@ def _with_object(kind: type[Config], values: dict[str, Any], field: str) -> dict
     own = {name for inner in classes.values() for name in inner.model_fields} & values.keys()
     if isinstance(named, Config) or not (named or own):
         return values
-    if named is not None and named not in classes:
-        raise ConfigError(f"{field} is {named!r}, which does not exist; {nearest(named, classes)}")
+    if named is not None and not (isinstance(named, str) and named in classes):
+        raise ConfigError(f"{field} is {_shown(named)}, which does not exist; {nearest(named, classes)}")
     default: Config = kind.model_fields[field].default
     inner = classes[named] if named else type(default)
-    held = build(inner, {name: values[name] for name in own}, source=f"options of {inner.__name__}")
+    held = build(inner, {name: values[name] for name in own}, source=f"options of {field}")
     return {name: value for name, value in values.items() if name not in own} | {field: held}
 
 

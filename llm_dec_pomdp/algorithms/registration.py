@@ -72,10 +72,10 @@ class AlgorithmSpec(Spec):
         return self.summary or super().about()
 
     def config(self, options: Mapping[str, Any], source: str = "") -> Options:
-        """Build its configuration from options that a user wrote.
+        """Build the configuration of the algorithm from a user's options.
 
         Args:
-            options: By name, as `Config.given` returns them.
+            options: Values by name, as in `options` of a suite.
             source: Where they come from, for messages.
 
         Raises:
@@ -93,7 +93,7 @@ class AlgorithmSpec(Spec):
         return config
 
     def build(self, team: Team, sampling: Sampling, config: Options) -> Algorithm:
-        """Build it for a team.
+        """Build the algorithm for a team.
 
         Raises:
             TypeError: The configuration is not of its class.

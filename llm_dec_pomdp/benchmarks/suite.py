@@ -44,7 +44,7 @@ class _Named(Config):
 
 
 class WrittenOptions(Options):
-    """Options of a learner as a file has them, while nothing that the file names is loaded; see `Cell.loaded`."""
+    """Options as a file has them, not validated yet since their learner is not imported; see `Cell.loaded`."""
 
     values: dict[str, Any] = {}
 
@@ -205,7 +205,7 @@ class Suite(Config):
         return self.model_copy(update={"environments": environments})
 
     def cells(self) -> list[Cell]:
-        """Return every combination, environments outermost, with the options of its learners built.
+        """Return every combination, environments outermost, each `loaded`.
 
         Raises:
             ConfigError: See `written_cells` and `AlgorithmSpec.config`.
@@ -214,7 +214,7 @@ class Suite(Config):
         return [cell.loaded() for cell in self.written_cells()]
 
     def written_cells(self) -> list[Cell]:
-        """Return every combination without loading anything that the suite names.
+        """Return every combination with `WrittenOptions`; import nothing that the suite names.
 
         Raises:
             ConfigError: A key or value of an environment's overrides that is not allowed, or two cells with one label.
@@ -266,9 +266,9 @@ class Cell:
     evaluation: EvaluationConfig
 
     def loaded(self) -> Cell:
-        """Return it with the configurations of its learners in place of options as a file has them.
+        """Return the cell with validated options: the configurations of its learners in place of `WrittenOptions`.
 
-        Load the learners that it names, unless a registered one has its options elsewhere; see `register_algorithm`.
+        Import the learners that it names, except where `register_algorithm` was given a `config`.
 
         Raises:
             ConfigError: See `AlgorithmSpec.config`.

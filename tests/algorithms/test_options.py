@@ -324,6 +324,7 @@ def test_crossing_one_agent_changes_nothing() -> None:
         ({"credit": "counterfactual", "silence": True}, "silence: "),
         ({"alternatives": 2}, "alternatives: "),
         ({"credit": "cross"}, "credit is 'cross'.*crossed"),
+        ({"credit": ["crossed"]}, "credit is .'crossed'."),
         ({"ratio": "sequence", "average": "sequences"}, "ratio='sequence'"),
         ({"ratio": "sequence", "importance": "token"}, "importance='token'"),
         ({"schedule": "cosine", "warmup": 5, "horizon": 5}, "update 5"),
