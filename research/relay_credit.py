@@ -20,7 +20,7 @@ from llm_dec_pomdp import make
 from llm_dec_pomdp.agents import Policy, Sampling, Team
 from llm_dec_pomdp.agents.base import Request
 from llm_dec_pomdp.algorithms.credit import MessageCredit
-from llm_dec_pomdp.benchmarks.setup import build_cell
+from llm_dec_pomdp.benchmarks.cell import build_cell
 from llm_dec_pomdp.envs.relay import NOTHING, WORDS
 from llm_dec_pomdp.envs.wrappers import with_protocol
 from llm_dec_pomdp.evaluation.intervals import mean_interval
@@ -92,7 +92,7 @@ def main() -> None:
             print(row("of known behaviour, n = 4", protocol, against, [sizes(env, team, Sampling(), rollout, 8)]))
     lines: dict[tuple[str, str, str], list[dict[str, float]]] = {}
     for entry in entries:
-        setup = build_cell(entry.cell, entry.folder / "team")
+        setup = build_cell(entry.cell.loaded(), entry.folder / "team")
         for against, rollout in COMPARED.items():
             measured = sizes(setup.eval_env, setup.team, setup.sampling, rollout)
             lines.setdefault((entry.cell.method.title, entry.cell.protocol, against), []).append(measured)

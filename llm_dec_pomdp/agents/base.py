@@ -355,36 +355,6 @@ class Team(Policy):
             if not (rate >= 0 and math.isfinite(rate)):
                 raise ValueError(f"the learning rate of {agent!r} is {rate}; it must be finite and at least 0")
 
-    def parameter_groups(self, policy: Policy, learning_rate: float | None = None) -> list[ParameterGroup]:
-        """The parameters of a policy by the agents that use them: a group for each adapter, else one for all.
-
-        Parameters that no agent of the team uses are in no group.
-
-        Args:
-            policy: One of the team.
-            learning_rate: Of agents for which the team has none; the policy's own when left out.
-
-        Raises:
-            ValueError: Agents that share weights have different learning rates.
-        """
-        agents = tuple(agent for agent, member in self.members.items() if member is policy)
-        everything = list(policy.parameters())
-        users: dict[int, tuple[str, ...]] = {id(parameter): () for parameter in everything}
-        for agent in agents:
-            for parameter in policy.parameters_of(agent):
-                users[id(parameter)] += (agent,)
-        groups: list[ParameterGroup] = []
-        default = policy.default_learning_rate if learning_rate is None else learning_rate
-        for group_agents in filter(None, dict.fromkeys(users.values())):
-            rates = {agent: self.learning_rates.get(agent, default) for agent in group_agents}
-            if len(set(rates.values())) > 1:
-                raise ValueError(
-                    f"the learning rates {rates} are for agents that share weights; give them one, or adapters"
-                )
-            group_parameters = [p for p in everything if users[id(p)] == group_agents]
-            groups.append(ParameterGroup(group_agents, group_parameters, rates[group_agents[0]]))
-        return groups
-
     @property
     def policies(self) -> list[Policy]:
         """The different policies, in agent order."""

@@ -183,7 +183,7 @@ class CellWorker:
         logging.getLogger("llm_dec_pomdp").addHandler(LogLines(progress.say))
         try:
             with contextlib.suppress(Interrupted), stopping_at_once(progress.say, [STOP]):
-                run_cell(Cell.from_dict(values), Path(folder), progress, **options)
+                run_cell(Cell.from_dict(values).loaded(), Path(folder), progress, **options)
         except Exception as error:
             write_traceback(Path(folder), error)
             if is_of_user(error):

@@ -79,7 +79,7 @@ def bench(
             transport_of(executor)
         name = suite_name or ("quick" if resume is None else "")
         suite = load_suite(name, setting or []) if name else saved_suite(resume or Path(), setting or [])
-        allow(suite.cells(), resume or Path(name), trust=trust)
+        allow(suite.written_cells(), resume or Path(name), trust=trust)
         changes: dict[str, Any] = {}
         if algorithm:
             changes["methods"] = [*suite.methods, *(MethodConfig(name=name) for name in algorithm)]

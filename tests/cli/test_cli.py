@@ -297,7 +297,7 @@ def test_defaults_agree_in_commands_suites_and_functions() -> None:
         assert found == {key: options[key] for key in found}
         assert "max_new_tokens" in found
     arguments = inspect.signature(llm_dec_pomdp.train).parameters
-    assert {n: arguments[n].default for n in length if n in arguments} == {n: length[n] for n in length if n != "keep"}
+    assert {n: arguments[n].default for n in length if n != "keep"} == dict.fromkeys(length.keys() - {"keep"})
     for function in (llm_dec_pomdp.train, llm_dec_pomdp.evaluate, llm_dec_pomdp.collect):
         assert inspect.signature(function).parameters["sampling"].default is None  # that of the team
     team = llm_dec_pomdp.load_team(llm_dec_pomdp.make("dectiger-v0"), "builtin:table")
