@@ -32,7 +32,7 @@ class Facts:
         joint_reward: True where every agent gets the identical reward; False where agents are paid individually.
         hears_others: True where agents may be told each other's texts; elsewhere `check_env` reports that as a leak.
         needs_messages: True where agents need teammates' texts; a training whose protocol passes none warns.
-        hierarchical: True where a main agent calls sub-agents, each of which sees only its subtask; see `alone`.
+        hierarchical: True where a main agent calls sub-agents, each of which sees only its subtask; see `single_agent`.
         hidden_fields: Fields of the tasks that only the reward may read; `check_env` looks for them in observations.
         vocabulary: Every word that agents are told or have to say, where these are few; () for any word.
         excerpt: Where an observation shows the text that the task is about; None where there is no such text.

@@ -215,7 +215,7 @@ def _amended(known: Mapping[str, TaskItem], row: Any, hidden: Sequence[str]) -> 
 def _alone(sessions: Sessions, body: Data) -> Data:
     """The same task for one agent, where there is one."""
     session, env = _called(sessions, body)
-    alone: TextDecPOMDP | None = play(env, env.alone)
+    alone: TextDecPOMDP | None = play(env, env.single_agent)
     return (
         {"place": None}
         if alone is None

@@ -297,7 +297,7 @@ class RemoteEnv(TextDecPOMDP):
         self._place.link.users.add(twin)
         return twin
 
-    def alone(self) -> TextDecPOMDP | None:
+    def single_agent(self) -> TextDecPOMDP | None:
         """The same task for one agent that has all tools itself; None where the server has none."""
         answer = self._call("alone")
         if answer["place"] is None:

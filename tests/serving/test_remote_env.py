@@ -90,12 +90,12 @@ def test_texts_are_cut_and_joined_as_the_environment_does(serving: Serving) -> N
 
 def test_one_agent_may_play_a_hierarchy_alone(serving: Serving) -> None:
     env = make("research-v0")
-    there, here = RemoteEnv(serving(env)).alone(), env.alone()
+    there, here = RemoteEnv(serving(env)).single_agent(), env.single_agent()
     assert there is not None
     assert here is not None
     assert there.facts.roles == here.facts.roles
     assert repr(played(there, lambda *_: "search('x')", seed=1)) == repr(played(here, lambda *_: "search('x')", seed=1))
-    assert RemoteEnv(serving(make("tldr-v0"))).alone() is None
+    assert RemoteEnv(serving(make("tldr-v0"))).single_agent() is None
 
 
 @pytest.mark.parametrize("protocol", ["centralized", "sequential", "discussion"])

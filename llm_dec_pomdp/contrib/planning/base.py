@@ -3,7 +3,7 @@
 Each agent is told at first what only it knows. At every turn all speak at once: a text is a message to the others, or
 an act (`BOOK`, `PROPOSE`, ...), which each task reads by a rule of its own. The first turn is for words: an act counts
 from the second on. So a team can do no better than to share all at first, and then to play as one agent that knows
-all, which `KnowsAll` (`alone()`) is, and whose shortest plan each task finds by search (`needs`):
+all, which `KnowsAll` (`single_agent()`) is, and whose shortest plan each task finds by search (`needs`):
 
     optimum = 1 - turn_cost (shortest plan of one that knows all, in turns)        one turn less for that one
 
@@ -179,7 +179,7 @@ class Dialogue(Task[State]):
             silence_is_lowest=not (self.most_wrong or self.word_cost),
         )
 
-    def alone(self) -> TextDecPOMDP:
+    def single_agent(self) -> TextDecPOMDP:
         """One agent that knows all and acts for all."""
         return KnowsAll(self)
 

@@ -28,7 +28,7 @@ Reward (one float for the team). A turn in which all book the same hour at which
 Other bookings are answered: the hour is past, is not in the calendar, or is not free for all.
 
 Optimum. All tell what they know in the first turn, and book the best common hour in the second, the earliest of equal
-ones: 1 less one turn. No team can do better, since nobody can book in the first. `alone()` is one agent that is told
+ones: 1 less one turn. No team can do better, since nobody can book in the first. `single_agent()` is one agent that is told
 all calendars; it books at once and earns 1. With `word_cost` the optimum is not known. `script:optimal` and
 `script:tells_all` play the optimum, `script:silent` says nothing, and each of it books the hours that it likes.
 

@@ -32,7 +32,7 @@ other act changes nothing, and its author is told so; so is who names a setting 
 
 Optimum. Both tell all at first, and then mend one fault after the other by the shortest plan, found by search over the
 faults that are left and all acts of both: 1 less one turn and less all turns of the plan but the last. No team can do
-better, since nothing can be mended in the first turn. `alone()` is one agent that knows and does all, a setting and a
+better, since nothing can be mended in the first turn. `single_agent()` is one agent that knows and does all, a setting and a
 tool in one text if it likes; it earns a turn more. With `word_cost` the optimum is not known. `script:optimal` and
 `script:tells_all` play the optimum; in `script:silent` nobody says anything and each tries one thing after the other.
 

@@ -31,7 +31,7 @@ A proposal of an unknown event, of one twice, or of events that overlap is refus
 
 Optimum. The traveller tells its wishes at first, the guide proposes the best three, found by enumeration of all ordered
 triples, and the traveller accepts: 1 less two turns. No team can do better, since nothing can be proposed in the first
-turn. `alone()` is one agent that is told both; it proposes and accepts, and earns 1 less one turn. With `word_cost` the
+turn. `single_agent()` is one agent that is told both; it proposes and accepts, and earns 1 less one turn. With `word_cost` the
 optimum is not known. In `script:optimal` the guide says nothing at first, in `script:tells_all` both tell all, and in
 `script:silent` the guide proposes events that fit one after the other, and the traveller accepts.
 

@@ -56,7 +56,7 @@ the right one: invocations of the specialist who could know. Said what was neede
 reports that name what was shown. Kept what it was told: right answers when all steps were reported. Stopped in time:
 ends when no step was open any more, of all ends and of all texts after that.
 
-Teams. `env.alone()` is the same task for one agent that has the tools itself. Of the scripts, `script:optimal` earns
+Teams. `env.single_agent()` is the same task for one agent that has the tools itself. Of the scripts, `script:optimal` earns
 1.0 less its costs on all embedded questions under both grammars, `script:ask_everything` the same with every invocation
 spent, `script:never_ask` 0.1. Under the grammar "free" these make one mistake each: `script:asks_twice` (when to
 spawn), `script:asks_another` (whom to ask), `script:asks_vaguely` (what to say), `script:misreads` (how to combine; it
@@ -251,7 +251,7 @@ class Research(Hierarchy[QuestionState]):
         """The letters of the grammar "choice"; in the grammar "free" agents write freely."""
         return tuple(LETTERS) if self.grammar == "choice" else ()
 
-    def alone(self) -> Task[Any]:
+    def single_agent(self) -> Task[Any]:
         """The same task for one agent that has the tools itself."""
         return ResearchAlone(self)
 
@@ -495,7 +495,7 @@ class ResearchAlone(Research):
         """ "optimal" uses the tools for each open step of an embedded question, and answers."""
         return Scripts((*embedded(), *self.items), {}, 0).alone if name == "optimal" else super().script(name)
 
-    def alone(self) -> Task[Any]:
+    def single_agent(self) -> Task[Any]:
         """It is alone."""
         return self
 

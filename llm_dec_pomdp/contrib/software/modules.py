@@ -296,7 +296,7 @@ class Modules(Task[State]):
         """The letters of the candidates, where there are some."""
         return OF_MODULES.choices(history) if self.candidates else ()
 
-    def alone(self) -> TextDecPOMDP | None:
+    def single_agent(self) -> TextDecPOMDP | None:
         """One author who chooses a version of every module in turn; without candidates it writes all at once."""
         from .one_author import OneAuthor
 

@@ -72,7 +72,7 @@ def test_the_optimal_team_earns_the_optimum_of_every_embedded_task(env_id: str, 
     assert len({tuple(item.fields.values()) for item in env.items}) == 400
     for item, episode in zip(env.items, episodes(env, "optimal"), strict=True):
         assert episode.total == pytest.approx(1 - env.turn_cost * env.needs(item)), item
-    known = env.alone()
+    known = env.single_agent()
     assert known.facts.optimum == pytest.approx(env.facts.optimum + env.turn_cost)
     assert sum(e.total for e in episodes(known, "optimal")) / 400 == pytest.approx(known.facts.optimum)
     observations = {env.reset(seed=seed, options={"index": 0})[0]["agent_0"] for seed in range(20)}
@@ -180,7 +180,7 @@ def test_scripts_refuse_the_history_of_another_task(env_id: str) -> None:
     env = small(env_id)
     other = llm_dec_pomdp.make("relay-v0")
     other.reset(seed=0)
-    for task in (env, env.alone()):
+    for task in (env, env.single_agent()):
         with pytest.raises(ValueError, match="is told"):
             task.script("optimal")("agent_0", other.history("agent_0"))
 

@@ -75,7 +75,7 @@ def test_the_shortest_plan_pairs_faults_of_both(owners: str, turns: int) -> None
 
 
 def test_one_that_knows_all_sets_and_calls_in_one_text() -> None:
-    env: Any = llm_dec_pomdp.make("repair-v0", tasks=[ROW], **SIZE).alone()
+    env: Any = llm_dec_pomdp.make("repair-v0", tasks=[ROW], **SIZE).single_agent()
     observation = env.reset(seed=0)[0]["agent_0"]
     assert "Assistant knows: line ok sim on" in observation
     assert [tool.name for tool in env.tools("agent_0")] == ["fix_line", "fix_plan"]

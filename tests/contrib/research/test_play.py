@@ -57,7 +57,7 @@ def test_questions_are_chosen_by_what_they_need() -> None:
 
 @GRAMMARS
 def test_one_agent_alone_can_earn_as_much(grammar: str) -> None:
-    env = research(grammar=grammar, split="test").alone()
+    env = research(grammar=grammar, split="test").single_agent()
     for index in range(20):
         assert play(env, env.script("optimal"), index=index)[0] == pytest.approx({"agent_0": 1.0})
 
@@ -86,7 +86,7 @@ def test_one_agent_is_paid_for_what_its_calls_showed() -> None:
 
 @GRAMMARS
 def test_a_limited_context_shows_the_last_words_alone(grammar: str) -> None:
-    env = research(grammar=grammar, context=5).alone()
+    env = research(grammar=grammar, context=5).single_agent()
     env.reset(seed=0, options={"index": 4})  # How many employees has Ropel Printers?
     options = env.history("agent_0")[-1].text
     call = """query("SELECT employees FROM companies WHERE name = 'Ropel Printers'")"""

@@ -27,7 +27,7 @@ def test_every_option_keeps_every_law(options: dict[str, Any]) -> None:
 
 
 def test_the_same_for_one_agent_keeps_every_law() -> None:
-    assert check_env(research(grammar="choice", context=20).alone(), rows=1) == list(CHECKS)
+    assert check_env(research(grammar="choice", context=20).single_agent(), rows=1) == list(CHECKS)
 
 
 def test_several_are_asked_at_once_and_each_call_has_its_answer() -> None:

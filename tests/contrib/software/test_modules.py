@@ -80,7 +80,7 @@ def test_kinds_and_schemes_of_modules_are_counted() -> None:
 
 def test_an_author_alone_chooses_module_after_module() -> None:
     team = Modules(split="train", modules=3, candidates=True)
-    env = team.alone()
+    env = team.single_agent()
     assert env
     assert check_env(env, rows=2)
     item, groups = env.items[0], list[Group]()
@@ -104,7 +104,7 @@ def test_an_author_alone_chooses_module_after_module() -> None:
     assert measured["3 modules"]["all tests %"] == 50
     assert measured["candidates"]["stub %"] == pytest.approx(100 / 6)
     assert measured["schemes"]["coordinator %"] == 0  # the program of gold and stub fails
-    assert Modules(split="train", modules=3).alone() is None
+    assert Modules(split="train", modules=3).single_agent() is None
 
 
 def test_imports_are_as_deep_as_asked() -> None:

@@ -269,7 +269,7 @@ class Commission(Trio):
 
     declared = replace(Trio.declared, hierarchical=True)
 
-    def alone(self) -> Trio:
+    def single_agent(self) -> Trio:
         return Trio(self.items[:1])
 
 
@@ -278,7 +278,7 @@ def test_a_hierarchy_is_played_by_its_agents_or_by_one_alone() -> None:
     assert with_protocol(task, "parallel") is task
     single = with_protocol(task, "centralized")
     assert (type(single), single.items) == (Trio, ITEMS[:1])
-    assert trio().alone() is None
+    assert trio().single_agent() is None
 
 
 @pytest.mark.parametrize("protocol", ["sequential", "discussion"])

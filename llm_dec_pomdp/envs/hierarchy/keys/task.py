@@ -142,7 +142,7 @@ class Keys(Hierarchy[KeysState]):
         """A question or a table that cannot be read, or one of another size."""
         return self.lookup.problem(item)
 
-    def alone(self) -> TextDecPOMDP:
+    def single_agent(self) -> TextDecPOMDP:
         """One agent that says keys itself."""
         from .single_agent import KeysAlone
 
