@@ -237,7 +237,6 @@ class QuestionState(NamedTuple):
     """The state of a question."""
 
     item: TaskItem
-    seed: int  # decides the order of options
     turn: int = 0  # joint actions played
     tools: ToolState = ToolState()
     invocations: tuple[Invocation, ...] = ()  # all of them, in order

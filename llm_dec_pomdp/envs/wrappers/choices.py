@@ -258,8 +258,11 @@ class TurnChoices(TaskAround[TurnState]):
         return written
 
     def offered_in(self, observation: str) -> dict[str, str]:
-        """Return the letter of each text that an observation offers."""
-        return {line[2:]: line[0] for line in observation.split("\n")[-1 - len(self.letters) : -1]}
+        """Return the letter of each text that an observation offers, the first where a text is offered twice."""
+        letters: dict[str, str] = {}
+        for line in observation.split("\n")[-1 - len(self.letters) : -1]:
+            letters.setdefault(line[2:], line[0])
+        return letters
 
     def instead(self, offers: Sequence[str], text: str, history: Sequence[Message]) -> str:
         """Return the offered text that a script takes where its own is not offered. Default: any, by the history."""

@@ -228,6 +228,6 @@ def test_only_regular_files_of_a_limited_size_are_read(
         research(tasks=path)
 
 
-def test_options_need_embedded_questions(write: Callable[..., str]) -> None:
-    with pytest.raises(TaskError, match="grammar 'choice'"):
-        research(tasks=write("mine.jsonl", HOTPOT), grammar="choice")
+def test_candidates_need_embedded_questions(write: Callable[..., str]) -> None:
+    with pytest.raises(ValueError, match="has no field 'steps'"):
+        research(tasks=write("mine.jsonl", HOTPOT), candidates=True)
