@@ -21,12 +21,11 @@ from llm_dec_pomdp.envs.tools.python import python
 from llm_dec_pomdp.envs.tools.ready import calculator, files, notes
 from llm_dec_pomdp.envs.tools.search import search
 from llm_dec_pomdp.envs.tools.sql import sql
-from llm_dec_pomdp.envs.wrappers import WithTools, with_protocol
+from llm_dec_pomdp.envs.wrappers import WithTools
 
 BY_A_MODEL = ("tldr-v2", "arxiv-v2")
 VARIANTS: dict[str, Callable[[], TextDecPOMDP]] = {
     "calls by letter": lambda: make_least("calls-v0", candidates=True),
-    "calls of one agent": lambda: with_protocol(make_least("calls-v0"), "centralized"),
     "research by letter": lambda: make_least("research-v0", candidates=True),
     "modules in one text": lambda: make_least("modules-v0", form="merge"),
     "all ready tools": lambda: with_tools(),

@@ -312,7 +312,7 @@ class Research(Hierarchy[QuestionState]):
         box = self._box(state.item)
         if not (calls := box.calls(MAIN, text)):
             event = Event("answer" if text.strip() else "stop", MAIN, {"text": text})
-            return self.end(state, self._score(state, text, "it said nothing"), (event,))
+            return self.end(state, self.score(state, text, "it said nothing"), (event,))
         if state.turn >= self.max_turns:
             return self._on(state, ())
         tools, answered = box.answer(state.tools, MAIN, calls)
@@ -375,10 +375,10 @@ class Research(Hierarchy[QuestionState]):
         """The question goes on, unless its turns are used up."""
         if state.turn < self.max_turns:
             return self.go_on(state, events, anew)
-        score = self._score(state, "", f"no answer in {self.max_turns} turns")
+        score = self.score(state, "", f"no answer in {self.max_turns} turns")
         return self.end(state._replace(messages=()), score, events)
 
-    def _score(self, state: QuestionState, answer: str, otherwise: str) -> Score:
+    def score(self, state: QuestionState, answer: str, otherwise: str) -> Score:
         """R_M and what explains it; `otherwise` says why there is no answer."""
         truth, works = truth_of(state.item), state.invocations
         valid, right, support = bool(answer.strip()), truth.right(answer), truth.supported(works)
