@@ -3,7 +3,7 @@
 Each agent is told at first what only it knows. At every turn all speak at once: a text is a message to the others, or
 an act (`BOOK`, `PROPOSE`, ...), which each task reads by a rule of its own. The first turn is for words: an act counts
 from the second on. So a team can do no better than to share all at first, and then to play as one agent that knows
-all, which `KnowsAll` (`single_agent()`) is, and whose shortest plan each task finds by search (`needs`):
+all, which `KnowsAll` (`single_agent()`) is, and whose shortest plan each task finds by search (`optimal_turns`):
 
     optimum = 1 - turn_cost (shortest plan of one that knows all, in turns)        one turn less for that one
 
@@ -122,7 +122,7 @@ class Dialogue(Task[State]):
         self.source = TaskSource(  # type: ignore[misc]  # embedded rows are drawn in that size
             self.declared.name.partition("-")[0],
             required=("prompt", *self.row_fields),
-            sample=functools.partial(drawn, self.draw, self.size(), count),
+            sample=functools.partial(sample_instances, self.sample_instance, self.size(), count),
         )
         self._known: tuple[int, tuple[TaskItem, ...], Facts] | None = None  # facts, for which H and tasks
         super().__init__(tasks, **common)
@@ -130,14 +130,14 @@ class Dialogue(Task[State]):
     # --- what a task implements --------------------------------------------------------------------------------------
 
     row_fields: ClassVar[tuple[str, ...]]
-    draw: ClassVar[Callable[..., TaskItem]]  # from the numbers of the size, a split and a number to a row
+    sample_instance: ClassVar[Callable[..., TaskItem]]  # from the numbers of the size, a split and a number to a row
 
     @abstractmethod
     def size(self) -> tuple[int, ...]:
         """The numbers that say how large tasks are."""
 
     @abstractmethod
-    def needs(self, item: TaskItem) -> int:
+    def optimal_turns(self, item: TaskItem) -> int:
         """How many turns the shortest plan takes that earns 1, for one that knows all."""
 
     @abstractmethod
@@ -166,7 +166,7 @@ class Dialogue(Task[State]):
         return self._known[2]
 
     def _facts(self) -> Facts:
-        turns = [self.first + self.needs(item) for item in self.items]
+        turns = [self.first + self.optimal_turns(item) for item in self.items]
         best = fmean(1 - self.turn_cost * (count - 1) for count in turns)
         most = self.turn_cost * (1 + self.most_wrong), self.word_cost * LIMIT * len(self.possible_agents)
         low = -sum(most) * self.max_turns
@@ -446,14 +446,14 @@ class KnowsAll(Task[State]):
 
 
 @functools.cache
-def drawn(draw: Callable[..., TaskItem], size: tuple[int, ...], training: int) -> tuple[TaskItem, ...]:
-    """The embedded tasks of a size, of which so many are for training; every row has a seed of its own."""
+def sample_instances(sample: Callable[..., TaskItem], size: tuple[int, ...], training: int) -> tuple[TaskItem, ...]:
+    """Return the embedded tasks of a size, `training` of them for training; every row has a seed of its own."""
     numbers = {split: training * share // 3 for split, share in COUNTS.items()}
-    return tuple(draw(*size, split, n) for split, count in numbers.items() for n in range(count))
+    return tuple(sample(*size, split, n) for split, count in numbers.items() for n in range(count))
 
 
-def fits(text: str, what: str) -> None:
-    """Refuse what cannot be told in one message, with a ValueError."""
+def check_length(text: str, what: str) -> None:
+    """Raise ValueError if a text has more words than a message may have."""
     if (count := len(text.split())) > LIMIT:
         raise ValueError(f"{what} takes {count} words, and a message has {LIMIT}; take fewer")
 

@@ -32,8 +32,8 @@ other act changes nothing, and its author is told so; so is who names a setting 
 
 Optimum. Both tell all at first, and then mend one fault after the other by the shortest plan, found by search over the
 faults that are left and all acts of both: 1 less one turn and less all turns of the plan but the last. No team can do
-better, since nothing can be mended in the first turn. `single_agent()` is one agent that knows and does all, a setting and a
-tool in one text if it likes; it earns a turn more. With `word_cost` the optimum is not known. `script:optimal` and
+better, since nothing can be mended in the first turn. A single agent observes everything and may act on a setting and
+with a tool in one text; its optimum is a turn more. With `word_cost` the optimum is not known. `script:optimal` and
 `script:tells_all` play the optimum; in `script:silent` nobody says anything and each tries one thing after the other.
 
 Measured (`env.measure`): turns, words, and the share of episodes in which the phone works.
@@ -140,7 +140,7 @@ class Repair(Dialogue):
         return len(self.settings), len(self.accounts), self.faults
 
     @staticmethod
-    def draw(settings: int, accounts: int, faults: int, split: str, number: int) -> TaskItem:
+    def sample_instance(settings: int, accounts: int, faults: int, split: str, number: int) -> TaskItem:
         """A manual in any order, and faults of which one is a setting."""
         random = generator(0, "repair", settings, accounts, faults, split, number)
         names = [*SETTINGS[:settings], *ACCOUNTS[:accounts]]
@@ -169,7 +169,7 @@ class Repair(Dialogue):
 
     # --- the task ----------------------------------------------------------------------------------------------------
 
-    def needs(self, item: TaskItem) -> int:
+    def optimal_turns(self, item: TaskItem) -> int:
         """The turns of the shortest plan."""
         return shortest(self._faults(item))
 

@@ -32,7 +32,7 @@ def test_both_mend_in_one_turn_and_the_last_fault_ends_the_episode(call: str) ->
     assert paid == [-0.05, 1.0]
     assert env.agents == []
     assert env.last_score.components == pytest.approx({"plan": 1.0, "turns": -0.1, "words": 0.0})
-    assert env.needs(env.items[0]) == 2
+    assert env.optimal_turns(env.items[0]) == 2
 
 
 @pytest.mark.parametrize(
