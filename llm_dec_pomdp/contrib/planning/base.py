@@ -68,7 +68,7 @@ class State(NamedTuple):
     over: bool = False  # it was agreed on
 
 
-class Acted(NamedTuple):
+class ActResult(NamedTuple):
     """What follows the acts of a turn."""
 
     plan: Any
@@ -153,7 +153,7 @@ class Dialogue(Task[State]):
         """The act of a text, None where it is a message; and what its author is told of its form."""
 
     @abstractmethod
-    def act(self, item: TaskItem, plan: Any, acts: Mapping[str, Any]) -> Acted:
+    def act(self, item: TaskItem, plan: Any, acts: Mapping[str, Any]) -> ActResult:
         """What follows the acts of a turn."""
 
     # --- facts -------------------------------------------------------------------------------------------------------
@@ -237,7 +237,7 @@ class Dialogue(Task[State]):
                 words += min(count, LIMIT)
                 note = note or (f"Your message has {count} words; {LIMIT} were heard." if count > LIMIT else "")
             notes[agent] = note
-        acted = self.act(state.item, state.plan, acts) if acts else Acted(state.plan, {})
+        acted = self.act(state.item, state.plan, acts) if acts else ActResult(state.plan, {})
         charged = (acted.worth is None) + acted.wrong
         state = State(
             state.item,

@@ -63,7 +63,7 @@ from llm_dec_pomdp.envs import Tasks, check_int
 from llm_dec_pomdp.seeding import generator
 from llm_dec_pomdp.types import Message, TaskItem
 
-from .base import DECLARED, LABELS, NOTHING, TELL, Acted, Dialogue, DialogueOptions, check_length
+from .base import DECLARED, LABELS, NOTHING, TELL, ActResult, Dialogue, DialogueOptions, check_length
 
 DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday")
 FIRST_HOUR = 9
@@ -203,7 +203,7 @@ class Meeting(Dialogue):
         slot = DAYS.index(found[-1][0].capitalize()), int(found[-1][1])
         return slot, ""
 
-    def act(self, item: TaskItem, plan: Any, acts: Mapping[str, Slot]) -> Acted:
+    def act(self, item: TaskItem, plan: Any, acts: Mapping[str, Slot]) -> ActResult:
         """A meeting where all book an hour that is free for all."""
         answers = {agent: self._outside(slot) for agent, slot in acts.items()}
         wanted = set(acts.values())
@@ -211,11 +211,11 @@ class Meeting(Dialogue):
             [slot] = wanted
             worth = _world(item.fields["calendars"]).worth.get(slot)
             if worth is not None:
-                return Acted((slot,), {}, worth)
+                return ActResult((slot,), {}, worth)
             refused = {agent: answers[agent] or f"{_slot(slot)} is not free for all." for agent in acts}
-            return Acted((), refused)
+            return ActResult((), refused)
         booked = "Bookings: " + ", ".join(f"{self.role(agent)} {_slot(slot)}" for agent, slot in acts.items()) + "."
-        return Acted((), {agent: f"{answers.get(agent, '')} {booked}".strip() for agent in self.possible_agents})
+        return ActResult((), {agent: f"{answers.get(agent, '')} {booked}".strip() for agent in self.possible_agents})
 
     def _outside(self, slot: Slot) -> str:
         """What is wrong with an hour that is in no calendar."""

@@ -69,7 +69,7 @@ from llm_dec_pomdp.envs.tools import read_calls
 from llm_dec_pomdp.seeding import generator
 from llm_dec_pomdp.types import Message, TaskItem, Tool
 
-from .base import DECLARED, LABELS, NOTHING, TELL, Acted, Dialogue, DialogueOptions
+from .base import DECLARED, LABELS, NOTHING, TELL, ActResult, Dialogue, DialogueOptions
 
 ASSISTANT, CUSTOMER = "agent_0", "agent_1"
 SETTINGS = ("airplane", "sim", "data", "roaming", "apn", "vpn", "saver", "wifi")
@@ -216,7 +216,7 @@ class Repair(Dialogue):
         calls = read_calls(text, [tool.name for tool in self.tools(ASSISTANT)])
         return (calls[0].name.removeprefix("fix_"), OK) if calls else None, ""
 
-    def act(self, item: TaskItem, plan: Any, acts: Mapping[str, Pair]) -> Acted:
+    def act(self, item: TaskItem, plan: Any, acts: Mapping[str, Pair]) -> ActResult:
         """Mend the next fault, and the one after it where the other has mended that."""
         faults, before = self._faults(item), len(plan)
         mended = mend(faults, before, tuple(acts.values()))
@@ -224,7 +224,7 @@ class Repair(Dialogue):
         answers = {agent: self._answer(agent, act, act in done) for agent, act in acts.items()}
         wrong = sum(act not in done for act in acts.values())
         progress = {agent: f"{answers.get(agent, '')}\n{_MENDED} {mended}".strip() for agent in self.possible_agents}
-        return Acted(faults[:mended], progress, 1.0 if mended == len(faults) else None, wrong)
+        return ActResult(faults[:mended], progress, 1.0 if mended == len(faults) else None, wrong)
 
     def _answer(self, agent: str, act: Pair, mended: bool) -> str:
         name, value = act

@@ -67,7 +67,7 @@ from llm_dec_pomdp.envs import Tasks, check_int
 from llm_dec_pomdp.seeding import generator
 from llm_dec_pomdp.types import Message, TaskItem
 
-from .base import DECLARED, LABELS, NOTHING, TELL, Acted, Dialogue, DialogueOptions, check_length
+from .base import DECLARED, LABELS, NOTHING, TELL, ActResult, Dialogue, DialogueOptions, check_length
 
 TRAVELLER, GUIDE = "agent_0", "agent_1"
 NAMES = ("harbour", "abbey", "market", "tower", "garden", "theatre", "island", "castle")
@@ -216,12 +216,12 @@ class Travel(Dialogue):
             return tuple(name.lower() for name in found[-1]), ""
         return None, f"PROPOSE needs three of {', '.join(self.events)}." if "PROPOSE" in text else ""
 
-    def act(self, item: TaskItem, plan: Any, acts: Mapping[str, Any]) -> Acted:
+    def act(self, item: TaskItem, plan: Any, acts: Mapping[str, Any]) -> ActResult:
         """An answer is to the proposal that stands; a new one takes its place."""
         answers: dict[str, str] = {}
         answer = acts.get(TRAVELLER)
         if answer == "ACCEPT" and plan:
-            return Acted(plan, {}, _worth(item.fields["wishes"], item.fields["events"]).get(plan, 0.0))
+            return ActResult(plan, {}, _worth(item.fields["wishes"], item.fields["events"]).get(plan, 0.0))
         if answer and not plan:
             answers[TRAVELLER] = "There is no proposal to answer."
         elif answer:
@@ -234,7 +234,7 @@ class Travel(Dialogue):
                 plan = acts[GUIDE]
                 proposal = f"The guide proposes {' '.join(plan)}"
                 answers[TRAVELLER] = " ".join(filter(None, [answers.get(TRAVELLER), proposal]))
-        return Acted(plan, answers)
+        return ActResult(plan, answers)
 
     # --- teams without a model ---------------------------------------------------------------------------------------
 

@@ -39,8 +39,8 @@ FIGURES = (
 )
 
 
-class Bounds(NamedTuple):
-    """What main may do."""
+class TeamLimits(NamedTuple):
+    """What the main agent may do."""
 
     kinds: Sequence[str]  # specialists
     invocations: int
@@ -61,14 +61,14 @@ class Decision(NamedTuple):
     could_ask: bool
 
 
-def decision_means(items: Sequence[TaskItem], bounds: Bounds, groups: Sequence[Group]) -> dict[str, float]:
+def decision_means(items: Sequence[TaskItem], bounds: TeamLimits, groups: Sequence[Group]) -> dict[str, float]:
     """The mean of each figure, as a share, over the episodes in which there is something to count."""
     by_id = {item.id: item for item in items}
     episodes = [e for group in groups for e in group.episodes if steps_of(by_id[e.item_id])]
     return known_means([decisions(by_id[e.item_id], bounds, e) for e in episodes])
 
 
-def decisions(item: TaskItem, bounds: Bounds, episode: Episode) -> dict[str, float]:
+def decisions(item: TaskItem, bounds: TeamLimits, episode: Episode) -> dict[str, float]:
     """The five figures of an episode; NaN where there is nothing to count."""
     steps, taken = askable_of(item), decisions_of(item, bounds, episode)
     figures = (
@@ -86,7 +86,7 @@ def askable_of(item: TaskItem) -> tuple[Known, ...]:
     return tuple(step for step in truth_of_steps(item) if step.step.relation in RELATIONS)
 
 
-def decisions_of(item: TaskItem, bounds: Bounds, episode: Episode) -> list[Decision]:
+def decisions_of(item: TaskItem, bounds: TeamLimits, episode: Episode) -> list[Decision]:
     """What main decided, in order; its texts after it has gone on to its answer are part of that."""
     asked, still_open, taken = 0, askable_of(item), list[Decision]()
     for number, turn in enumerate(episode.turns, 1):
@@ -107,7 +107,7 @@ def _spawned(taken: Sequence[Decision]) -> float:
     return helped / sum(len(decision.asks) for decision in asking)
 
 
-def _asked(bounds: Bounds, steps: Sequence[Known], taken: Sequence[Decision]) -> float:
+def _asked(bounds: TeamLimits, steps: Sequence[Known], taken: Sequence[Decision]) -> float:
     if len(bounds.kinds) < 2:
         return math.nan
     right = [

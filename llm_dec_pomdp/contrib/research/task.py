@@ -99,7 +99,7 @@ from llm_dec_pomdp.registries import nearest
 from llm_dec_pomdp.types import Event, Group, Message, Reviewer, Score, TaskItem, Tool
 
 from .corpus import corpus, from_published, placed
-from .decisions import Bounds, decision_means
+from .decisions import TeamLimits, decision_means
 from .questions import Invocation, QuestionState, Used, embedded, facts_of, steps_of
 from .scoring import judged, redundancy, truth_of
 from .scripts import TEAMS, Scripts, reported
@@ -115,8 +115,8 @@ _TOOLS = {"search": "reader", "sql": "analyst", "python": "calculator"}  # skill
 _DOES = {"reader": "searches texts", "analyst": "queries tables", "calculator": "runs Python"}
 
 
-class Lead(NamedTuple):
-    """The tool of main; its state is what was asked of whom."""
+class AskTool(NamedTuple):
+    """The `ask` tool of the main agent; its state is the tuple of (sub-agent, subtask) pairs."""
 
     kinds: tuple[str, ...]
 
@@ -142,7 +142,7 @@ def toolbox(name: str, kinds: tuple[str, ...], most: int) -> Toolbox:
         for kit in kits
     }
     bounded = {f.tool.name: Limits(calls=CALLS, seconds=0) for kit in kits for f in kit.functions}
-    lead = kit("lead", Lead(kinds).ask, initial=())
+    lead = kit("lead", AskTool(kinds).ask, initial=())
     return Toolbox([lead, *kits], {**bounded, "ask": Limits(calls=most, seconds=0)}, {**users, "lead": [MAIN]})
 
 
@@ -233,10 +233,9 @@ class Research(Hierarchy[QuestionState]):
         return self._box(self.items[0]).tools(agent)
 
     def measure(self, groups: Sequence[Group]) -> Mapping[str, Mapping[str, float]]:
-        """The five decisions of main, as shares of the right ones; see `research.decisions`."""
-        return {
-            "decisions": decision_means(self.items, Bounds(self.kinds, self.max_invocations, self.max_turns), groups)
-        }
+        """Return the shares of right decisions of the main agent; see `research.decisions`."""
+        limits = TeamLimits(self.kinds, self.max_invocations, self.max_turns)
+        return {"decisions": decision_means(self.items, limits, groups)}
 
     def _box(self, item: TaskItem) -> Toolbox:
         return toolbox(item.fields["corpus"], self.kinds, self.max_invocations)

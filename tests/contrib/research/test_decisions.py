@@ -10,7 +10,7 @@ from teams import Erring
 
 import llm_dec_pomdp
 from llm_dec_pomdp.agents import Sampling, Scripted
-from llm_dec_pomdp.contrib.research.decisions import FIGURES, Bounds, decisions
+from llm_dec_pomdp.contrib.research.decisions import FIGURES, TeamLimits, decisions
 from llm_dec_pomdp.episodes import Header, from_episode
 from llm_dec_pomdp.evaluation.sections import measure
 from llm_dec_pomdp.rollout import Trajectories, replay
@@ -30,7 +30,7 @@ def played(team: str, every: int = 3, **options: Any) -> tuple[Any, list[Group]]
 def figures(team: str, every: int = 3, **options: Any) -> list[dict[str, float]]:
     env, groups = played(team, every, **options)
     items = {item.id: item for item in env.items}
-    bounds = Bounds(env.kinds, env.max_invocations, env.max_turns)
+    bounds = TeamLimits(env.kinds, env.max_invocations, env.max_turns)
     return [decisions(items[e.item_id], bounds, e) for group in groups for e in group.episodes]
 
 
