@@ -148,7 +148,7 @@ class Dispatch(Task[State]):
         words = self.words(item)[0]
         greeting = Message("told", f"{introduction(self.applications(item))}\n\nThe user: {words}")
         state = State(item, self.tools_at_first(item), messages=((LEAD, greeting),))
-        return self._heard(state, LEAD, "user", words, [])
+        return self._record_knowledge(state, LEAD, "user", words, [])
 
     def told(self, state: State) -> Mapping[str, str | Message]:
         """What follows from the last texts."""
@@ -178,7 +178,7 @@ class Dispatch(Task[State]):
             messages = tuple((agent, self._brief(state, agent, words)) for agent, words in orders.items())
             known = state.known | {self._instruction(state, agent) for agent in orders}
             for agent, words in orders.items():
-                state = self._heard(state, agent, LEAD, words, events)
+                state = self._record_knowledge(state, agent, LEAD, words, events)
             return state._replace(works=works, messages=messages, known=known)
         if not text.strip():
             return state._replace(messages=((LEAD, Message("told", MORE)),))
@@ -187,13 +187,13 @@ class Dispatch(Task[State]):
         following = state._replace(user=state.user + 1, right=right)
         if following.user == len(words):
             return following
-        following = self._heard(following, LEAD, "user", words[following.user], events)
+        following = self._record_knowledge(following, LEAD, "user", words[following.user], events)
         return following._replace(messages=((LEAD, Message("told", f"The user: {words[following.user]}")),))
 
-    def _heard(self, state: State, agent: str, source: str, text: str, events: list[Event]) -> State:
-        """The state in which an agent knows the values of the row that stand in a text."""
+    def _record_knowledge(self, state: State, agent: str, source: str, text: str, events: list[Event]) -> State:
+        """Record which argument values of the row an agent knows from a text, and add `knows` events."""
         known = {value for reader, value in state.values if reader == agent}
-        new = [v for v in values_of(self.gold(state.item)) if v not in known and stands_in(v, text)]
+        new = [v for v in argument_values(self.gold(state.item)) if v not in known and contains_token(v, text)]
         if source in self.possible_agents:
             events.append(Event("read", agent, {"of": source}))
             source = self.role(source)
@@ -231,19 +231,19 @@ class Dispatch(Task[State]):
         if any(work.report is None for work in works):
             return state._replace(works=tuple(works))
         for work in works:
-            state = self._heard(state, LEAD, work.agent, work.report or "", events)
+            state = self._record_knowledge(state, LEAD, work.agent, work.report or "", events)
         lines = "\n".join(f"{self.role(work.agent)} reports: {(work.report or '').strip()}" for work in works)
         return state._replace(works=(), messages=((LEAD, Message("told", lines)),))
 
     def _called(self, state: State, agent: str, calls: Sequence[Call], events: list[Event]) -> State:
-        """The state after calls, whose answers are told."""
+        """Return the state after calls, with their results as the next observation."""
         box = self.toolbox
         tools, answers = box.answer(state.tools, agent, calls)
         events += box.events(agent, answers)
         added = (PastCall(state.user, a.call.name, arguments_of(box, a.call), a.answer, a.valid) for a in answers)
         message = (agent, box.message(answers))
         state = state._replace(tools=tools, calls=(*state.calls, *added), messages=(*state.messages, message))
-        return self._heard(state, agent, "tools", message[1].text, events)
+        return self._record_knowledge(state, agent, "tools", message[1].text, events)
 
     def measure(self, groups: Sequence[Group]) -> Mapping[str, Mapping[str, float]]:
         """How agents call; see "Measured" in the manual of calls-v0."""
@@ -293,7 +293,7 @@ DECLARED = Facts(
 
 
 def introduction(applications: Sequence[str]) -> str:
-    """What a dispatcher is told before the words of the user."""
+    """Return the rules of the dispatcher, which precede the first message of the user."""
     return (
         f"You pass the wishes of a user on to applications: {', '.join(applications)}. Each knows only your orders, "
         f"and you know only its reports. An order is a line such as {applications[0]}: what to do. When all is done, "
@@ -319,8 +319,8 @@ def _paid(groups: Sequence[Group]) -> Mapping[str, float]:
     return {f"{name} %": 100 * fmean(final.diagnostics[name] for final in finals) for name in get_args(Reward)}
 
 
-def values_of(calls: Sequence[tuple[str, Mapping[str, Any]]]) -> list[str]:
-    """The words and numbers that calls are made with, each once: not whether, and no long texts."""
+def argument_values(calls: Sequence[tuple[str, Mapping[str, Any]]]) -> list[str]:
+    """Return the words and numbers among the arguments of calls, each once; no booleans and no long texts."""
     every = (v for _, arguments in calls for value in arguments.values() for v in _flat(value))
     return list(dict.fromkeys(value for value in every if len(value) <= LONGEST and any(map(str.isalnum, value))))
 
@@ -333,6 +333,6 @@ def _flat(value: Any) -> Iterator[str]:
         yield str(value)
 
 
-def stands_in(value: str, text: str) -> bool:
-    """Whether a value stands in a text, with no letter or digit beside it."""
+def contains_token(value: str, text: str) -> bool:
+    """Return whether a text contains a value that no letter or digit is next to."""
     return value in text and bool(re.search(rf"(?<!\w){re.escape(value)}(?!\w)", text))
