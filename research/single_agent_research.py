@@ -20,7 +20,7 @@ from llm_dec_pomdp.contrib.research.scripts import call, found_by, notes, value_
 from llm_dec_pomdp.contrib.research.task import CALLS, Research, used
 from llm_dec_pomdp.contrib.research.worlds import SKILLS
 from llm_dec_pomdp.envs import Facts, Task, TextDecPOMDP, Transition
-from llm_dec_pomdp.envs.hierarchy.base import MAIN
+from llm_dec_pomdp.envs.hierarchy.base import LEADER
 from llm_dec_pomdp.envs.tools import Limits, Toolbox
 from llm_dec_pomdp.envs.tools.python import python
 from llm_dec_pomdp.envs.tools.search import search
@@ -74,24 +74,24 @@ class SingleAgentResearch(Task[QuestionState]):
 
     def transition(self, state: QuestionState, actions: Mapping[str, str], seed: int) -> Transition[QuestionState]:
         """Run the calls, or end the question with the answer."""
-        now, text = state._replace(turn=state.turn + 1, messages=()), actions[MAIN]
+        now, text = state._replace(turn=state.turn + 1, messages=()), actions[LEADER]
         box = toolbox(state.item.fields["corpus"])
-        calls = box.calls(MAIN, text)
+        calls = box.calls(LEADER, text)
         if not calls or now.turn >= self.max_turns:
             answer = "" if calls else text
-            work = Invocation(MAIN, "", state.item.prompt, calls=state.calls, report=answer)
+            work = Invocation(LEADER, "", state.item.prompt, calls=state.calls, report=answer)
             score = self.team.score(now._replace(invocations=(work,)), answer, "it said nothing")
-            event = Event("answer" if answer.strip() else "stop", MAIN, {"text": text})
+            event = Event("answer" if answer.strip() else "stop", LEADER, {"text": text})
             return Transition(now, score.total, score, terminated=True, events=(event,))
-        tools, answered = box.answer(state.tools, MAIN, calls)
+        tools, answered = box.answer(state.tools, LEADER, calls)
         following = with_prompt(now._replace(tools=tools, calls=(*state.calls, *used(answered))))
-        return Transition(following, 0.0, events=tuple(box.events(MAIN, answered)), anew=frozenset([MAIN]))
+        return Transition(following, 0.0, events=tuple(box.events(LEADER, answered)), anew=frozenset([LEADER]))
 
 
 def with_prompt(state: QuestionState) -> QuestionState:
     """Return the state with the prompt of the agent."""
     prompt = "\n\n".join(filter(None, [f"Question: {state.item.prompt}", notes(state.calls)]))
-    return state._replace(messages=((MAIN, Message("told", prompt)),))
+    return state._replace(messages=((LEADER, Message("told", prompt)),))
 
 
 class SingleAgentChoices(ResearchChoices):

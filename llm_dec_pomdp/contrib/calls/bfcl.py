@@ -58,13 +58,7 @@ from llm_dec_pomdp.envs.tools import ArgumentsError, Call, Function, Kit, Limits
 from llm_dec_pomdp.registries import nearest
 from llm_dec_pomdp.types import TaskItem, Tool
 
-from .dispatch import (
-    DECLARED,
-    Dispatch,
-    DispatchOptions,
-    State,
-    arguments_of,
-)
+from .dispatch import DECLARED, Dispatch, DispatchOptions, State, arguments_of
 from .published import rows
 
 Category = Literal["", "base", "miss_func", "miss_param", "long_context"]

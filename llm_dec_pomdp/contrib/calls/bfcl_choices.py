@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 from llm_dec_pomdp.envs import Facts, Say
+from llm_dec_pomdp.envs.hierarchy.base import LEADER
 from llm_dec_pomdp.envs.tools import read_calls
 from llm_dec_pomdp.envs.wrappers.choices import TurnState
 from llm_dec_pomdp.seeding import derive
@@ -17,7 +18,7 @@ from llm_dec_pomdp.types import Message, TaskItem
 from .bfcl import BFCL, CLASSES, DONE, AnyCall, calls_of, kits, owners, row_of, text_of, written
 from .bfcl_gold import Gold
 from .choices import LETTERS, DispatchChoices, order_in, shuffled
-from .dispatch import LEAD, MORE, State, introduction
+from .dispatch import MORE, State, introduction
 from .task import REFUSED
 
 
@@ -55,7 +56,7 @@ class BFCLChoices(DispatchChoices):
 
     def offers(self, state: TurnState, agent: str, observation: str) -> Sequence[str]:
         """See `choices`."""
-        if agent != LEAD:
+        if agent != LEADER:
             return offered_calls(self.role(agent), order_in(observation))
         inner: State = state.inner
         missing: Sequence[AnyCall] = self.env.missing(inner, inner.user)
@@ -77,7 +78,7 @@ class _LetteredGold(Gold):
     def __call__(self, agent: str, history: Sequence[Message]) -> str:
         """Return the letter of the next text of an agent."""
         offers, texts = self._env.offered_in(history[-1].text), self._env.as_written(history)
-        if agent != LEAD:
+        if agent != LEADER:
             wanted = [super().__call__(agent, texts)]
         else:
             rows, user, made = self._situation(history[0].text, texts)

@@ -13,11 +13,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from llm_dec_pomdp.envs import Task
+from llm_dec_pomdp.envs.hierarchy.base import LEADER
 from llm_dec_pomdp.registries import UnknownNameError
 from llm_dec_pomdp.types import Message
 
 from .bfcl import BFCL, DONE, AnyCall, Instance, Row, attributes, calls_of, kits, played, row_of, written
-from .dispatch import LEAD
 
 _USER = "The user: "
 _AT_ONCE = 16  # calls of an order
@@ -41,14 +41,14 @@ class Gold:
     def __init__(self, env: Task[Any]) -> None:
         self._rows: dict[str, list[Row]] = {}  # by the first observation of the dispatcher
         for item in env.items:
-            first = env.told(env.initial_state(item, 0))[LEAD]
+            first = env.told(env.initial_state(item, 0))[LEADER]
             text = first.text if isinstance(first, Message) else first
             self._rows.setdefault(text, []).append(row_of(item.fields["row"]))
 
     def __call__(self, agent: str, history: Sequence[Message]) -> str:
         """The next text of an agent."""
         text = history[-1].text
-        if agent == LEAD:
+        if agent == LEADER:
             return self._next(*self._situation(history[0].text, history))
         if history[-1].role == "tool":
             return f"Done. They gave:\n{text}"

@@ -16,12 +16,13 @@ from dataclasses import replace
 from typing import Any
 
 from llm_dec_pomdp.envs import Facts, Transition
+from llm_dec_pomdp.envs.hierarchy.base import LEADER
 from llm_dec_pomdp.envs.wrappers.choices import TurnChoices, TurnState
 from llm_dec_pomdp.seeding import derive, generator
 from llm_dec_pomdp.types import Message
 
 from .applications import APPLICATIONS, KITS, ORDERS, TOOLS, Asked, understood
-from .dispatch import LEAD, MORE, State, introduction
+from .dispatch import MORE, State, introduction
 from .generator import AMOUNTS, COUNTS, DAYS, FILES, ITEMS, PAPERS, PEOPLE, TITLES, embedded, turns_of
 from .task import DONE, REFUSED, VALUES, Calls, drawn_call, ordered
 
@@ -36,11 +37,11 @@ class DispatchChoices(TurnChoices):
     def prompt(self, state: TurnState, agent: str, message: str | Message) -> str:
         """Return an order without the tools, which are among the offers."""
         text = super().prompt(state, agent, message)
-        return text if agent == LEAD else f"You are the application {self.role(agent)}.\n\nOrder: {order_in(text)}"
+        return text if agent == LEADER else f"You are the application {self.role(agent)}.\n\nOrder: {order_in(text)}"
 
     def is_complete(self, agent: str) -> bool:
         """Return True for specialists."""
-        return agent != LEAD
+        return agent != LEADER
 
     def play(self, inner: Any, texts: Mapping[str, str], seed: int) -> Transition[Any]:
         """Return the transition after the texts, in which the results of calls are reported at once."""
@@ -70,7 +71,7 @@ class CallsChoices(DispatchChoices):
 
     def offers(self, state: TurnState, agent: str, observation: str) -> Sequence[str]:
         """See the module."""
-        if agent != LEAD:
+        if agent != LEADER:
             return offered_calls(self.role(agent), order_in(observation))
         inner: State = state.inner
         calls = turns_of(inner.item.fields["turns"])[inner.user].calls

@@ -16,11 +16,11 @@ from statistics import fmean
 from typing import Any, Literal, NamedTuple, Unpack, cast, get_args
 
 from llm_dec_pomdp.envs import Facts, Task, TaskOptions, Tasks, Transition
+from llm_dec_pomdp.envs.hierarchy.base import LEADER
 from llm_dec_pomdp.envs.tools import Call, Kit, Limits, Toolbox, ToolState
 from llm_dec_pomdp.registries import nearest
 from llm_dec_pomdp.types import Event, Group, Message, Score, TaskItem, Tool
 
-LEAD = "agent_0"
 MORE = "Give an order, or answer the user."
 ROUNDS = 3  # texts with calls for an order
 LONGEST = 100  # characters of a value that is looked for in what agents are told
@@ -147,8 +147,8 @@ class Dispatch(Task[State]):
         """The user has spoken."""
         words = self.words(item)[0]
         greeting = Message("told", f"{introduction(self.applications(item))}\n\nThe user: {words}")
-        state = State(item, self.tools_at_first(item), messages=((LEAD, greeting),))
-        return self._record_knowledge(state, LEAD, "user", words, [])
+        state = State(item, self.tools_at_first(item), messages=((LEADER, greeting),))
+        return self._record_knowledge(state, LEADER, "user", words, [])
 
     def told(self, state: State) -> Mapping[str, str | Message]:
         """What follows from the last texts."""
@@ -163,7 +163,7 @@ class Dispatch(Task[State]):
     def transition(self, state: State, actions: Mapping[str, str], seed: int) -> Transition[State]:
         """The dispatcher leads, or specialists work."""
         now, events = state._replace(messages=()), list[Event]()
-        now = self._work(now, actions, events) if state.works else self._lead(now, actions[LEAD], events)
+        now = self._work(now, actions, events) if state.works else self._lead(now, actions[LEADER], events)
         over = now.user == len(self.words(now.item))
         values = self.values(now)
         earned = values[self.reward]
@@ -178,17 +178,17 @@ class Dispatch(Task[State]):
             messages = tuple((agent, self._brief(state, agent, words)) for agent, words in orders.items())
             known = state.known | {self._instruction(state, agent) for agent in orders}
             for agent, words in orders.items():
-                state = self._record_knowledge(state, agent, LEAD, words, events)
+                state = self._record_knowledge(state, agent, LEADER, words, events)
             return state._replace(works=works, messages=messages, known=known)
         if not text.strip():
-            return state._replace(messages=((LEAD, Message("told", MORE)),))
+            return state._replace(messages=((LEADER, Message("told", MORE)),))
         right, words = (*state.right, self.right(state)), self.words(state.item)
-        events.append(Event("answer", LEAD, {"text": text, "right": str(right[-1]).lower()}))
+        events.append(Event("answer", LEADER, {"text": text, "right": str(right[-1]).lower()}))
         following = state._replace(user=state.user + 1, right=right)
         if following.user == len(words):
             return following
-        following = self._record_knowledge(following, LEAD, "user", words[following.user], events)
-        return following._replace(messages=((LEAD, Message("told", f"The user: {words[following.user]}")),))
+        following = self._record_knowledge(following, LEADER, "user", words[following.user], events)
+        return following._replace(messages=((LEADER, Message("told", f"The user: {words[following.user]}")),))
 
     def _record_knowledge(self, state: State, agent: str, source: str, text: str, events: list[Event]) -> State:
         """Record which argument values of the row an agent knows from a text, and add `knows` events."""
@@ -231,9 +231,9 @@ class Dispatch(Task[State]):
         if any(work.report is None for work in works):
             return state._replace(works=tuple(works))
         for work in works:
-            state = self._record_knowledge(state, LEAD, work.agent, work.report or "", events)
+            state = self._record_knowledge(state, LEADER, work.agent, work.report or "", events)
         lines = "\n".join(f"{self.role(work.agent)} reports: {(work.report or '').strip()}" for work in works)
-        return state._replace(works=(), messages=((LEAD, Message("told", lines)),))
+        return state._replace(works=(), messages=((LEADER, Message("told", lines)),))
 
     def _called(self, state: State, agent: str, calls: Sequence[Call], events: list[Event]) -> State:
         """Return the state after calls, with their results as the next observation."""

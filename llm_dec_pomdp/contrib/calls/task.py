@@ -70,6 +70,7 @@ from dataclasses import replace
 from typing import Any, Unpack
 
 from llm_dec_pomdp.envs import Say, Tasks, TaskSource, TextDecPOMDP
+from llm_dec_pomdp.envs.hierarchy.base import LEADER
 from llm_dec_pomdp.envs.tools import ToolState
 from llm_dec_pomdp.registries import UnknownNameError
 from llm_dec_pomdp.seeding import derive
@@ -78,7 +79,6 @@ from llm_dec_pomdp.types import Message, TaskItem
 from .applications import APPLICATIONS, KITS, LIMITS, TOOLS, AppState, Asked, asked, run, understood
 from .dispatch import (
     DECLARED,
-    LEAD,
     Dispatch,
     DispatchOptions,
     State,
@@ -192,7 +192,7 @@ class Calls(Dispatch):
         return {self.words(item)[0]: turns_of(item.fields["turns"]) for item in self.items}
 
     def _gold(self, agent: str, history: Sequence[Message]) -> str:
-        if agent != LEAD:
+        if agent != LEADER:
             return self._understood(agent, history)
         prompt = history[0].text.partition("The user: ")[2].partition("\n")[0]
         if prompt not in self._known:
@@ -210,7 +210,7 @@ class Calls(Dispatch):
 
     def _parrot(self, agent: str, history: Sequence[Message]) -> str:
         """The words of the user go to all applications, once."""
-        if agent != LEAD:
+        if agent != LEADER:
             return self._understood(agent, history)
         words = _heard(history)
         if "reports: " in history[-1].text:
@@ -220,11 +220,11 @@ class Calls(Dispatch):
     def _random(self, agent: str, history: Sequence[Message]) -> str:
         """An application and a call by chance, which follows from the history."""
         label = derive(0, agent, *map(str, history))
-        application = APPLICATIONS[label % len(APPLICATIONS)] if agent == LEAD else self.role(agent)
+        application = APPLICATIONS[label % len(APPLICATIONS)] if agent == LEADER else self.role(agent)
         call = drawn_call(application, label)
         if label % 4 == 0:
             return DONE
-        return ordered(call) if agent == LEAD else call.text
+        return ordered(call) if agent == LEADER else call.text
 
 
 @functools.lru_cache(maxsize=4096)

@@ -42,7 +42,6 @@ DECLARED = Facts(
     hears_others=True,
     scripts=("optimal", "tells_all", "silent"),
 )  # what the tasks share
-ALONE = "agent_0"  # who acts for all, where one agent knows what all know
 NOTHING = "-"  # what somebody is heard to say who says nothing
 COUNTS = {"train": 3, "test": 1}  # tasks of each split for every three of training
 LABELS = f"You know: knows: Turns left: {TELL} {NOTHING}"  # words that all are told or may say
@@ -401,12 +400,14 @@ class KnowsAll(Task[State]):
             roles = {self.team.role(m).partition(" ")[0]: m for m in reversed(members)}
             explained = [self.team.explained(state, m) for m in reversed(roles.values())]
             known = [f"{self.team.named(m)} knows: {self.team.knows(state.item, m)}" for m in members]
-            return {ALONE: "\n".join([*explained, "You act for all, at once.", *known, lines[-1]])}
-        return {ALONE: "\n".join([*dict.fromkeys(line for line in lines if line != lines[-1]), lines[-1]])}
+            return {self.possible_agents[0]: "\n".join([*explained, "You act for all, at once.", *known, lines[-1]])}
+        shown = [*dict.fromkeys(line for line in lines if line != lines[-1]), lines[-1]]
+        return {self.possible_agents[0]: "\n".join(shown)}
 
     def transition(self, state: State, actions: Mapping[str, str], seed: int) -> Transition[State]:
         """Its text is that of every member: each does what it can do."""
-        return self.team.transition(state, dict.fromkeys(self.team.possible_agents, actions[ALONE]), seed)
+        [text] = actions.values()
+        return self.team.transition(state, dict.fromkeys(self.team.possible_agents, text), seed)
 
     def describe(self, state: State) -> Mapping[str, Any]:
         """As of the team."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from llm_dec_pomdp.envs import Task
-from llm_dec_pomdp.envs.hierarchy.base import MAIN
+from llm_dec_pomdp.envs.hierarchy.base import LEADER
 from llm_dec_pomdp.envs.wrappers.choices import TurnChoices, TurnState
 from llm_dec_pomdp.seeding import derive
 from llm_dec_pomdp.types import Message, TaskItem
@@ -42,7 +42,7 @@ class ResearchChoices(TurnChoices):
     def prompt(self, state: TurnState, agent: str, message: str | Message) -> str:
         """Return all that the agent knows."""
         inner: QuestionState = state.inner
-        if agent == MAIN:
+        if agent == LEADER:
             blocks = f"Question: {inner.item.prompt}", self.env.seen(inner)
         else:
             work = _invocation(inner, agent)
@@ -56,7 +56,7 @@ class ResearchChoices(TurnChoices):
     def offers(self, state: TurnState, agent: str, observation: str) -> Sequence[str]:
         """Return the three texts in the order of the seed."""
         inner: QuestionState = state.inner
-        texts = self.offers_of_main(inner) if agent == MAIN else offers_of_sub(inner.item, _invocation(inner, agent))
+        texts = self.offers_of_main(inner) if agent == LEADER else offers_of_sub(inner.item, _invocation(inner, agent))
         first = derive(derive(state.seed, "options"), agent, inner.turn) % len(texts)
         return (*texts[first:], *texts[:first])
 

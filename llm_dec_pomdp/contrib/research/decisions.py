@@ -24,7 +24,7 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import NamedTuple
 
-from llm_dec_pomdp.envs.hierarchy.base import MAIN
+from llm_dec_pomdp.envs.hierarchy.base import LEADER
 from llm_dec_pomdp.types import Episode, Event, Group, TaskItem, known_means
 
 from .questions import Known, steps_of, truth_of_steps, world_of
@@ -90,7 +90,7 @@ def decisions_of(item: TaskItem, bounds: TeamLimits, episode: Episode) -> list[D
     """What main decided, in order; its texts after it has gone on to its answer are part of that."""
     asked, still_open, taken = 0, askable_of(item), list[Decision]()
     for number, turn in enumerate(episode.turns, 1):
-        if MAIN in turn.actions and not (taken and not taken[-1].asks):
+        if LEADER in turn.actions and not (taken and not taken[-1].asks):
             asks = tuple(event for event in turn.events if event.kind == "spawn")
             taken.append(Decision(asks, still_open, asked < bounds.invocations and number < bounds.turns))
             asked += len(asks)

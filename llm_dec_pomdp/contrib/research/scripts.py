@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 
-from llm_dec_pomdp.envs.hierarchy.base import MAIN
+from llm_dec_pomdp.envs.hierarchy.base import LEADER
 from llm_dec_pomdp.types import Message, TaskItem
 
 from .questions import Invocation, Known, Used, knowledge, steps_of, world_of
@@ -109,15 +109,15 @@ class Scripts:
     def __init__(self, items: Sequence[TaskItem], roles: Mapping[str, str], most: int) -> None:
         self._items = {item.prompt: item for item in items}
         self._roles, self._most = roles, most
-        self._kinds = list(dict.fromkeys(role for agent, role in roles.items() if agent != MAIN))
+        self._kinds = list(dict.fromkeys(role for agent, role in roles.items() if agent != LEADER))
 
     def optimal(self, agent: str, history: Sequence[Message]) -> str:
         """Asks for each open step, several at once where possible, and answers."""
-        return self._main(history, everything=False) if agent == MAIN else self._sub(agent, history)
+        return self._main(history, everything=False) if agent == LEADER else self._sub(agent, history)
 
     def ask_everything(self, agent: str, history: Sequence[Message]) -> str:
         """The same, but asks until no invocation is left."""
-        return self._main(history, everything=True) if agent == MAIN else self._sub(agent, history)
+        return self._main(history, everything=True) if agent == LEADER else self._sub(agent, history)
 
     def never_ask(self, agent: str, history: Sequence[Message]) -> str:
         """Answers at once, knowing nothing."""

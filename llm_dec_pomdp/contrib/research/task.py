@@ -90,7 +90,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Unpack
 
 from llm_dec_pomdp.envs import Facts, Say, TaskError, TaskOptions, Tasks, TaskSource, TextDecPOMDP, Transition
-from llm_dec_pomdp.envs.hierarchy.base import MAIN, Hierarchy, parts_of_main, spawned
+from llm_dec_pomdp.envs.hierarchy.base import LEADER, Hierarchy, parts_of_main, spawned
 from llm_dec_pomdp.envs.tools import Answered, Call, Limits, Toolbox, kit
 from llm_dec_pomdp.envs.tools.python import python
 from llm_dec_pomdp.envs.tools.search import search
@@ -143,7 +143,7 @@ def toolbox(name: str, kinds: tuple[str, ...], most: int) -> Toolbox:
     }
     bounded = {f.tool.name: Limits(calls=CALLS, seconds=0) for kit in kits for f in kit.functions}
     lead = kit("lead", AskTool(kinds).ask, initial=())
-    return Toolbox([lead, *kits], {**bounded, "ask": Limits(calls=most, seconds=0)}, {**users, "lead": [MAIN]})
+    return Toolbox([lead, *kits], {**bounded, "ask": Limits(calls=most, seconds=0)}, {**users, "lead": [LEADER]})
 
 
 class Research(Hierarchy[QuestionState]):
@@ -263,7 +263,7 @@ class Research(Hierarchy[QuestionState]):
     def initial_state(self, item: TaskItem, seed: int) -> QuestionState:
         """Main is told the question."""
         state = QuestionState(item)
-        return state._replace(messages=((MAIN, self._prompt(state)),))
+        return state._replace(messages=((LEADER, self._prompt(state)),))
 
     def told(self, state: QuestionState) -> Mapping[str, str | Message]:
         """What follows from the last texts."""
@@ -277,7 +277,7 @@ class Research(Hierarchy[QuestionState]):
             f"{', '.join(able)}. You may ask {self.max_invocations} times. A text without a call is your answer; give "
             "it in a few words."
         )
-        blocks = [f"Question: {state.item.prompt}\n{rules}", self._box(state.item).notice(MAIN), self.seen(state)]
+        blocks = [f"Question: {state.item.prompt}\n{rules}", self._box(state.item).notice(LEADER), self.seen(state)]
         return Message("told", "\n\n".join(filter(None, blocks)))
 
     def seen(self, state: QuestionState) -> str:
@@ -304,21 +304,21 @@ class Research(Hierarchy[QuestionState]):
     def transition(self, state: QuestionState, actions: Mapping[str, str], seed: int) -> Transition[QuestionState]:
         """Main decides, or the sub-agents go on with their work."""
         now = state._replace(turn=state.turn + 1, messages=())
-        return self._work(now, actions) if state.working else self._lead(now, actions[MAIN])
+        return self._work(now, actions) if state.working else self._lead(now, actions[LEADER])
 
     def _lead(self, state: QuestionState, text: str) -> Transition[QuestionState]:
         """Main asks or answers."""
         box = self._box(state.item)
-        if not (calls := box.calls(MAIN, text)):
-            event = Event("answer" if text.strip() else "stop", MAIN, {"text": text})
+        if not (calls := box.calls(LEADER, text)):
+            event = Event("answer" if text.strip() else "stop", LEADER, {"text": text})
             return self.end(state, self.score(state, text, "it said nothing"), (event,))
         if state.turn >= self.max_turns:
             return self._on(state, ())
-        tools, answered = box.answer(state.tools, MAIN, calls)
+        tools, answered = box.answer(state.tools, LEADER, calls)
         shown = [answer for answer in answered if not answer.valid]
-        events = [*box.events(MAIN, shown)]
+        events = [*box.events(LEADER, shown)]
         following = state._replace(tools=tools, calls=(*state.calls, *used(answered)))
-        for kind, subtask in box.state_of(tools, box.kits[0], MAIN)[len(state.invocations) :]:
+        for kind, subtask in box.state_of(tools, box.kits[0], LEADER)[len(state.invocations) :]:
             first = 1 + self.kinds.index(kind) * self.max_invocations
             agent = self.possible_agents[first + sum(work.kind == kind for work in following.invocations)]
             work = Invocation(agent, kind, subtask)
@@ -364,11 +364,11 @@ class Research(Hierarchy[QuestionState]):
     def _tell_main(self, state: QuestionState, events: Sequence[Event]) -> Transition[QuestionState]:
         """Tell main what its calls gave, after all sub-agents have reported."""
         if self.context is not None:  # each prompt is complete and resets the history
-            return self._on(state._replace(messages=((MAIN, self._prompt(state)),)), events, anew=(MAIN,))
+            return self._on(state._replace(messages=((LEADER, self._prompt(state)),)), events, anew=(LEADER,))
         reports = {work.agent: reported(work) for work in state.invocations}
         pairs = zip(state.calls[len(state.calls) - len(state.pending) :], state.pending, strict=True)
         given = [Answered(Call(used.tool), reports.get(agent, used.answer), used.ran, 0.0) for used, agent in pairs]
-        return self._on(state._replace(messages=((MAIN, self._box(state.item).message(given)),)), events)
+        return self._on(state._replace(messages=((LEADER, self._box(state.item).message(given)),)), events)
 
     def _on(self, state: QuestionState, events: Sequence[Event], anew: Sequence[str] = ()) -> Transition[QuestionState]:
         """The question goes on, unless its turns are used up."""

@@ -13,7 +13,7 @@ from llm_dec_pomdp.contrib.research.scripts import Scripts, asked, call, meant
 from llm_dec_pomdp.contrib.research.task import roles
 from llm_dec_pomdp.types import Event, Message
 
-MAIN = "agent_0"
+LEADER = "agent_0"
 
 Say = Callable[[str, Sequence[Message]], str]
 
@@ -39,7 +39,7 @@ def main_says(*texts: str, sub: Say) -> Say:
     left = list(texts)
 
     def say(agent: str, history: Sequence[Message]) -> str:
-        return left.pop(0) if agent == MAIN else sub(agent, history)
+        return left.pop(0) if agent == LEADER else sub(agent, history)
 
     return say
 
@@ -75,7 +75,7 @@ class Erring(Scripts):
     def misreads(self, agent: str, history: Sequence[Message]) -> str:
         """With all reports, answer with another name in them, or another number."""
         text = self.optimal(agent, history)
-        if agent != MAIN or text.startswith("ask("):
+        if agent != LEADER or text.startswith("ask("):
             return text
         return guessed(self.item(history), self.known(history), 0)
 
@@ -83,12 +83,12 @@ class Erring(Scripts):
         """With the answer known, ask for its first step once more."""
         text = self.optimal(agent, history)
         lines = "\n".join(message.text for message in history if message.role == "said").split("\n")
-        late = agent == MAIN and not text.startswith("ask(") and lines.count(lines[0]) == 1
+        late = agent == LEADER and not text.startswith("ask(") and lines.count(lines[0]) == 1
         return lines[0] if late else text
 
 
 def _begins(agent: str, history: Sequence[Message]) -> bool:
-    return agent == MAIN and all(message.role != "said" for message in history)
+    return agent == LEADER and all(message.role != "said" for message in history)
 
 
 def _first_line(text: str) -> str:

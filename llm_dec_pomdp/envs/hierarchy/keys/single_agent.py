@@ -11,7 +11,7 @@ from ....types import Event, Message, Score, TaskItem
 from ...base import Say, TextDecPOMDP
 from ...facts import Facts
 from ...task import Task, Transition
-from ..base import MAIN, parts_of_main
+from ..base import LEADER, parts_of_main
 from .lookup import number_of, refuse_foreign, world
 
 if TYPE_CHECKING:
@@ -67,8 +67,8 @@ class KeysAlone(Task[KeysAloneState]):
         if state.over:
             return {}
         if self.lookup.context:
-            return {MAIN: self.lookup.seen(state.words)}
-        return {MAIN: Message("tool", state.passage, "file") if state.passage else state.item.prompt}
+            return {LEADER: self.lookup.seen(state.words)}
+        return {LEADER: Message("tool", state.passage, "file") if state.passage else state.item.prompt}
 
     def describe(self, state: KeysAloneState) -> Mapping[str, Any]:
         """The table."""
@@ -76,15 +76,15 @@ class KeysAlone(Task[KeysAloneState]):
 
     def transition(self, state: KeysAloneState, actions: Mapping[str, str], seed: int) -> Transition[KeysAloneState]:
         """Look a key up, or answer."""
-        text = actions[MAIN].strip()
+        text = actions[LEADER].strip()
         state = state._replace(turn=state.turn + 1, words=(*state.words, text))
         key = number_of(text, "k", self.lookup.relations)
         if key is None or state.lookups >= self.lookup.delegations or state.turn >= self.max_turns:
             return self._ended(state, answered=text == "ANS")
         reported = world(state.item).facts[self.lookup.filed_under(key)][state.known]
         passage = self.lookup.passage(reported, generator(seed, "passage"))
-        events = (Event("call", MAIN, {"key": text}), Event("result", MAIN, {"passage": passage}))
-        words, anew = (*state.words, *passage.split()), frozenset([MAIN] if self.lookup.context else [])
+        events = (Event("call", LEADER, {"key": text}), Event("result", LEADER, {"passage": passage}))
+        words, anew = (*state.words, *passage.split()), frozenset([LEADER] if self.lookup.context else [])
         following = state._replace(known=reported, passage=passage, lookups=state.lookups + 1, words=words)
         return Transition(following, 0.0, events=events, anew=anew)
 
@@ -92,7 +92,7 @@ class KeysAlone(Task[KeysAloneState]):
         correct = bool(state.lookups) and state.known == world(state.item).answer
         parts = parts_of_main(valid=answered, correct=correct)
         score = Score(sum(parts.values()), parts, {"invocations": float(state.lookups)})
-        event = Event("answer" if answered else "stop", MAIN, {"answer": f"e{state.known}"} if answered else {})
+        event = Event("answer" if answered else "stop", LEADER, {"answer": f"e{state.known}"} if answered else {})
         return Transition(state._replace(over=True), score.total, score, terminated=True, events=(event,))
 
     def choices(self, agent: str, history: Sequence[Message] = ()) -> Sequence[str]:
