@@ -27,8 +27,8 @@ Reward, individual, at the last turn (arXiv:2511.13288; there a judge model give
 
 `expert` is 1 where the report is the entity that was asked for. `invocations` counts the sub-agents.
 
-One agent alone (protocol "centralized") says keys itself and is told passages, `P f2 e5 f0 ...`, whose filler words
-take up its `context`. Main in the hierarchy sees reports instead.
+A single agent (protocol "centralized") writes keys itself and observes passages, `P f2 e5 f0 ...`, whose filler words
+take up its `context`. Main in the hierarchy observes reports instead.
 
 Source: this suite's own; the setting and the rewards are those of M-GRPO, arXiv:2511.13288.
 
@@ -143,10 +143,10 @@ class Keys(Hierarchy[KeysState]):
         return self.lookup.problem(item)
 
     def single_agent(self) -> TextDecPOMDP:
-        """One agent that says keys itself."""
-        from .single_agent import KeysAlone
+        """Return the form in which one agent looks keys up itself."""
+        from .single_agent import SingleAgentKeys
 
-        return KeysAlone(self)
+        return SingleAgentKeys(self)
 
     # --- the task ----------------------------------------------------------------------------------------------------
 
