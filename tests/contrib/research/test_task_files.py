@@ -154,7 +154,7 @@ BAD_ROWS: dict[str, tuple[Any, str]] = {
         {**QUESTION, "corpus": "gone.jsonl"},
         r"mine.jsonl, task 'mine/1', field 'corpus': corpus 'gone.jsonl' does not exist; give the path",
     ),
-    "no such world": ({**QUESTION, "corpus": "world:900"}, r"corpus 'world:900' does not exist; worlds are world:0 to"),
+    "no such world": ({**QUESTION, "corpus": "world:900"}, r"corpus 'world:900' does not exist; worlds are world:2, "),
     "context": (
         {**HOTPOT, "context": "text"},
         r"mine.jsonl, row 1, is no row of hotpotqa/hotpot_qa: field 'context' is 'text'; it holds pairs of title and",
