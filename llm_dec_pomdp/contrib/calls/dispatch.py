@@ -1,8 +1,8 @@
-"""A dispatcher hears the user, and specialists call tools: what calls-v0 and bfcl-v0 share.
+"""Base of calls-v0 and bfcl-v0: a dispatcher observes the messages of a user, and specialists call tools.
 
-A user turn begins with the words of the user, which the dispatcher alone is told. It writes orders, a line
-`application: what to do` each; every specialist with an order may write calls for some rounds, and then reports. The
-dispatcher is told the reports, and goes on, until it answers the user in words without an order.
+A user turn begins with a message, which only the dispatcher observes. It writes orders, a line
+`application: what to do` each. A specialist with an order may write calls for some rounds, and then reports. The
+dispatcher observes the reports and continues, until it answers the user in words without an order.
 """
 
 from __future__ import annotations
@@ -68,12 +68,12 @@ class DispatchOptions(TaskOptions, total=False):
 
 
 class Dispatch(Task[State]):
-    """Orders, calls and reports; say what the user says, which tools there are and what is right.
+    """Orders, calls and reports; derive, and define the messages of the user, the tools and the correct calls.
 
     Args:
-        kits: Of the applications, whose names are the roles of the specialists.
-        limits: Of tools, by name.
-        reward: What is paid; see `values`.
+        kits: The tools of each application; their names are the roles of the specialists.
+        limits: The limits of tools, by name.
+        reward: One of the rewards of `values`.
         rows: Positions of the rows that are played, from 0 on; () for all.
         tasks, common: See `Task`; H is 60.
     """
@@ -172,7 +172,7 @@ class Dispatch(Task[State]):
         return Transition(following, earned - state.earned, score, terminated=over, events=tuple(events))
 
     def _lead(self, state: State, text: str, events: list[Event]) -> State:
-        """Orders, or the answer to the user."""
+        """Return the state after orders, or after the answer to the user."""
         if orders := self._orders(text):
             works = tuple(Work(agent) for agent in orders)
             messages = tuple((agent, self._brief(state, agent, words)) for agent, words in orders.items())
@@ -246,12 +246,12 @@ class Dispatch(Task[State]):
         return self._record_knowledge(state, agent, "tools", message[1].text, events)
 
     def measure(self, groups: Sequence[Group]) -> Mapping[str, Mapping[str, float]]:
-        """How agents call; see "Measured" in the manual of calls-v0."""
-        tables = {"rewards": _paid(groups), "function calls": self._counted(groups)}
+        """Return the means of all rewards, and statistics of calls; see "Measured" in the manual of calls-v0."""
+        tables = {"rewards": _mean_values(groups), "function calls": self._call_statistics(groups)}
         return {name: table for name, table in tables.items() if table}
 
-    def _counted(self, groups: Sequence[Group]) -> Mapping[str, float]:
-        """Calls of an episode; shares of those of no tool, with wrong arguments, and made before by the same agent."""
+    def _call_statistics(self, groups: Sequence[Group]) -> Mapping[str, float]:
+        """Return calls per episode, and the shares of unknown tools, wrong arguments and repeated calls."""
         known = {f.tool.name for kit in self.toolbox.kits for f in kit.functions}
         episodes = [episode for group in groups for episode in group.episodes]
         wrong = repeated = invalid = every = 0
@@ -311,8 +311,8 @@ def arguments_of(toolbox: Toolbox, call: Call) -> str:
     return json.dumps({**placed, **call.arguments}, sort_keys=True)
 
 
-def _paid(groups: Sequence[Group]) -> Mapping[str, float]:
-    """What each reward would have paid."""
+def _mean_values(groups: Sequence[Group]) -> Mapping[str, float]:
+    """Return the mean value of each reward, in %."""
     finals = [episode.final for group in groups for episode in group.episodes if episode.final]
     if not finals:
         return {}
