@@ -68,7 +68,7 @@ class SingleAgentResearch(Task[QuestionState]):
         """Return the state in which the agent observes the question."""
         return with_prompt(QuestionState(item))
 
-    def told(self, state: QuestionState) -> Mapping[str, Message]:
+    def observations(self, state: QuestionState) -> Mapping[str, Message]:
         """Return the question, the calls so far and their results."""
         return dict(state.messages)
 
@@ -85,13 +85,13 @@ class SingleAgentResearch(Task[QuestionState]):
             return Transition(now, score.total, score, terminated=True, events=(event,))
         tools, answered = box.answer(state.tools, LEADER, calls)
         following = with_prompt(now._replace(tools=tools, calls=(*state.calls, *used(answered))))
-        return Transition(following, 0.0, events=tuple(box.events(LEADER, answered)), anew=frozenset([LEADER]))
+        return Transition(following, 0.0, events=tuple(box.events(LEADER, answered)), reset_history=frozenset([LEADER]))
 
 
 def with_prompt(state: QuestionState) -> QuestionState:
     """Return the state with the prompt of the agent."""
     prompt = "\n\n".join(filter(None, [f"Question: {state.item.prompt}", notes(state.calls)]))
-    return state._replace(messages=((LEADER, Message("told", prompt)),))
+    return state._replace(messages=((LEADER, Message("observation", prompt)),))
 
 
 class SingleAgentChoices(ResearchChoices):

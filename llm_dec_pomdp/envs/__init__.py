@@ -3,7 +3,7 @@
 The names below are the public API for environments of other packages and of `llm_dec_pomdp.contrib`.
 """
 
-from .base import NotAskedToStepError, Say, TextDecPOMDP, step_many
+from .base import NotAskedToStepError, Script, TextDecPOMDP, step_many
 from .check import CheckFailure, check_env
 from .episode import EpisodeError, Outcome, Transition
 from .facts import Facts

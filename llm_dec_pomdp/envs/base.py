@@ -35,7 +35,7 @@ from ..seeding import derive
 from ..spaces import FreeText
 from ..types import Group, Message, Score, TaskItem, Tool
 from ..user_code import note_episode
-from .episode import Outcome, Progress, paid, transcript
+from .episode import Outcome, Progress, agent_rewards, transcript
 from .facts import Facts
 from .tasks import check_options, named_item
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 RENDER_MODES = ("ansi", "human")
 MAX_TEXT = 10_000_000
-Say = Callable[[str, Sequence[Message]], str]  # from agent and its own history to text
+Script = Callable[[str, Sequence[Message]], str]  # from agent and its own history to text
 StepResult = tuple[dict[str, str], dict[str, float], dict[str, bool], dict[str, bool], dict[str, dict[str, Any]]]
 
 
@@ -118,7 +118,7 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
         """What is true of it at the present `max_turns`. Default: what its class declares."""
         return self.declared
 
-    def script(self, name: str) -> Say:
+    def script(self, name: str) -> Script:
         """A team without a model, one of `facts.scripts`: what an agent says after its own history.
 
         It raises ValueError, also as KeyError, where it does not know the task or the history is not of this
@@ -241,11 +241,11 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
         item, now, joint = self._check(actions), self._now, self.facts.joint_reward
         there, asked = now.agents, [agent for agent in now.agents if agent in now.asked]
         for agent in asked:
-            now.histories[agent].append(Message("said", actions[agent]))
+            now.histories[agent].append(Message("action", actions[agent]))
         try:
             outcome = self._advance(item, {agent: actions[agent] for agent in asked}, derive(now.chance, now.turn))
             after = outcome.transition
-            rewards = paid(after, there, joint=joint)
+            rewards = agent_rewards(after, there, joint=joint)
             if now.turn + 1 >= self.max_turns:
                 outcome = replace(outcome, transition=(after := replace(after, terminated=True)))
             observations = now.take(outcome, self.possible_agents)

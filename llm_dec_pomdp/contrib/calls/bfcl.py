@@ -53,7 +53,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple, Unpack, cast, get_args
 
-from llm_dec_pomdp.envs import Say, Tasks, TaskSource, TextDecPOMDP
+from llm_dec_pomdp.envs import Script, Tasks, TaskSource, TextDecPOMDP
 from llm_dec_pomdp.envs.tools import ArgumentsError, Call, Function, Kit, Limits, Toolbox, ToolState, read_calls
 from llm_dec_pomdp.registries import nearest
 from llm_dec_pomdp.types import TaskItem, Tool
@@ -344,7 +344,7 @@ class BFCL(Dispatch):
 
     # --- a team without a model --------------------------------------------------------------------------------------
 
-    def script(self, name: str) -> Say:
+    def script(self, name: str) -> Script:
         """ "gold" orders the calls of the row."""
         from .bfcl_gold import Gold  # which imports this module
 

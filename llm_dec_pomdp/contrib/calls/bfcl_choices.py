@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
-from llm_dec_pomdp.envs import Facts, Say
+from llm_dec_pomdp.envs import Facts, Script
 from llm_dec_pomdp.envs.hierarchy.base import LEADER
 from llm_dec_pomdp.envs.tools import read_calls
 from llm_dec_pomdp.envs.wrappers.choices import TurnState
@@ -63,7 +63,7 @@ class BFCLChoices(DispatchChoices):
         gold = calls_of(row_of(inner.item.fields["row"]).gold[inner.user : inner.user + 1])
         return offered_orders(inner.item, inner.user, next(iter((*missing, *gold[-1:])), None), len(missing))
 
-    def script(self, name: str) -> Say:
+    def script(self, name: str) -> Script:
         """Return the letters of `script:gold`."""
         return _LetteredGold(self) if name == "gold" else super().script(name)
 

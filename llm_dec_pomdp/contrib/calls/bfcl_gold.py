@@ -32,7 +32,7 @@ class _Made(NamedTuple):
 
 
 class Gold:
-    """Order the calls of the row; see `Say`.
+    """Order the calls of the row; see `Script`.
 
     Args:
         env: Whose rows are played.
@@ -41,7 +41,7 @@ class Gold:
     def __init__(self, env: Task[Any]) -> None:
         self._rows: dict[str, list[Row]] = {}  # by the first observation of the dispatcher
         for item in env.items:
-            first = env.told(env.initial_state(item, 0))[LEADER]
+            first = env.observations(env.initial_state(item, 0))[LEADER]
             text = first.text if isinstance(first, Message) else first
             self._rows.setdefault(text, []).append(row_of(item.fields["row"]))
 
@@ -65,9 +65,9 @@ class Gold:
         heard: list[str] = []
         made: list[_Made] = []
         for place, message in enumerate(history):
-            if place and message.role == "told" and message.text.startswith(_USER):
+            if place and message.role == "observation" and message.text.startswith(_USER):
                 heard.append(messages[place].removeprefix(_USER))
-            if message.role == "said":
+            if message.role == "action":
                 following = messages[place + 1] if place + 1 < len(messages) else ""
                 made += (_Made(call, len(heard), following) for call in self._called(message.text))
         rows = [row for row in self._rows.get(first, ()) if list(row.words[1 : len(heard) + 1]) == heard]

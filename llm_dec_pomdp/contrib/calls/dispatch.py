@@ -146,11 +146,11 @@ class Dispatch(Task[State]):
     def initial_state(self, item: TaskItem, seed: int) -> State:
         """The user has spoken."""
         words = self.words(item)[0]
-        greeting = Message("told", f"{introduction(self.applications(item))}\n\nThe user: {words}")
+        greeting = Message("observation", f"{introduction(self.applications(item))}\n\nThe user: {words}")
         state = State(item, self.tools_at_first(item), messages=((LEADER, greeting),))
         return self._record_knowledge(state, LEADER, "user", words, [])
 
-    def told(self, state: State) -> Mapping[str, str | Message]:
+    def observations(self, state: State) -> Mapping[str, str | Message]:
         """What follows from the last texts."""
         return dict(state.messages)
 
@@ -181,14 +181,14 @@ class Dispatch(Task[State]):
                 state = self._record_knowledge(state, agent, LEADER, words, events)
             return state._replace(works=works, messages=messages, known=known)
         if not text.strip():
-            return state._replace(messages=((LEADER, Message("told", MORE)),))
+            return state._replace(messages=((LEADER, Message("observation", MORE)),))
         right, words = (*state.right, self.right(state)), self.words(state.item)
         events.append(Event("answer", LEADER, {"text": text, "right": str(right[-1]).lower()}))
         following = state._replace(user=state.user + 1, right=right)
         if following.user == len(words):
             return following
         following = self._record_knowledge(following, LEADER, "user", words[following.user], events)
-        return following._replace(messages=((LEADER, Message("told", f"The user: {words[following.user]}")),))
+        return following._replace(messages=((LEADER, Message("observation", f"The user: {words[following.user]}")),))
 
     def _record_knowledge(self, state: State, agent: str, source: str, text: str, events: list[Event]) -> State:
         """Record which argument values of the row an agent knows from a text, and add `knows` events."""
@@ -213,7 +213,7 @@ class Dispatch(Task[State]):
 
     def _brief(self, state: State, agent: str, words: str) -> Message:
         instruction = self._instruction(state, agent)  # again where there are other tools
-        return Message("told", f"{'' if instruction in state.known else instruction}Order: {words}")
+        return Message("observation", f"{'' if instruction in state.known else instruction}Order: {words}")
 
     def _work(self, state: State, texts: Mapping[str, str], events: list[Event]) -> State:
         """Specialists call and report; the dispatcher is told when the last one has."""
@@ -233,7 +233,7 @@ class Dispatch(Task[State]):
         for work in works:
             state = self._record_knowledge(state, LEADER, work.agent, work.report or "", events)
         lines = "\n".join(f"{self.role(work.agent)} reports: {(work.report or '').strip()}" for work in works)
-        return state._replace(works=(), messages=((LEADER, Message("told", lines)),))
+        return state._replace(works=(), messages=((LEADER, Message("observation", lines)),))
 
     def _called(self, state: State, agent: str, calls: Sequence[Call], events: list[Event]) -> State:
         """Return the state after calls, with their results as the next observation."""
@@ -285,7 +285,7 @@ class Dispatch(Task[State]):
 DECLARED = Facts(
     name="dispatch",
     hierarchical=True,
-    hears_others=True,
+    shares_texts=True,
     components=("earned",),
     diagnostics=("outcome", "process", "call", "calls"),
     score_range=(0.0, 1.0),

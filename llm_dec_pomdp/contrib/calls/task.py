@@ -69,7 +69,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Unpack
 
-from llm_dec_pomdp.envs import Say, Tasks, TaskSource, TextDecPOMDP
+from llm_dec_pomdp.envs import Script, Tasks, TaskSource, TextDecPOMDP
 from llm_dec_pomdp.envs.hierarchy.base import LEADER
 from llm_dec_pomdp.envs.tools import ToolState
 from llm_dec_pomdp.registries import UnknownNameError
@@ -180,7 +180,7 @@ class Calls(Dispatch):
 
     # --- teams without a model ---------------------------------------------------------------------------------------
 
-    def script(self, name: str) -> Say:
+    def script(self, name: str) -> Script:
         """The teams of the module."""
         if name not in self.declared.scripts:
             return super().script(name)
@@ -198,7 +198,7 @@ class Calls(Dispatch):
         if prompt not in self._known:
             raise UnknownNameError(f'no request {prompt[:60]!r} is known; the team "gold" plays the tasks that it has')
         texts = [text for turn in self._known[prompt] for text in (*map(ordered, turn.calls), DONE)]
-        spoken = sum(message.role == "said" for message in history)
+        spoken = sum(message.role == "action" for message in history)
         return texts[min(spoken, len(texts) - 1)]
 
     def _understood(self, agent: str, history: Sequence[Message]) -> str:

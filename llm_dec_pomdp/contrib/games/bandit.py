@@ -40,7 +40,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Unpack
 
-from llm_dec_pomdp.envs import Facts, Say, Tasks, TaskSource, TextOptions, TextTask
+from llm_dec_pomdp.envs import Facts, Script, Tasks, TaskSource, TextOptions, TextTask
 from llm_dec_pomdp.types import Message, Scale, Score, TaskItem
 
 CONTEXTS = 8
@@ -109,7 +109,7 @@ class Bandit(TextTask):
         """Never right is 0 % and always right 100 %, on average over the tasks; other turns may pay too."""
         worth = sum(map(self._context, self.items)) / len(self.items)
         scale = Scale(worth, worth + self.scale)
-        return replace(super().facts, scale=scale, optimum=scale.high if self.pays == "final" else None)
+        return replace(super().facts, scale=scale, optimum=scale.high if self.turn_reward == "final" else None)
 
     def _context(self, item: TaskItem) -> float:
         """What every text earns in a context."""
@@ -133,7 +133,7 @@ class Bandit(TextTask):
         """With references: the words of their contexts."""
         return tuple(replace(item, reference=(item.fields["word"],)) for item in items)
 
-    def script(self, name: str) -> Say:
+    def script(self, name: str) -> Script:
         """ "optimal" says the word of the context that was told."""
         return self._optimal if name == "optimal" else super().script(name)
 

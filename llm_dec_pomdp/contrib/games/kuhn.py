@@ -44,7 +44,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Unpack
 
-from llm_dec_pomdp.envs import Facts, Say, Task, TaskOptions, Tasks, TaskSource, Transition
+from llm_dec_pomdp.envs import Facts, Script, Task, TaskOptions, Tasks, TaskSource, Transition
 from llm_dec_pomdp.types import Group, Message, Scale, Score, TaskItem
 
 from .self_play import History, Strategy, drawn, exploitability, frequencies
@@ -100,7 +100,7 @@ class Kuhn(Task[State]):
         """The deal of the item."""
         return State(item)
 
-    def told(self, state: State) -> Mapping[str, str | Message]:
+    def observations(self, state: State) -> Mapping[str, str | Message]:
         """The card, and the last move of the other player."""
         if state.over:
             return {}
@@ -146,7 +146,7 @@ class Kuhn(Task[State]):
             bet = {"J": 1 / 3, "Q": 0.0, "K": 1.0}[card]
         return {PASS: 1 - bet, BET: bet}
 
-    def script(self, name: str) -> Say:
+    def script(self, name: str) -> Script:
         """ "equilibrium" draws its moves from an equilibrium."""
         return drawn(self.equilibrium) if name == "equilibrium" else super().script(name)
 

@@ -39,7 +39,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Unpack
 
-from llm_dec_pomdp.envs import Facts, Say, Task, TaskOptions, Tasks, TaskSource, Transition
+from llm_dec_pomdp.envs import Facts, Script, Task, TaskOptions, Tasks, TaskSource, Transition
 from llm_dec_pomdp.types import Group, Message, Scale, Score, TaskItem
 
 from .self_play import History, Strategy, drawn, exploitability, frequencies
@@ -86,7 +86,7 @@ class Pennies(Task[State]):
         """Nothing is shown yet."""
         return State(item)
 
-    def told(self, state: State) -> Mapping[str, str | Message]:
+    def observations(self, state: State) -> Mapping[str, str | Message]:
         """Who wins when."""
         if state.over:
             return {}
@@ -117,6 +117,6 @@ class Pennies(Task[State]):
         """The Nash equilibrium as a strategy."""
         return dict.fromkeys(SIDES, 0.5)
 
-    def script(self, name: str) -> Say:
+    def script(self, name: str) -> Script:
         """ "equilibrium" draws the sides evenly."""
         return drawn(self.equilibrium) if name == "equilibrium" else super().script(name)

@@ -56,7 +56,7 @@ from dataclasses import replace
 from statistics import fmean
 from typing import Any, NamedTuple, Unpack
 
-from llm_dec_pomdp.envs import Facts, Say, Task, TaskOptions, Tasks, TaskSource, Transition, check_int, is_sample
+from llm_dec_pomdp.envs import Facts, Script, Task, TaskOptions, Tasks, TaskSource, Transition, check_int, is_sample
 from llm_dec_pomdp.seeding import generator
 from llm_dec_pomdp.types import Event, Group, Message, Score, TaskItem
 
@@ -183,7 +183,7 @@ class Memory(Task[State]):
         components=("answered",),
         diagnostics=("notes", "kept"),
         score_range=(0.0, 1.0),
-        hears_others=True,
+        shares_texts=True,
         hidden_fields=("answer", "wrong"),
         scripts=("gold",),
     )
@@ -216,7 +216,7 @@ class Memory(Task[State]):
         """There are no notes."""
         return State(item)
 
-    def told(self, state: State) -> Mapping[str, str | Message]:
+    def observations(self, state: State) -> Mapping[str, str | Message]:
         """The writer a piece, the reader the question, both the notes."""
         pieces = _pieces(state.item)
         if state.over:
@@ -235,9 +235,9 @@ class Memory(Task[State]):
         if state.piece < len(pieces):
             notes = self.written(state.notes, pieces[state.piece], actions[WRITER])
             following = state._replace(piece=state.piece + 1, notes=notes)
-            anew = frozenset([WRITER] if following.piece < len(pieces) else [])
+            reset_history = frozenset([WRITER] if following.piece < len(pieces) else [])
             events = tuple(self._passed(state, following))
-            return Transition(following, 0.0, self._score(following, 0.0), anew=anew, events=events)
+            return Transition(following, 0.0, self._score(following, 0.0), reset_history=reset_history, events=events)
         right, wrong = (state.item.fields.get(name, "").splitlines() for name in ("answer", "wrong"))
         text = actions[READER]
         answered = float(answers(text, right) and not answers(text, wrong))
@@ -294,7 +294,7 @@ class Memory(Task[State]):
 
     # --- teams without a model ---------------------------------------------------------------------------------------
 
-    def script(self, name: str) -> Say:
+    def script(self, name: str) -> Script:
         """Return the writer of the module, with a reader that finds facts in their usual words."""
         if name != "gold":
             return super().script(name)

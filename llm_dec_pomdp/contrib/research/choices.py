@@ -81,9 +81,9 @@ class ResearchChoices(TurnChoices):
         """Return the last prompt as a history: the calls in it, and their results."""
         [first, *blocks] = super().as_written(history[-1:])[0].text.split("\n\n")
         if not first.startswith("Find out: "):
-            return [Message("told", "\n\n".join([first, *blocks]))]
-        results = [message for block in blocks for message in (Message("said", ""), Message("tool", block))]
-        return [Message("told", first), *results]
+            return [Message("observation", "\n\n".join([first, *blocks]))]
+        results = [message for block in blocks for message in (Message("action", ""), Message("tool", block))]
+        return [Message("observation", first), *results]
 
     def instead(self, offers: Sequence[str], text: str, history: Sequence[Message]) -> str:
         """Return the first of several calls, else a text that is no call."""

@@ -159,7 +159,7 @@ class Scripts:
 
 
 def _observed(history: Sequence[Message]) -> str:
-    return "\n".join(message.text for message in history if message.role != "said")
+    return "\n".join(message.text for message in history if message.role != "action")
 
 
 def _first_line(text: str) -> str:

@@ -89,7 +89,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, Unpack
 
-from llm_dec_pomdp.envs import Facts, Say, TaskError, TaskOptions, Tasks, TaskSource, TextDecPOMDP, Transition
+from llm_dec_pomdp.envs import Facts, Script, TaskError, TaskOptions, Tasks, TaskSource, TextDecPOMDP, Transition
 from llm_dec_pomdp.envs.hierarchy.base import LEADER, Hierarchy, parts_of_main, spawned
 from llm_dec_pomdp.envs.tools import Answered, Call, Limits, Toolbox, kit
 from llm_dec_pomdp.envs.tools.python import python
@@ -167,7 +167,7 @@ class Research(Hierarchy[QuestionState]):
         score_range=(-math.inf, 1.0),  # follows max_turns
         joint_reward=False,
         hierarchical=True,
-        hears_others=True,  # reports are for main
+        shares_texts=True,  # reports are for main
         hidden_fields=("answer", "steps"),
         scripts=TEAMS,
     )
@@ -215,7 +215,7 @@ class Research(Hierarchy[QuestionState]):
         costs = self.max_invocations * self.cost_per_invocation + self.max_turns * self.cost_per_turn
         return replace(self.declared, score_range=(-costs, 1.0))
 
-    def script(self, name: str) -> Say:
+    def script(self, name: str) -> Script:
         """Return a team that plays embedded questions."""
         if name not in self.declared.scripts:
             return super().script(name)
@@ -265,7 +265,7 @@ class Research(Hierarchy[QuestionState]):
         state = QuestionState(item)
         return state._replace(messages=((LEADER, self._prompt(state)),))
 
-    def told(self, state: QuestionState) -> Mapping[str, str | Message]:
+    def observations(self, state: QuestionState) -> Mapping[str, str | Message]:
         """What follows from the last texts."""
         return dict(state.messages)
 
@@ -278,7 +278,7 @@ class Research(Hierarchy[QuestionState]):
             "it in a few words."
         )
         blocks = [f"Question: {state.item.prompt}\n{rules}", self._box(state.item).notice(LEADER), self.seen(state)]
-        return Message("told", "\n\n".join(filter(None, blocks)))
+        return Message("observation", "\n\n".join(filter(None, blocks)))
 
     def seen(self, state: QuestionState) -> str:
         """Return the reports that main observes, with `context` their last words."""
@@ -292,7 +292,9 @@ class Research(Hierarchy[QuestionState]):
             f"You have {SUB_TURNS} texts. One without a call is your report, in at most {REPORT_WORDS} words. Letters "
             "without a name, gossip and rumours may be wrong."
         )
-        return Message("told", f"Find out: {work.subtask}\n{rules}\n\n{self._box(state.item).notice(work.agent)}")
+        return Message(
+            "observation", f"Find out: {work.subtask}\n{rules}\n\n{self._box(state.item).notice(work.agent)}"
+        )
 
     def describe(self, state: QuestionState) -> Mapping[str, Any]:
         """What every invocation did, and what main called."""
@@ -364,16 +366,18 @@ class Research(Hierarchy[QuestionState]):
     def _tell_main(self, state: QuestionState, events: Sequence[Event]) -> Transition[QuestionState]:
         """Tell main what its calls gave, after all sub-agents have reported."""
         if self.context is not None:  # each prompt is complete and resets the history
-            return self._on(state._replace(messages=((LEADER, self._prompt(state)),)), events, anew=(LEADER,))
+            return self._on(state._replace(messages=((LEADER, self._prompt(state)),)), events, reset_history=(LEADER,))
         reports = {work.agent: reported(work) for work in state.invocations}
         pairs = zip(state.calls[len(state.calls) - len(state.pending) :], state.pending, strict=True)
         given = [Answered(Call(used.tool), reports.get(agent, used.answer), used.ran, 0.0) for used, agent in pairs]
         return self._on(state._replace(messages=((LEADER, self._box(state.item).message(given)),)), events)
 
-    def _on(self, state: QuestionState, events: Sequence[Event], anew: Sequence[str] = ()) -> Transition[QuestionState]:
+    def _on(
+        self, state: QuestionState, events: Sequence[Event], reset_history: Sequence[str] = ()
+    ) -> Transition[QuestionState]:
         """The question goes on, unless its turns are used up."""
         if state.turn < self.max_turns:
-            return self.go_on(state, events, anew)
+            return self.go_on(state, events, reset_history)
         score = self.score(state, "", f"no answer in {self.max_turns} turns")
         return self.end(state._replace(messages=()), score, events)
 

@@ -19,10 +19,10 @@ from typing import Any, ClassVar, NamedTuple, cast
 
 from ...seeding import derive
 from ...types import Group, Message, TaskItem, Tool
-from ..base import Say, TextDecPOMDP
+from ..base import Script, TextDecPOMDP
 from ..facts import Facts
 from ..task import Task, Transition
-from .base import TaskAround
+from .base import TaskWrapper
 
 Offers = Callable[[TaskItem, str], Mapping[str, str]]
 _REQUEST = "\n\nAnswer with the letter of one of these texts, or write another text."
@@ -36,7 +36,7 @@ class Offered(NamedTuple):
     is_first: bool = True
 
 
-class Choices(TaskAround[Offered]):
+class Choices(TaskWrapper[Offered]):
     """A task whose agents choose among texts.
 
     The order of the letters depends only on the texts, so it does not reveal their kinds. `measure` adds a table with
@@ -78,7 +78,7 @@ class Choices(TaskAround[Offered]):
     @property
     def facts(self) -> Facts:
         """Letters of several agents in one action stand below headers, also where the task reads one module."""
-        return replace(super().facts, one_module=False, default_model="")
+        return replace(super().facts, joined_as_module=False, default_model="")
 
     def lettered(self, item: TaskItem, agent: str) -> dict[str, str]:
         """Return the offered texts of an agent by letter."""
@@ -93,9 +93,9 @@ class Choices(TaskAround[Offered]):
         """Return the initial state of the task, with the row."""
         return Offered(self.env.initial_state(item, seed), item)
 
-    def told(self, state: Offered) -> Mapping[str, str | Message]:
+    def observations(self, state: Offered) -> Mapping[str, str | Message]:
         """Return the observations of the task, the first ones with the offered texts."""
-        observed: Mapping[str, str | Message] = super().told(state)
+        observed: Mapping[str, str | Message] = super().observations(state)
         return (
             {agent: self._offer(state.item, agent, text) for agent, text in observed.items()}
             if state.is_first
@@ -116,7 +116,7 @@ class Choices(TaskAround[Offered]):
     def _written(self, item: TaskItem, actions: Mapping[str, str]) -> dict[str, str]:
         return {agent: self.lettered(item, agent).get(text.strip(), text) for agent, text in actions.items()}
 
-    def script(self, name: str) -> Say:
+    def script(self, name: str) -> Script:
         """Return the script of the task, which observes no offered texts."""
         say = self.env.script(name)
 
@@ -154,7 +154,7 @@ class TurnState(NamedTuple):
     seed: int  # of the episode
 
 
-class TurnChoices(TaskAround[TurnState]):
+class TurnChoices(TaskWrapper[TurnState]):
     """A task whose agents choose in every turn among texts that depend on its state; derive, and implement `offers`.
 
     An agent acts with the letter of a text, and the task receives the text. An action that begins with no such letter
@@ -196,7 +196,7 @@ class TurnChoices(TaskAround[TurnState]):
         """Return the initial state of the task, with the seed of the episode."""
         return TurnState(self.env.initial_state(item, seed), seed)
 
-    def told(self, state: TurnState) -> Mapping[str, str | Message]:
+    def observations(self, state: TurnState) -> Mapping[str, str | Message]:
         """Return the prompts, each with the offered texts."""
         observed: dict[str, str | Message] = {}
         for agent, prompt in self._prompts(state).items():
@@ -205,7 +205,9 @@ class TurnChoices(TaskAround[TurnState]):
         return observed
 
     def _prompts(self, state: TurnState) -> dict[str, str]:
-        return {agent: self.prompt(state, agent, message) for agent, message in self.env.told(state.inner).items()}
+        return {
+            agent: self.prompt(state, agent, message) for agent, message in self.env.observations(state.inner).items()
+        }
 
     def transition(self, state: TurnState, actions: Mapping[str, str], seed: int) -> Transition[TurnState]:
         """Pass the chosen texts to the task."""
@@ -217,8 +219,10 @@ class TurnChoices(TaskAround[TurnState]):
             texts[agent] = offers[self.letters.index(letter[1])] if letter else ""
         step = self.play(state.inner, texts, seed)
         following = state._replace(inner=step.state)
-        acting = {*self.env.told(step.state)} & {*there}
-        return replace(step, state=following, anew=frozenset(agent for agent in acting if self.is_complete(agent)))
+        acting = {*self.env.observations(step.state)} & {*there}
+        return replace(
+            step, state=following, reset_history=frozenset(agent for agent in acting if self.is_complete(agent))
+        )
 
     def play(self, inner: Any, texts: Mapping[str, str], seed: int) -> Transition[Any]:
         """Return the transition of the task after the chosen texts."""
@@ -232,7 +236,7 @@ class TurnChoices(TaskAround[TurnState]):
         """Return (): calls are among the offered texts."""
         return ()
 
-    def script(self, name: str) -> Say:
+    def script(self, name: str) -> Script:
         """Return a script of the task, which acts with the letter of its text, or of `instead` where none has it."""
         if name not in self.facts.scripts:
             return TextDecPOMDP.script(self, name)
@@ -249,7 +253,7 @@ class TurnChoices(TaskAround[TurnState]):
         """Return a history as the agent has it in the task: texts for letters, and no offers."""
         written: list[Message] = []
         for place, message in enumerate(history):
-            if message.role == "said":
+            if message.role == "action":
                 texts = {letter: text for text, letter in self.offered_in(history[place - 1].text).items()}
                 written.append(message._replace(text=texts.get(message.text, message.text)))
             else:

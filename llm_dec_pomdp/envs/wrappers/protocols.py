@@ -25,7 +25,7 @@ import gymnasium
 
 from ...registries import Registry
 from ...types import Event, Message, TaskItem, Tool
-from ..base import Say, TextDecPOMDP
+from ..base import Script, TextDecPOMDP
 from ..episode import Outcome, Transition
 from ..facts import Facts
 from .base import Wrapper
@@ -65,7 +65,7 @@ class ProtocolWrapper(Wrapper):
     @property
     def facts(self) -> Facts:
         """Agents are told each other's texts, in words of the protocol."""
-        return replace(super().facts, hears_others=True, vocabulary=())
+        return replace(super().facts, shares_texts=True, vocabulary=())
 
     def _hidden(self) -> Mapping[str, Any]:
         return self.env._hidden()
@@ -98,7 +98,7 @@ class ProtocolWrapper(Wrapper):
         return Outcome(self._ask(0), agents=self._roster())
 
     def _advance(self, item: TaskItem, actions: Mapping[str, str], seed: int) -> Outcome:
-        shown = self.env.facts.shown
+        shown = self.env.facts.visible_part
         self._actions = {**self._actions, **actions}
         self._texts = {agent: shown(text) for agent, text in self._actions.items()}
         phase = (self.turn + 1) % self.phases
@@ -109,8 +109,10 @@ class ProtocolWrapper(Wrapper):
         self._actions, self._texts = {}, {}
         after = self.env.latest.transition
         told: Mapping[str, str] = self._ask(0) if self.env.agents else {}
-        rewards, anew = self._rewards(after), after.anew & told.keys()
-        return Outcome(told, replace(after, state=None, rewards=rewards, anew=anew), agents=self._roster())
+        rewards, reset_history = self._rewards(after), after.reset_history & told.keys()
+        return Outcome(
+            told, replace(after, state=None, rewards=rewards, reset_history=reset_history), agents=self._roster()
+        )
 
     def _roster(self) -> list[str] | None:
         """The live agents of the inner environment; when its episode is over, those before."""
@@ -217,7 +219,7 @@ class Centralized(ProtocolWrapper):
         """Return the tools of all agents, each name once."""
         return tuple({tool.name: tool for a in self.env.possible_agents for tool in self.env.tools(a)}.values())
 
-    def script(self, name: str) -> Say:
+    def script(self, name: str) -> Script:
         """Return the script of the inner environment; a hierarchy has none for one agent."""
         return super().script(name) if name in self.facts.scripts else TextDecPOMDP.script(self, name)
 

@@ -82,13 +82,13 @@ class Erring(Scripts):
     def goes_on(self, agent: str, history: Sequence[Message]) -> str:
         """With the answer known, ask for its first step once more."""
         text = self.optimal(agent, history)
-        lines = "\n".join(message.text for message in history if message.role == "said").split("\n")
+        lines = "\n".join(message.text for message in history if message.role == "action").split("\n")
         late = agent == LEADER and not text.startswith("ask(") and lines.count(lines[0]) == 1
         return lines[0] if late else text
 
 
 def _begins(agent: str, history: Sequence[Message]) -> bool:
-    return agent == LEADER and all(message.role != "said" for message in history)
+    return agent == LEADER and all(message.role != "action" for message in history)
 
 
 def _first_line(text: str) -> str:

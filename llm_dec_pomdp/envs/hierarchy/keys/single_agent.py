@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ....seeding import generator
 from ....types import Event, Message, Score, TaskItem
-from ...base import Say, TextDecPOMDP
+from ...base import Script, TextDecPOMDP
 from ...facts import Facts
 from ...task import Task, Transition
 from ..base import LEADER, parts_of_main
@@ -65,7 +65,7 @@ class SingleAgentKeys(Task[SingleAgentKeysState]):
         """The agent has the question."""
         return SingleAgentKeysState(item, world(item).start, tuple(item.prompt.split()))
 
-    def told(self, state: SingleAgentKeysState) -> Mapping[str, str | Message]:
+    def observations(self, state: SingleAgentKeysState) -> Mapping[str, str | Message]:
         """The question or the last passage; with a limited context the end of the history."""
         if state.over:
             return {}
@@ -89,9 +89,9 @@ class SingleAgentKeys(Task[SingleAgentKeysState]):
         reported = world(state.item).facts[self.lookup.filed_under(key)][state.known]
         passage = self.lookup.passage(reported, generator(seed, "passage"))
         events = (Event("call", LEADER, {"key": text}), Event("result", LEADER, {"passage": passage}))
-        words, anew = (*state.words, *passage.split()), frozenset([LEADER] if self.lookup.context else [])
+        words, reset_history = (*state.words, *passage.split()), frozenset([LEADER] if self.lookup.context else [])
         following = state._replace(known=reported, passage=passage, lookups=state.lookups + 1, words=words)
-        return Transition(following, 0.0, events=events, anew=anew)
+        return Transition(following, 0.0, events=events, reset_history=reset_history)
 
     def _ended(self, state: SingleAgentKeysState, *, answered: bool) -> Transition[SingleAgentKeysState]:
         correct = bool(state.lookups) and state.known == world(state.item).answer
@@ -104,7 +104,7 @@ class SingleAgentKeys(Task[SingleAgentKeysState]):
         """Keys and ANS."""
         return (*self.lookup.keys(), "ANS")
 
-    def script(self, name: str) -> Say:
+    def script(self, name: str) -> Script:
         """ "optimal" says the key of each hop in turn, then answers."""
         return self._optimal if name == "optimal" else super().script(name)
 
