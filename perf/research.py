@@ -26,7 +26,7 @@ from sides import Timer, alternate
 
 import llm_dec_pomdp
 from llm_dec_pomdp.contrib.research.questions import embedded
-from llm_dec_pomdp.contrib.research.worlds import most_worlds, world
+from llm_dec_pomdp.contrib.research.worlds import worlds
 from llm_dec_pomdp.envs.tools.search import Index
 
 SENTENCES = (250, 100_000)
@@ -37,13 +37,11 @@ SEARCH_TARGET, MEMORY_TARGET = 1.2, 1.1
 
 
 def sentences(count: int) -> list[str]:
-    """Sentences of as many worlds as there are; then the same about other years."""
-    texts: list[str] = []
-    number = 0
-    while len(texts) < count:
-        again, place = divmod(number, most_worlds())
-        texts += [text if not again else f"{text} So it was in {1000 + again}." for text in world(place).texts]
-        number += 1
+    """Return sentences of all worlds; then the same about other years."""
+    once = [text for of in worlds().values() for text in of.texts]
+    texts = list(once)
+    for year in range(1001, 1001 + count // len(once)):
+        texts += [f"{text} So it was in {year}." for text in once]
     return texts[:count]
 
 

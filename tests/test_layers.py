@@ -59,6 +59,7 @@ PUBLIC_MODULES = {
     *("types", "registries", "seeding", "sandbox", "storage.reading", "integrations.libraries"),
     *("envs.parsing", "envs.fences", "envs.coding.analysis", "envs.hierarchy.base"),
     *("envs.tools.python", "envs.tools.ready", "envs.tools.search", "envs.tools.sql"),
+    "envs.wrappers.choices",
 }
 HEAVY = {"torch", "transformers"}
 

@@ -132,8 +132,11 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
         """Return one text for each possible action after a history, if these are few. Default: (), any text."""
         return ()
 
-    def alone(self) -> TextDecPOMDP | None:
-        """The same task for one agent that has all tools itself; None where one agent can just write all parts."""
+    def single_agent(self) -> TextDecPOMDP | None:
+        """Return the task's own form for one agent, which the protocol "centralized" plays.
+
+        Default: None, `wrappers.Centralized` is right.
+        """
         return None
 
     def measure(self, groups: Sequence[Group]) -> Mapping[str, Mapping[str, float]]:

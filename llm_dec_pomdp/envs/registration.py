@@ -85,9 +85,7 @@ def make(env_id: str, **kwargs: Any) -> TextDecPOMDP:
     env: TextDecPOMDP = registered.build(**kwargs)
     env.spec = replace(registered, entry_point=str(registered.entry_point))  # an environment with it can be pickled
     if candidates:
-        from .wrappers.choices import Choices
-
-        env = Choices(env, cast("Task[Any]", env).offered_texts)
+        env = cast("Task[Any]", env).with_candidates()
     if stopping is not None:
         from .wrappers.stopping import Stopping  # here, because wrappers make environments
 

@@ -132,6 +132,12 @@ class Task(TextDecPOMDP, Generic[S]):
         """Return texts by kind among which an agent may choose, for policies that cannot write. Default: none."""
         return {}
 
+    def with_candidates(self) -> TextDecPOMDP:
+        """Return the task with agents that choose among texts by letter, as `make(..., candidates=True)` does."""
+        from .wrappers.choices import Choices
+
+        return Choices(self, self.offered_texts)
+
     def prepare(self, items: tuple[TaskItem, ...]) -> tuple[TaskItem, ...]:
         """Complete or filter the loaded rows. Default: all, unchanged."""
         return items

@@ -193,7 +193,7 @@ def _fork(sessions: Sessions, session: Session, data: Data) -> Data:
         items, playing = [_item(env, row) for row in rows], env
         env = attempt(env, lambda: playing.with_items(items))
     if field(data, "single_agent", bool, False):
-        env = attempt(env, env.alone)
+        env = attempt(env, env.single_agent)
     if env is None:
         return {"fork": None}
     attempt(env, lambda playing=env: _set_turns(playing, data))

@@ -298,7 +298,7 @@ class RemoteEnv(TextDecPOMDP):
         twin._items = tuple(items)
         return twin
 
-    def alone(self) -> TextDecPOMDP | None:
+    def single_agent(self) -> TextDecPOMDP | None:
         """Return the same task for a single agent with all tools; None if the server has none."""
         answer = self._ask("fork", single_agent=True)
         if answer["fork"] is None:

@@ -166,7 +166,7 @@ def test_one_side_learns_alone() -> None:
 
 
 def test_demonstrations_of_one_task_differ_where_the_environment_draws() -> None:
-    env = llm_dec_pomdp.make("research-v0", grammar="choice", split="train")
+    env = llm_dec_pomdp.make("research-v0", candidates=True, split="train")
     team = Team(dict.fromkeys(env.possible_agents, Recorder()))
     [group] = Demonstrations("script:optimal").play(env, team, [env.items[0].id], [0], ONE_WORD, 8)
     assert len({episode.turns[0].observations["agent_0"] for episode in group.episodes}) > 1  # options in their order

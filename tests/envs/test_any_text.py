@@ -25,9 +25,8 @@ from llm_dec_pomdp.envs.wrappers import WithTools
 
 BY_A_MODEL = ("tldr-v2", "arxiv-v2")
 VARIANTS: dict[str, Callable[[], TextDecPOMDP]] = {
-    "calls by letter": lambda: make_least("calls-v0", grammar="choice"),
-    "calls of one agent": lambda: make_least("calls-v0", single_agent=True),
-    "research by letter": lambda: make_least("research-v0", grammar="choice"),
+    "calls by letter": lambda: make_least("calls-v0", candidates=True),
+    "research by letter": lambda: make_least("research-v0", candidates=True),
     "all ready tools": lambda: with_tools(),
 }
 NAMES = [*sorted(llm_dec_pomdp.registry), *VARIANTS]

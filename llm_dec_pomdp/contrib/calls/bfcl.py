@@ -19,15 +19,15 @@ public attributes of all classes of the row equal those after the calls of the r
 among what the team's calls gave so far; a turn without calls in the row is right. `outcome` is 1 where all are: all or
 nothing, as published.
 
-Options. In `grammar="choice"` agents say a letter as in calls-v0, an order being a call of the row as it is written.
-With `rows` there is a `vocabulary` for `builtin:words`; what calls give is not in it, and is read as unknown words.
+Options. With `candidates=True` agents act with a letter as in calls-v0; an order is a call of the row as it is written.
+With `rows` there is a `vocabulary` for `builtin:words`. It has no results of calls, which are read as unknown words.
 
 Differences to what is published. An unknown function or argument, and a missing one, is answered by our words. A text
 has 16 calls at most, of which each is answered with 6000 characters at most; what is compared is not cut.
 
 Teams. `script:gold` orders the calls of the row and earns 1 on all rows of each category. With all categories it earns
 1 on 799 of 800: multi_turn_base_180 and multi_turn_miss_param_180 have the same observations for three user turns and
-require different bookings afterwards, so no team earns 1 on both. With `grammar="choice"` the offers distinguish the
+require different bookings afterwards, so no team earns 1 on both. With `candidates=True` the offers distinguish the
 two, and it earns 1 on all 800.
 
 Source: the Berkeley Function-Calling Leaderboard v4, https://gorilla.cs.berkeley.edu; the split into agents is this
@@ -47,34 +47,18 @@ from __future__ import annotations
 import copy
 import functools
 import importlib
-import itertools
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple, Unpack, cast, get_args
 
 from llm_dec_pomdp.envs import Script, Tasks, TaskSource, TextDecPOMDP
 from llm_dec_pomdp.envs.tools import ArgumentsError, Call, Function, Kit, Limits, Toolbox, ToolState, read_calls
 from llm_dec_pomdp.registries import nearest
-from llm_dec_pomdp.seeding import derive
 from llm_dec_pomdp.types import TaskItem, Tool
 
-from .dispatch import (
-    CHOOSE,
-    DECLARED,
-    LEAD,
-    LETTERS,
-    MORE,
-    REFUSED,
-    Dispatch,
-    DispatchOptions,
-    State,
-    arguments_of,
-    by_letter,
-    shuffled,
-    told_first,
-)
+from .dispatch import DECLARED, Dispatch, DispatchOptions, State, arguments_of
 from .published import rows
 
 Category = Literal["", "base", "miss_func", "miss_param", "long_context"]
@@ -280,29 +264,12 @@ class BFCL(Dispatch):
         common.setdefault("max_turns", 200)
         limits = {f.tool.name: Limits(seconds=0, characters=self.characters) for kit in kits() for f in kit.functions}
         super().__init__(kits(), limits, tasks, **common)
-        if self.chooses and self.rows:
-            words = dict.fromkeys(word for text in self._texts_of_rows() for word in text.split())
-            self.declared = replace(self.declared, vocabulary=tuple(words))
 
-    def _texts_of_rows(self) -> Iterator[str]:
-        """What users say and agents may be offered in the chosen rows; what calls give, anything, is not among it."""
-        yield from (MORE, CHOOSE, REFUSED, DONE, " ".join(LETTERS), "The user: Order: reports:")
-        for item in self.items:
-            row = row_of(item.fields["row"])
-            yield told_first(row.classes)
-            for user, words in enumerate(row.words):
-                gold = calls_of(row.gold[user : user + 1])
-                yield words
-                for call, missing in itertools.product(gold or [None], range(len(gold) + 1)):
-                    for text in self._offered_to_lead(item, user, call, missing):
-                        yield text
-                        owner, _, order = text.partition(": ")
-                        yield from self._offered_calls(owner, order) if owner in CLASSES else ()
+    def with_candidates(self) -> TextDecPOMDP:
+        """Return the task with agents that choose orders and calls by letter."""
+        from .bfcl_choices import BFCLChoices  # which imports this module
 
-    def alone(self) -> TextDecPOMDP:
-        """The same rows for one agent."""
-        options: dict[str, Any] = {"reward": self.reward, "grammar": self.grammar, "render_mode": self.render_mode}
-        return BFCL(self.items, split="all", single_agent=True, **options)
+        return BFCLChoices(self)
 
     def prepare(self, items: tuple[TaskItem, ...]) -> tuple[TaskItem, ...]:
         """The rows of the category."""
@@ -369,47 +336,11 @@ class BFCL(Dispatch):
         """See `Dispatch`."""
         return _gold(row_of(item.fields["row"]).gold)
 
-    def missing(self, state: State, user: int) -> int:
+    def missing(self, state: State, user: int) -> tuple[AnyCall, ...]:
         """See `Dispatch`."""
-        return self._missing(state, user).total()
-
-    def _missing(self, state: State, user: int) -> Counter[AnyCall]:
-        """Calls of a user turn that were not made in it: their class, function and arguments."""
         called = Counter((m.tool, m.arguments) for m in state.calls if m.valid and m.user == user)
         gold = Counter(calls_of(row_of(state.item.fields["row"]).gold[user : user + 1]))
-        return gold - Counter({call: called[call[1:]] for call in gold})
-
-    # --- choices -----------------------------------------------------------------------------------------------------
-
-    def offers(self, state: State, agent: str, observation: str) -> tuple[str, ...]:
-        """The next call of the row, one with a wrong argument, another one, and the end; see calls-v0."""
-        if agent != LEAD:
-            return self._offered_calls(self.role(agent), observation.rpartition("Order: ")[2])
-        row = row_of(state.item.fields["row"])
-        if state.user == len(row.words):
-            return ()
-        missing, gold = self._missing(state, state.user), calls_of(row.gold[state.user : state.user + 1])
-        return self._offered_to_lead(
-            state.item, state.user, next(iter(missing), gold[-1] if gold else None), missing.total()
-        )
-
-    def _offered_to_lead(self, item: TaskItem, user: int, wanted: AnyCall | None, missing: int) -> tuple[str, ...]:
-        """The choices of who hears the user while so many calls of a user turn are missing, first the wanted one."""
-        classes, label = row_of(item.fields["row"]).classes, derive(0, item.id, user, missing)
-        owner, name, given = wanted or (classes[0], "", "")
-        call = (name, json.loads(given)) if name else _drawn(owner, label)
-        others = [other for other in (classes if len(classes) > 1 else CLASSES) if other != owner]
-        other = others[label % len(others)]
-        if self.single_agent:
-            return shuffled((_text(*call), _altered(call, label), _text(*_drawn(other, label)), DONE), label)
-        texts = (f"{owner}: {_text(*call)}", f"{owner}: {_altered(call, label)}", f"{other}: {_text(*call)}", DONE)
-        return shuffled(texts, label)
-
-    def _offered_calls(self, owner: str, order: str) -> tuple[str, ...]:
-        label = derive(0, owner, order)
-        calls = [call for call in read_calls(order) if _owners().get(call.name) == owner]
-        meant = (calls[0].name, dict(calls[0].arguments)) if calls else _drawn(owner, label)
-        return shuffled((_text(*meant), _altered(meant, label), _text(*_drawn(owner, label, meant[0])), REFUSED), label)
+        return tuple((gold - Counter({call: called[call[1:]] for call in gold})).elements())
 
     # --- a team without a model --------------------------------------------------------------------------------------
 
@@ -417,46 +348,23 @@ class BFCL(Dispatch):
         """ "gold" orders the calls of the row."""
         from .bfcl_gold import Gold  # which imports this module
 
-        return by_letter(Gold(self)) if name == "gold" else super().script(name)
-
-
-def _text(name: str, arguments: Mapping[str, Any]) -> str:
-    return f"{name}({', '.join(f'{argument}={value!r}' for argument, value in arguments.items())})"
-
-
-def _altered(call: tuple[str, Mapping[str, Any]], label: int) -> str:
-    """A call with another value of an argument; one without arguments gets one."""
-    name, arguments = call
-    if not arguments:
-        return f"{name}(value=1)"
-    changed = sorted(arguments)[label % len(arguments)]
-    value = arguments[changed]
-    if isinstance(value, bool):
-        other: Any = not value
-    elif isinstance(value, (int, float)):
-        other = value + 1
-    else:
-        other = [*cast("list[Any]", value), 1] if isinstance(value, list) else f"{value}_2"
-    return _text(name, {**arguments, changed: other})
-
-
-def _drawn(owner: str, label: int, but: str = "") -> tuple[str, Mapping[str, Any]]:
-    """A function of a class, another than `but`, with values of the right types, decided by a number."""
-    tools = [f.tool for kit in kits() for f in kit.functions if kit.name == owner and f.tool.name != but]
-    tool = tools[label % len(tools)]
-    values: Mapping[str, Any] = {"integer": 1, "number": 1.0, "boolean": True, "array": [1], "object": {}}
-    about = tool.json_schema["properties"]
-    return tool.name, {n: values.get(about[n]["type"], "a") for n in tool.json_schema.get("required", ())}
+        return Gold(self) if name == "gold" else super().script(name)
 
 
 @functools.cache
-def _owners() -> Mapping[str, str]:
+def owners() -> Mapping[str, str]:
+    """Return the class of each function, by name."""
     return {f.tool.name: kit.name for kit in kits() for f in kit.functions}
 
 
 def written(call: AnyCall) -> str:
     """Return a call as text."""
-    return _text(call[1], json.loads(call[2]))
+    return text_of(call[1], json.loads(call[2]))
+
+
+def text_of(name: str, arguments: Mapping[str, Any]) -> str:
+    """Return a call of a function as text."""
+    return f"{name}({', '.join(f'{argument}={value!r}' for argument, value in arguments.items())})"
 
 
 @functools.lru_cache(maxsize=4096)
@@ -464,7 +372,7 @@ def calls_of(gold: tuple[tuple[str, ...], ...]) -> tuple[AnyCall, ...]:
     """Return the calls in the texts of user turns."""
     box = Toolbox(kits())
     calls: list[Call] = [call for turn in gold for text in turn for call in read_calls(text)]
-    return tuple((_owners()[call.name], call.name, arguments_of(box, call)) for call in calls)
+    return tuple((owners()[call.name], call.name, arguments_of(box, call)) for call in calls)
 
 
 @functools.lru_cache(maxsize=4096)

@@ -10,16 +10,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+from llm_dec_pomdp.envs import Task
+from llm_dec_pomdp.envs.hierarchy.base import LEADER
 from llm_dec_pomdp.registries import UnknownNameError
 from llm_dec_pomdp.types import Message
 
-from .bfcl import DONE, AnyCall, Instance, Row, attributes, calls_of, kits, played, row_of, written
-from .dispatch import LEAD, before_choice, offered_in
-
-if TYPE_CHECKING:
-    from .bfcl import BFCL
+from .bfcl import BFCL, DONE, AnyCall, Instance, Row, attributes, calls_of, kits, played, row_of, written
 
 _USER = "The user: "
 _AT_ONCE = 16  # calls of an order
@@ -40,24 +38,30 @@ class Gold:
         env: Whose rows are played.
     """
 
-    def __init__(self, env: BFCL) -> None:
-        self._alone, self._chooses, self._characters = env.single_agent, env.chooses, env.characters
-        self._rows: dict[str, list[Row]] = {}  # by what the dispatcher observes first
+    def __init__(self, env: Task[Any]) -> None:
+        self._rows: dict[str, list[Row]] = {}  # by the first observation of the dispatcher
         for item in env.items:
-            first = dict(env.initial_state(item, 0).messages)[LEAD].text
-            self._rows.setdefault(first, []).append(row_of(item.fields["row"]))
+            first = env.observations(env.initial_state(item, 0))[LEADER]
+            text = first.text if isinstance(first, Message) else first
+            self._rows.setdefault(text, []).append(row_of(item.fields["row"]))
 
     def __call__(self, agent: str, history: Sequence[Message]) -> str:
         """The next text of an agent."""
-        if agent == LEAD:
-            return self._lead(history)
+        text = history[-1].text
+        if agent == LEADER:
+            return self._next(*self._situation(history[0].text, history))
         if history[-1].role == "tool":
-            return f"Done. They gave:\n{history[-1].text}"
-        text = before_choice(history[-1].text)
+            return f"Done. They gave:\n{text}"
         return text.partition("\n\nOrder: ")[2] or text.removeprefix("Order: ")
 
-    def _lead(self, history: Sequence[Message]) -> str:
-        messages = [before_choice(message.text) for message in history]
+    def _situation(self, first: str, history: Sequence[Message]) -> tuple[list[Row], int, list[_Made]]:
+        """Return the rows that explain a history of the dispatcher, its user turn, and the calls that were made.
+
+        Args:
+            first: The first observation, with offers where there are some.
+            history: The history, without offers.
+        """
+        messages = [message.text for message in history]
         heard: list[str] = []
         made: list[_Made] = []
         for place, message in enumerate(history):
@@ -65,51 +69,44 @@ class Gold:
                 heard.append(messages[place].removeprefix(_USER))
             if message.role == "action":
                 following = messages[place + 1] if place + 1 < len(messages) else ""
-                made += (_Made(call, len(heard), following) for call in self._called(history[place - 1], message))
-        rows = [row for row in self._rows.get(history[0].text, ()) if list(row.words[1 : len(heard) + 1]) == heard]
+                made += (_Made(call, len(heard), following) for call in self._called(message.text))
+        rows = [row for row in self._rows.get(first, ()) if list(row.words[1 : len(heard) + 1]) == heard]
         if not rows:
-            raise UnknownNameError(f'no request {history[0].text[-60:]!r} is known; the team "gold" plays its tasks')
+            raise UnknownNameError(f'no request {first[-60:]!r} is known; the team "gold" plays its tasks')
         if len(rows) > 1:
             rows = [row for row in rows if self._explains(row, made)] or rows
-        if self._chooses:
-            texts = [self._next([row], len(heard), made) for row in rows]
-            offered = offered_in(history[-1].text)
-            return next((text for text in texts if text in offered), texts[0])
-        return self._next(rows, len(heard), made)
+        return rows, len(heard), made
 
-    def _called(self, before: Message, message: Message) -> Sequence[AnyCall]:
+    def _called(self, text: str) -> Sequence[AnyCall]:
         """The calls of a text of the dispatcher."""
-        letters = {letter: text for text, letter in offered_in(before.text).items()}
-        text = letters.get(message.text, message.text)
-        owner, _, order = ("", "", text) if self._alone else text.partition(": ")
+        owner, _, order = text.partition(": ")
         try:
             calls = calls_of(((order,),))
         except KeyError:  # a text of another team
             return ()
-        return [call for call in calls if owner in ("", call[0])]
+        return [call for call in calls if owner == call[0]]
 
     def _explains(self, row: Row, made: Sequence[_Made]) -> bool:
         """Whether the calls would have given in a row what they gave."""
         gave = {name: iter(played(after)[1]) for name, after in _after(row, made).items()}
-        return all(next(gave[m.call[0]]).strip()[: self._characters] in m.following for m in made if m.call[0] in gave)
+        return all(next(gave[m.call[0]]).strip()[: BFCL.characters] in m.following for m in made if m.call[0] in gave)
 
     def _next(self, rows: Sequence[Row], user: int, made: Sequence[_Made]) -> str:
+        """Return the next text: an order with the calls on which the rows agree, or the end of the user turn."""
+        calls = self._wanted(rows, user, made)
+        return f"{calls[0][0][0]}: [{', '.join(text for _, text in calls)}]" if calls else DONE
+
+    def _wanted(self, rows: Sequence[Row], user: int, made: Sequence[_Made]) -> list[tuple[AnyCall, str]]:
         left = sorted((_left(row, user, made) for row in rows), key=len, reverse=True)
         calls, *others = [calls for calls in left if calls] or [[]]
         waiting = [row for row in rows if row.gold[user]] if not any(m.user == user for m in made) else []
         if not calls and waiting:  # what is wanted was called before
             calls = [(call, written(call)) for call in _harmless(waiting[0], user, made)][:1]
-        if not calls:
-            return DONE
-        owner = calls[0][0][0]
-        order: list[str] = []
-        for place, (call, text) in enumerate(calls[:_AT_ONCE]):
+        for place, (call, _) in enumerate(calls[:_AT_ONCE]):
             alike = all([call] == [c for c, _ in other[place : place + 1]] for other in others)
-            if place and not (alike and (self._alone or call[0] == owner)):
-                break
-            order.append(text)
-        text = written(calls[0][0]) if self._chooses else f"[{', '.join(order)}]"
-        return text if self._alone else f"{owner}: {text}"
+            if place and not (alike and call[0] == calls[0][0][0]):
+                return calls[:place]
+        return calls[:_AT_ONCE]
 
 
 def _left(row: Row, user: int, made: Sequence[_Made]) -> list[tuple[AnyCall, str]]:

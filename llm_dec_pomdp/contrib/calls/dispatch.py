@@ -1,11 +1,8 @@
-"""A dispatcher hears the user, and specialists call tools: what calls-v0 and bfcl-v0 share.
+"""Base of calls-v0 and bfcl-v0: a dispatcher observes the messages of a user, and specialists call tools.
 
-A user turn begins with the words of the user, which the dispatcher alone is told. It writes orders, a line
-`application: what to do` each; every specialist with an order may write calls for some rounds, and then reports. The
-dispatcher is told the reports, and goes on, until it answers the user in words without an order. One agent alone is
-told the words and calls the tools itself.
-
-Where `offers` has something, agents choose among texts by letter instead of writing (`grammar="choice"`).
+A user turn begins with a message, which only the dispatcher observes. It writes orders, a line
+`application: what to do` each. A specialist with an order may write calls for some rounds, and then reports. The
+dispatcher observes the reports and continues, until it answers the user in words without an order.
 """
 
 from __future__ import annotations
@@ -18,21 +15,16 @@ from dataclasses import replace
 from statistics import fmean
 from typing import Any, Literal, NamedTuple, Unpack, cast, get_args
 
-from llm_dec_pomdp.envs import Facts, Script, Task, TaskOptions, Tasks, Transition
+from llm_dec_pomdp.envs import Facts, Task, TaskOptions, Tasks, Transition
+from llm_dec_pomdp.envs.hierarchy.base import LEADER
 from llm_dec_pomdp.envs.tools import Call, Kit, Limits, Toolbox, ToolState
 from llm_dec_pomdp.registries import nearest
-from llm_dec_pomdp.seeding import derive, generator
 from llm_dec_pomdp.types import Event, Group, Message, Score, TaskItem, Tool
 
-LEAD = "agent_0"
-LETTERS = "ABCD"
-CHOOSE = f"Choose {', '.join(LETTERS[:-1])} or {LETTERS[-1]}."
-REFUSED = "I cannot do that."
 MORE = "Give an order, or answer the user."
 ROUNDS = 3  # texts with calls for an order
 LONGEST = 100  # characters of a value that is looked for in what agents are told
 Reward = Literal["outcome", "process", "call"]
-Grammar = Literal["free", "choice"]
 
 
 class PastCall(NamedTuple):
@@ -65,7 +57,6 @@ class State(NamedTuple):
     right: tuple[bool, ...] = ()  # by user turn that has ended
     known: frozenset[str] = frozenset()  # instructions that specialists know
     values: frozenset[tuple[str, str]] = frozenset()  # agents, and values of the row that they were told
-    offers: tuple[tuple[str, tuple[str, ...]], ...] = ()  # by agent the texts to choose among
     earned: float = 0.0
 
 
@@ -73,20 +64,16 @@ class DispatchOptions(TaskOptions, total=False):
     """The options that tasks with a dispatcher take beside `tasks`; see `Dispatch`."""
 
     reward: Reward
-    grammar: Grammar
-    single_agent: bool
     rows: Sequence[int]
 
 
 class Dispatch(Task[State]):
-    """Orders, calls and reports; say what the user says, which tools there are and what is right.
+    """Orders, calls and reports; derive, and define the messages of the user, the tools and the correct calls.
 
     Args:
-        kits: Of the applications, whose names are the roles of the specialists.
-        limits: Of tools, by name.
-        reward: What is paid; see `values`.
-        grammar: "free", or "choice": agents choose among texts by letter; see `offers`.
-        single_agent: One agent has all tools.
+        kits: The tools of each application; their names are the roles of the specialists.
+        limits: The limits of tools, by name.
+        reward: One of the rewards of `values`.
         rows: Positions of the rows that are played, from 0 on; () for all.
         tasks, common: See `Task`; H is 60.
     """
@@ -98,28 +85,18 @@ class Dispatch(Task[State]):
         tasks: Tasks = "sample",
         *,
         reward: Reward = "outcome",
-        grammar: Grammar = "free",
-        single_agent: bool = False,
         rows: Sequence[int] = (),
         **common: Unpack[TaskOptions],
     ) -> None:
-        for name, value, values in (("reward", reward, get_args(Reward)), ("grammar", grammar, get_args(Grammar))):
-            if value not in values:
-                raise ValueError(f"{name} is {value!r}; {nearest(str(value), values)}")
+        if reward not in get_args(Reward):
+            raise ValueError(f"reward is {reward!r}; {nearest(str(reward), get_args(Reward))}")
         self.reward: Reward = reward
-        self.grammar: Grammar = grammar
-        self.chooses = grammar == "choice"
         self.rows = tuple(rows)
-        self.single_agent = bool(single_agent)
         names = [kit.name for kit in kits]
-        agents = [LEAD if single_agent else f"agent_{i}" for i in range(1, len(kits) + 1)]
-        self.specialists = {} if single_agent else dict(zip(names, agents, strict=True))
-        self.toolbox = Toolbox(kits, limits, {name: [agent] for name, agent in zip(names, agents, strict=True)})
+        self.specialists = {name: f"agent_{i}" for i, name in enumerate(names, 1)}
+        self.toolbox = Toolbox(kits, limits, {name: [agent] for name, agent in self.specialists.items()})
         self._order = re.compile(rf"^[^\w\n]*({'|'.join(names)})[^\w\n]*:[ \t]*(\S.*)$", re.IGNORECASE | re.MULTILINE)
-        roles = ("assistant",) if single_agent else ("dispatcher", *names)
-        self.declared = replace(
-            self.declared, roles=roles, hierarchical=not single_agent, shares_texts=not single_agent
-        )
+        self.declared = replace(self.declared, roles=("dispatcher", *names))
         common.setdefault("max_turns", 60)
         super().__init__(tasks, **common)
 
@@ -144,8 +121,8 @@ class Dispatch(Task[State]):
         """Whether all is as it should be at the end of the present user turn."""
 
     @abstractmethod
-    def missing(self, state: State, user: int) -> int:
-        """How many calls of the row in a user turn were not made in it."""
+    def missing(self, state: State, user: int) -> Sequence[Any]:
+        """Return the calls of the row in a user turn that were not made in it."""
 
     @abstractmethod
     def gold(self, item: TaskItem) -> Sequence[tuple[str, Mapping[str, Any]]]:
@@ -155,10 +132,6 @@ class Dispatch(Task[State]):
         """The applications that the dispatcher is told of."""
         return [kit.name for kit in self.toolbox.kits]
 
-    def offers(self, state: State, agent: str, observation: str) -> tuple[str, ...]:
-        """The texts that an agent may choose among; () where it writes freely."""
-        return ()
-
     def shown(self, item: TaskItem, user: int) -> Toolbox:
         """The tools that agents are told of in a user turn."""
         return self.toolbox
@@ -166,32 +139,20 @@ class Dispatch(Task[State]):
     # --- what follows from it ----------------------------------------------------------------------------------------
 
     def tools(self, agent: str) -> tuple[Tool, ...]:
-        """Those of its application; none where agents choose by letter."""
+        """Return those of its application."""
         state = self._now.latest.transition.state
-        box = self.toolbox if state is None else self.shown(state.item, state.user)
-        return () if self.chooses else box.tools(agent)
+        return (self.toolbox if state is None else self.shown(state.item, state.user)).tools(agent)
 
     def initial_state(self, item: TaskItem, seed: int) -> State:
         """The user has spoken."""
-        state = State(item, self.tools_at_first(item), messages=((LEAD, self._greeting(item)),))
-        return self._offered(self._heard(state, LEAD, "user", self.words(item)[0], []))
-
-    def _greeting(self, item: TaskItem) -> Message:
-        spoken = f"The user: {self.words(item)[0]}"
-        if self.single_agent:
-            notice = (
-                "" if self.chooses else f"\n\n{self.shown(item, 0).notice(LEAD)}\nAnswer in words when all is done."
-            )
-            return Message("observation", f"{spoken}{notice}")
-        return Message("observation", f"{told_first(self.applications(item))}\n\n{spoken}")
+        words = self.words(item)[0]
+        greeting = Message("observation", f"{introduction(self.applications(item))}\n\nThe user: {words}")
+        state = State(item, self.tools_at_first(item), messages=((LEADER, greeting),))
+        return self._record_knowledge(state, LEADER, "user", words, [])
 
     def observations(self, state: State) -> Mapping[str, str | Message]:
         """What follows from the last texts."""
         return dict(state.messages)
-
-    def choices(self, agent: str, history: Sequence[Message] = ()) -> Sequence[str]:
-        """The letters, where agents choose."""
-        return tuple(LETTERS) if self.chooses else ()
 
     def describe(self, state: State) -> Mapping[str, Any]:
         """The calls so far, and which user turns were done."""
@@ -201,46 +162,38 @@ class Dispatch(Task[State]):
 
     def transition(self, state: State, actions: Mapping[str, str], seed: int) -> Transition[State]:
         """The dispatcher leads, or specialists work."""
-        offered = dict(state.offers)
-        texts = {agent: _chosen(text, offered[agent]) if agent in offered else text for agent, text in actions.items()}
-        now, events = state._replace(messages=(), offers=()), list[Event]()
-        now = self._work(now, texts, events) if state.works else self._lead(now, texts[LEAD], events)
+        now, events = state._replace(messages=()), list[Event]()
+        now = self._work(now, actions, events) if state.works else self._lead(now, actions[LEADER], events)
         over = now.user == len(self.words(now.item))
-        reset_history = (
-            frozenset(agent for agent, _ in now.messages if agent != LEAD) if self.chooses else frozenset[str]()
-        )
         values = self.values(now)
         earned = values[self.reward]
-        paid, now = earned - state.earned, self._offered(now._replace(earned=earned))
         score = Score(earned, {"earned": earned}, {**values, "calls": float(len(now.calls))})
-        return Transition(now, paid, score, terminated=over, events=tuple(events), reset_history=reset_history)
+        following = now._replace(earned=earned)
+        return Transition(following, earned - state.earned, score, terminated=over, events=tuple(events))
 
     def _lead(self, state: State, text: str, events: list[Event]) -> State:
-        """Orders, calls of an agent that is alone, or the answer to the user."""
-        if self.single_agent:
-            if calls := self.toolbox.calls(LEAD, text):
-                return self._called(state, LEAD, calls, events)
-        elif orders := self._orders(text):
+        """Return the state after orders, or after the answer to the user."""
+        if orders := self._orders(text):
             works = tuple(Work(agent) for agent in orders)
             messages = tuple((agent, self._brief(state, agent, words)) for agent, words in orders.items())
-            known = state.known if self.chooses else state.known | {self._instruction(state, agent) for agent in orders}
+            known = state.known | {self._instruction(state, agent) for agent in orders}
             for agent, words in orders.items():
-                state = self._heard(state, agent, LEAD, words, events)
+                state = self._record_knowledge(state, agent, LEADER, words, events)
             return state._replace(works=works, messages=messages, known=known)
         if not text.strip():
-            return state._replace(messages=((LEAD, Message("observation", MORE)),))
+            return state._replace(messages=((LEADER, Message("observation", MORE)),))
         right, words = (*state.right, self.right(state)), self.words(state.item)
-        events.append(Event("answer", LEAD, {"text": text, "right": str(right[-1]).lower()}))
+        events.append(Event("answer", LEADER, {"text": text, "right": str(right[-1]).lower()}))
         following = state._replace(user=state.user + 1, right=right)
         if following.user == len(words):
             return following
-        following = self._heard(following, LEAD, "user", words[following.user], events)
-        return following._replace(messages=((LEAD, Message("observation", f"The user: {words[following.user]}")),))
+        following = self._record_knowledge(following, LEADER, "user", words[following.user], events)
+        return following._replace(messages=((LEADER, Message("observation", f"The user: {words[following.user]}")),))
 
-    def _heard(self, state: State, agent: str, source: str, text: str, events: list[Event]) -> State:
-        """The state in which an agent knows the values of the row that stand in a text."""
+    def _record_knowledge(self, state: State, agent: str, source: str, text: str, events: list[Event]) -> State:
+        """Record which argument values of the row an agent knows from a text, and add `knows` events."""
         known = {value for reader, value in state.values if reader == agent}
-        new = [v for v in values_of(self.gold(state.item)) if v not in known and stands_in(v, text)]
+        new = [v for v in argument_values(self.gold(state.item)) if v not in known and contains_token(v, text)]
         if source in self.possible_agents:
             events.append(Event("read", agent, {"of": source}))
             source = self.role(source)
@@ -255,9 +208,8 @@ class Dispatch(Task[State]):
         return {agent: "\n".join(words) for agent, words in orders.items()}
 
     def _instruction(self, state: State, agent: str) -> str:
-        box = self.shown(state.item, state.user)
-        notice = "" if self.chooses else f"\n\n{box.notice(agent)}\nThen report what they gave, in words."
-        return f"You are the application {self.role(agent)}.{notice}\n\n"
+        notice = self.shown(state.item, state.user).notice(agent)
+        return f"You are the application {self.role(agent)}.\n\n{notice}\nThen report what they gave, in words.\n\n"
 
     def _brief(self, state: State, agent: str, words: str) -> Message:
         instruction = self._instruction(state, agent)  # again where there are other tools
@@ -270,71 +222,36 @@ class Dispatch(Task[State]):
             if work.report is not None:
                 continue
             calls = self.toolbox.calls(work.agent, texts[work.agent]) if work.rounds < ROUNDS else ()
-            report: str | None = None if calls else texts[work.agent]
-            if calls:
+            report = None if calls else texts[work.agent]
+            if report is None:
                 state = self._called(state, work.agent, calls, events)
-                if self.chooses:  # what its calls gave is its report
-                    _, message = state.messages[-1]
-                    state, report = state._replace(messages=state.messages[:-1]), message.text
-            if report is not None:
+            else:
                 events.append(Event("return", work.agent, {"report": report}))
             works[place] = Work(work.agent, work.rounds + 1, report)
         if any(work.report is None for work in works):
             return state._replace(works=tuple(works))
         for work in works:
-            state = self._heard(state, LEAD, work.agent, work.report or "", events)
+            state = self._record_knowledge(state, LEADER, work.agent, work.report or "", events)
         lines = "\n".join(f"{self.role(work.agent)} reports: {(work.report or '').strip()}" for work in works)
-        return state._replace(works=(), messages=((LEAD, Message("observation", lines)),))
+        return state._replace(works=(), messages=((LEADER, Message("observation", lines)),))
 
     def _called(self, state: State, agent: str, calls: Sequence[Call], events: list[Event]) -> State:
-        """The state after calls, whose answers are told."""
+        """Return the state after calls, with their results as the next observation."""
         box = self.toolbox
         tools, answers = box.answer(state.tools, agent, calls)
         events += box.events(agent, answers)
         added = (PastCall(state.user, a.call.name, arguments_of(box, a.call), a.answer, a.valid) for a in answers)
         message = (agent, box.message(answers))
         state = state._replace(tools=tools, calls=(*state.calls, *added), messages=(*state.messages, message))
-        return self._heard(state, agent, "tools", message[1].text, events)
-
-    def _offered(self, state: State) -> State:
-        """With texts to choose among, which end the messages."""
-        if not self.chooses:
-            return state
-        offers, messages = list[tuple[str, tuple[str, ...]]](), list[tuple[str, Message]]()
-        for agent, message in state.messages:
-            texts = self.offers(state, agent, message.text)
-            lines = "\n".join(f"{letter} {text}" for letter, text in zip(LETTERS, texts, strict=True))
-            offers.append((agent, texts))
-            messages.append((agent, message._replace(text=f"{message.text}\n\n{lines}\n{CHOOSE}")))
-        return state._replace(offers=tuple(offers), messages=tuple(messages))
+        return self._record_knowledge(state, agent, "tools", message[1].text, events)
 
     def measure(self, groups: Sequence[Group]) -> Mapping[str, Mapping[str, float]]:
-        """How agents call, and what they were told; see "Measured" in the manual of calls-v0."""
-        tables = {"rewards": _paid(groups), "function calls": self._counted(groups), "values": self._passed(groups)}
+        """Return the means of all rewards, and statistics of calls; see "Measured" in the manual of calls-v0."""
+        tables = {"rewards": _mean_values(groups), "function calls": self._call_statistics(groups)}
         return {name: table for name, table in tables.items() if table}
 
-    def _passed(self, groups: Sequence[Group]) -> Mapping[str, float]:
-        """Shares of the values in the calls of the rows that the dispatcher, and who has to call with them, knew."""
-        if self.single_agent:
-            return {}
-        by_id = {item.id: item for item in self.items}
-        episodes = [episode for group in groups for episode in group.episodes]
-        needed = lead = caller = 0
-        for episode in episodes:
-            item = by_id[episode.item_id]
-            events = [event for turn in episode.turns for event in turn.events if event.kind == "knows"]
-            knows = {(event.agent, event.details["value"]) for event in events}
-            calls = self.gold(item)
-            knows |= {(LEAD, value) for value in values_of(calls) if stands_in(value, self.words(item)[0])}
-            pairs = {(name, value) for name, arguments in calls for value in values_of([(name, arguments)])}
-            needed += len(pairs)
-            lead += sum((LEAD, value) in knows for _, value in pairs)
-            caller += sum((self.specialists[name], value) in knows for name, value in pairs)
-        shares = {"dispatcher knew %": lead, "specialist knew %": caller}
-        return {name: 100 * count / needed for name, count in shares.items()} if needed else {}
-
-    def _counted(self, groups: Sequence[Group]) -> Mapping[str, float]:
-        """Calls of an episode; shares of those of no tool, with wrong arguments, and made before by the same agent."""
+    def _call_statistics(self, groups: Sequence[Group]) -> Mapping[str, float]:
+        """Return calls per episode, and the shares of unknown tools, wrong arguments and repeated calls."""
         known = {f.tool.name for kit in self.toolbox.kits for f in kit.functions}
         episodes = [episode for group in groups for episode in group.episodes]
         wrong = repeated = invalid = every = 0
@@ -361,20 +278,22 @@ class Dispatch(Task[State]):
 
     def _helpful(self, state: State) -> float:
         every = len(self.gold(state.item))
-        missing = sum(self.missing(state, user) for user in range(len(self.words(state.item))))
+        missing = sum(len(self.missing(state, user)) for user in range(len(self.words(state.item))))
         return (every - missing) / every if every else 0.0
 
 
 DECLARED = Facts(
     name="dispatch",
+    hierarchical=True,
+    shares_texts=True,
     components=("earned",),
     diagnostics=("outcome", "process", "call", "calls"),
     score_range=(0.0, 1.0),
 )
 
 
-def told_first(applications: Sequence[str]) -> str:
-    """What a dispatcher is told before the words of the user."""
+def introduction(applications: Sequence[str]) -> str:
+    """Return the rules of the dispatcher, which precede the first message of the user."""
     return (
         f"You pass the wishes of a user on to applications: {', '.join(applications)}. Each knows only your orders, "
         f"and you know only its reports. An order is a line such as {applications[0]}: what to do. When all is done, "
@@ -392,16 +311,16 @@ def arguments_of(toolbox: Toolbox, call: Call) -> str:
     return json.dumps({**placed, **call.arguments}, sort_keys=True)
 
 
-def _paid(groups: Sequence[Group]) -> Mapping[str, float]:
-    """What each reward would have paid."""
+def _mean_values(groups: Sequence[Group]) -> Mapping[str, float]:
+    """Return the mean value of each reward, in %."""
     finals = [episode.final for group in groups for episode in group.episodes if episode.final]
     if not finals:
         return {}
     return {f"{name} %": 100 * fmean(final.diagnostics[name] for final in finals) for name in get_args(Reward)}
 
 
-def values_of(calls: Sequence[tuple[str, Mapping[str, Any]]]) -> list[str]:
-    """The words and numbers that calls are made with, each once: not whether, and no long texts."""
+def argument_values(calls: Sequence[tuple[str, Mapping[str, Any]]]) -> list[str]:
+    """Return the words and numbers among the arguments of calls, each once; no booleans and no long texts."""
     every = (v for _, arguments in calls for value in arguments.values() for v in _flat(value))
     return list(dict.fromkeys(value for value in every if len(value) <= LONGEST and any(map(str.isalnum, value))))
 
@@ -414,42 +333,6 @@ def _flat(value: Any) -> Iterator[str]:
         yield str(value)
 
 
-def stands_in(value: str, text: str) -> bool:
-    """Whether a value stands in a text, with no letter or digit beside it."""
+def contains_token(value: str, text: str) -> bool:
+    """Return whether a text contains a value that no letter or digit is next to."""
     return value in text and bool(re.search(rf"(?<!\w){re.escape(value)}(?!\w)", text))
-
-
-def _chosen(text: str, offered: Sequence[str]) -> str:
-    """The text that a letter stands for; "" where it is none."""
-    letter = text.strip()[:1].upper()
-    return offered[LETTERS.index(letter)] if letter and letter in LETTERS[: len(offered)] else ""
-
-
-def shuffled(texts: tuple[str, ...], label: int) -> tuple[str, ...]:
-    """The texts in an order that a number decides."""
-    return tuple(texts[int(i)] for i in generator(label, "order").permutation(len(texts)))
-
-
-def by_letter(team: Script) -> Script:
-    """A team that says the letter of its text where it is offered some, by chance where its text is not there."""
-
-    def say(agent: str, history: Sequence[Message]) -> str:
-        offered, text = offered_in(history[-1].text), team(agent, history)
-        if not offered:
-            return text
-        return offered.get(text) or sorted(offered.values())[derive(0, *map(str, history)) % len(offered)]
-
-    return say
-
-
-def before_choice(observation: str) -> str:
-    """A message without the texts that are offered at its end."""
-    return "\n".join(observation.splitlines()[: -2 - len(LETTERS)]) if observation.endswith(CHOOSE) else observation
-
-
-def offered_in(observation: str) -> dict[str, str]:
-    """The texts in a message that ends with a choice, and their letters; {} in another."""
-    if not observation.endswith(CHOOSE):
-        return {}
-    lines = observation.splitlines()[-1 - len(LETTERS) : -1]
-    return {line[2:]: line[0] for line in lines}

@@ -25,10 +25,8 @@ What it tests. The writer has to select. A conversation has 8 facts that may be 
 facts occur twice, and the later value is true. The notes have room for all facts, but not for all pieces. Options
 `facts`, `twice`, `talk` and `conversations` make smaller ones.
 
-Teams. `script:gold` keeps each fact that may be asked for in a few words and receives 1. With the same reader
-`script:first` keeps whole pieces until the notes are full, `script:last` the last ones, and `script:random` some by
-chance. With `notes` 20, `script:first` keeps everything. `choices` are keep and skip for the writer, all answers for
-the reader.
+Teams. `script:gold` keeps each fact that may be asked for in a few words and receives 1. `choices` are keep and skip
+for the writer, all answers for the reader.
 
 Measured (`env.measure`): in how many episodes the writer observes the answer, keeps it, and the reader observes it.
 Traces have events `knows`, `keeps` and `loses`, so that the viewer shows which agent knew the answer when.
@@ -53,13 +51,13 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean
 from typing import Any, NamedTuple, Unpack
 
 from llm_dec_pomdp.envs import Facts, Script, Task, TaskOptions, Tasks, TaskSource, Transition, check_int, is_sample
-from llm_dec_pomdp.seeding import derive, generator
+from llm_dec_pomdp.seeding import generator
 from llm_dec_pomdp.types import Event, Group, Message, Score, TaskItem
 
 WRITER, READER = "agent_0", "agent_1"
@@ -187,7 +185,7 @@ class Memory(Task[State]):
         score_range=(0.0, 1.0),
         shares_texts=True,
         hidden_fields=("answer", "wrong"),
-        scripts=("gold", "first", "last", "random"),
+        scripts=("gold",),
     )
 
     def __init__(
@@ -297,26 +295,10 @@ class Memory(Task[State]):
     # --- teams without a model ---------------------------------------------------------------------------------------
 
     def script(self, name: str) -> Script:
-        """The writers of the module, with a reader that finds facts in their usual words."""
-        writers: Mapping[str, Callable[[str], str]] = {
-            "gold": _facts,
-            "first": self._first,
-            "last": lambda observation: KEEP,
-            "random": self._random,
-        }
-        if name not in writers:
+        """Return the writer of the module, with a reader that finds facts in their usual words."""
+        if name != "gold":
             return super().script(name)
-        return lambda agent, history: writers[name](history[-1].text) if agent == WRITER else _found(history[-1].text)
-
-    def _first(self, observation: str) -> str:
-        return KEEP if len(_notes_in(observation)) < self.notes else SKIP
-
-    def _random(self, observation: str) -> str:
-        """Where all places are taken, every second piece takes one by chance."""
-        notes, label = _notes_in(observation), derive(0, observation)
-        if len(notes) < self.notes:
-            return KEEP
-        return SKIP if label % 2 else f"forget: {1 + label // 2 % len(notes)}\n{KEEP}"
+        return lambda agent, history: (_facts if agent == WRITER else _found)(history[-1].text)
 
 
 def _pieces(item: TaskItem) -> list[str]:
@@ -339,11 +321,6 @@ def answers(text: str, right: Sequence[str], most: int | None = MOST_WORDS) -> b
 
 def _plain(text: str) -> str:
     return re.sub(r"[,./\-_*^()]", "", text).lower().replace("'", '"')
-
-
-def _notes_in(observation: str) -> list[str]:
-    """The notes that an agent is told."""
-    return re.findall(r"^\d+\. (.*)$", observation, re.MULTILINE)
 
 
 def _facts_in(text: str) -> Iterator[tuple[Kind, str]]:

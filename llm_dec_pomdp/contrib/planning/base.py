@@ -3,7 +3,7 @@
 Each agent is told at first what only it knows. At every turn all speak at once: a text is a message to the others, or
 an act (`BOOK`, `PROPOSE`, ...), which each task reads by a rule of its own. The first turn is for words: an act counts
 from the second on. So a team can do no better than to share all at first, and then to play as one agent that knows
-all, which `KnowsAll` (`alone()`) is, and whose shortest plan each task finds by search (`needs`):
+all, which `KnowsAll` (`single_agent()`) is, and whose shortest plan each task finds by search (`optimal_turns`):
 
     optimum = 1 - turn_cost (shortest plan of one that knows all, in turns)        one turn less for that one
 
@@ -42,7 +42,6 @@ DECLARED = Facts(
     shares_texts=True,
     scripts=("optimal", "tells_all", "silent"),
 )  # what the tasks share
-ALONE = "agent_0"  # who acts for all, where one agent knows what all know
 NOTHING = "-"  # what somebody is heard to say who says nothing
 COUNTS = {"train": 3, "test": 1}  # tasks of each split for every three of training
 LABELS = f"You know: knows: Turns left: {TELL} {NOTHING}"  # words that all are told or may say
@@ -68,7 +67,7 @@ class State(NamedTuple):
     over: bool = False  # it was agreed on
 
 
-class Acted(NamedTuple):
+class ActResult(NamedTuple):
     """What follows the acts of a turn."""
 
     plan: Any
@@ -122,7 +121,7 @@ class Dialogue(Task[State]):
         self.source = TaskSource(  # type: ignore[misc]  # embedded rows are drawn in that size
             self.declared.name.partition("-")[0],
             required=("prompt", *self.row_fields),
-            sample=functools.partial(drawn, self.draw, self.size(), count),
+            sample=functools.partial(sample_instances, self.sample_instance, self.size(), count),
         )
         self._known: tuple[int, tuple[TaskItem, ...], Facts] | None = None  # facts, for which H and tasks
         super().__init__(tasks, **common)
@@ -130,14 +129,14 @@ class Dialogue(Task[State]):
     # --- what a task implements --------------------------------------------------------------------------------------
 
     row_fields: ClassVar[tuple[str, ...]]
-    draw: ClassVar[Callable[..., TaskItem]]  # from the numbers of the size, a split and a number to a row
+    sample_instance: ClassVar[Callable[..., TaskItem]]  # from the numbers of the size, a split and a number to a row
 
     @abstractmethod
     def size(self) -> tuple[int, ...]:
         """The numbers that say how large tasks are."""
 
     @abstractmethod
-    def needs(self, item: TaskItem) -> int:
+    def optimal_turns(self, item: TaskItem) -> int:
         """How many turns the shortest plan takes that earns 1, for one that knows all."""
 
     @abstractmethod
@@ -153,7 +152,7 @@ class Dialogue(Task[State]):
         """The act of a text, None where it is a message; and what its author is told of its form."""
 
     @abstractmethod
-    def act(self, item: TaskItem, plan: Any, acts: Mapping[str, Any]) -> Acted:
+    def act(self, item: TaskItem, plan: Any, acts: Mapping[str, Any]) -> ActResult:
         """What follows the acts of a turn."""
 
     # --- facts -------------------------------------------------------------------------------------------------------
@@ -166,7 +165,7 @@ class Dialogue(Task[State]):
         return self._known[2]
 
     def _facts(self) -> Facts:
-        turns = [self.first + self.needs(item) for item in self.items]
+        turns = [self.first + self.optimal_turns(item) for item in self.items]
         best = fmean(1 - self.turn_cost * (count - 1) for count in turns)
         most = self.turn_cost * (1 + self.most_wrong), self.word_cost * LIMIT * len(self.possible_agents)
         low = -sum(most) * self.max_turns
@@ -179,7 +178,7 @@ class Dialogue(Task[State]):
             silence_is_lowest=not (self.most_wrong or self.word_cost),
         )
 
-    def alone(self) -> TextDecPOMDP:
+    def single_agent(self) -> TextDecPOMDP:
         """One agent that knows all and acts for all."""
         return KnowsAll(self)
 
@@ -237,7 +236,7 @@ class Dialogue(Task[State]):
                 words += min(count, LIMIT)
                 note = note or (f"Your message has {count} words; {LIMIT} were heard." if count > LIMIT else "")
             notes[agent] = note
-        acted = self.act(state.item, state.plan, acts) if acts else Acted(state.plan, {})
+        acted = self.act(state.item, state.plan, acts) if acts else ActResult(state.plan, {})
         charged = (acted.worth is None) + acted.wrong
         state = State(
             state.item,
@@ -401,12 +400,14 @@ class KnowsAll(Task[State]):
             roles = {self.team.role(m).partition(" ")[0]: m for m in reversed(members)}
             explained = [self.team.explained(state, m) for m in reversed(roles.values())]
             known = [f"{self.team.named(m)} knows: {self.team.knows(state.item, m)}" for m in members]
-            return {ALONE: "\n".join([*explained, "You act for all, at once.", *known, lines[-1]])}
-        return {ALONE: "\n".join([*dict.fromkeys(line for line in lines if line != lines[-1]), lines[-1]])}
+            return {self.possible_agents[0]: "\n".join([*explained, "You act for all, at once.", *known, lines[-1]])}
+        shown = [*dict.fromkeys(line for line in lines if line != lines[-1]), lines[-1]]
+        return {self.possible_agents[0]: "\n".join(shown)}
 
     def transition(self, state: State, actions: Mapping[str, str], seed: int) -> Transition[State]:
         """Its text is that of every member: each does what it can do."""
-        return self.team.transition(state, dict.fromkeys(self.team.possible_agents, actions[ALONE]), seed)
+        [text] = actions.values()
+        return self.team.transition(state, dict.fromkeys(self.team.possible_agents, text), seed)
 
     def describe(self, state: State) -> Mapping[str, Any]:
         """As of the team."""
@@ -446,14 +447,14 @@ class KnowsAll(Task[State]):
 
 
 @functools.cache
-def drawn(draw: Callable[..., TaskItem], size: tuple[int, ...], training: int) -> tuple[TaskItem, ...]:
-    """The embedded tasks of a size, of which so many are for training; every row has a seed of its own."""
+def sample_instances(sample: Callable[..., TaskItem], size: tuple[int, ...], training: int) -> tuple[TaskItem, ...]:
+    """Return the embedded tasks of a size, `training` of them for training; every row has a seed of its own."""
     numbers = {split: training * share // 3 for split, share in COUNTS.items()}
-    return tuple(draw(*size, split, n) for split, count in numbers.items() for n in range(count))
+    return tuple(sample(*size, split, n) for split, count in numbers.items() for n in range(count))
 
 
-def fits(text: str, what: str) -> None:
-    """Refuse what cannot be told in one message, with a ValueError."""
+def check_length(text: str, what: str) -> None:
+    """Raise ValueError if a text has more words than a message may have."""
     if (count := len(text.split())) > LIMIT:
         raise ValueError(f"{what} takes {count} words, and a message has {LIMIT}; take fewer")
 

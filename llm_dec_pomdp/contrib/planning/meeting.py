@@ -28,8 +28,8 @@ Reward (one float for the team). A turn in which all book the same hour at which
 Other bookings are answered: the hour is past, is not in the calendar, or is not free for all.
 
 Optimum. All tell what they know in the first turn, and book the best common hour in the second, the earliest of equal
-ones: 1 less one turn. No team can do better, since nobody can book in the first. `alone()` is one agent that is told
-all calendars; it books at once and earns 1. With `word_cost` the optimum is not known. `script:optimal` and
+ones: 1 less one turn. No team can do better, since nobody can book in the first. A single agent observes all calendars,
+books at once and receives 1. With `word_cost` the optimum is not known. `script:optimal` and
 `script:tells_all` play the optimum, `script:silent` says nothing, and each of it books the hours that it likes.
 
 Measured (`env.measure`): turns, words, and the share of episodes with a meeting, and with the best one.
@@ -63,7 +63,7 @@ from llm_dec_pomdp.envs import Tasks, check_int
 from llm_dec_pomdp.seeding import generator
 from llm_dec_pomdp.types import Message, TaskItem
 
-from .base import DECLARED, LABELS, NOTHING, TELL, Acted, Dialogue, DialogueOptions, fits
+from .base import DECLARED, LABELS, NOTHING, TELL, ActResult, Dialogue, DialogueOptions, check_length
 
 DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday")
 FIRST_HOUR = 9
@@ -120,7 +120,7 @@ class Meeting(Dialogue):
         slots = [(day, FIRST_HOUR + hour) for day in range(days) for hour in range(hours)]
         if check_int("common", common, 1) > len(slots):
             raise ValueError(f"common is {common}, and {days} days of {hours} hours have {len(slots)}; lower common")
-        fits(_in_words(Calendar(frozenset(slots), slots[0])), f"a calendar of {days} days of {hours} hours")
+        check_length(_in_words(Calendar(frozenset(slots), slots[0])), f"a calendar of {days} days of {hours} hours")
         self.slots = tuple(slots)
         roles = tuple(f"person {number}" for number in range(1, n_agents + 1))
         numbers = (*map(str, range(FIRST_HOUR + hours)), *(f"{number}:" for number in range(1, n_agents + 1)))
@@ -136,7 +136,7 @@ class Meeting(Dialogue):
         return len(self.declared.roles), self.days, self.hours, self.common
 
     @staticmethod
-    def draw(people: int, days: int, hours: int, common: int, split: str, number: int) -> TaskItem:
+    def sample_instance(people: int, days: int, hours: int, common: int, split: str, number: int) -> TaskItem:
         """Common hours at random; each other hour is free for some; half of the likings are for common hours."""
         random = generator(0, "meeting", people, days, hours, common, split, number)
         slots = [(day, FIRST_HOUR + hour) for day in range(days) for hour in range(hours)]
@@ -175,7 +175,7 @@ class Meeting(Dialogue):
 
     # --- the task ----------------------------------------------------------------------------------------------------
 
-    def needs(self, item: TaskItem) -> int:
+    def optimal_turns(self, item: TaskItem) -> int:
         """One turn, of bookings."""
         return 1
 
@@ -203,7 +203,7 @@ class Meeting(Dialogue):
         slot = DAYS.index(found[-1][0].capitalize()), int(found[-1][1])
         return slot, ""
 
-    def act(self, item: TaskItem, plan: Any, acts: Mapping[str, Slot]) -> Acted:
+    def act(self, item: TaskItem, plan: Any, acts: Mapping[str, Slot]) -> ActResult:
         """A meeting where all book an hour that is free for all."""
         answers = {agent: self._outside(slot) for agent, slot in acts.items()}
         wanted = set(acts.values())
@@ -211,11 +211,11 @@ class Meeting(Dialogue):
             [slot] = wanted
             worth = _world(item.fields["calendars"]).worth.get(slot)
             if worth is not None:
-                return Acted((slot,), {}, worth)
+                return ActResult((slot,), {}, worth)
             refused = {agent: answers[agent] or f"{_slot(slot)} is not free for all." for agent in acts}
-            return Acted((), refused)
+            return ActResult((), refused)
         booked = "Bookings: " + ", ".join(f"{self.role(agent)} {_slot(slot)}" for agent, slot in acts.items()) + "."
-        return Acted((), {agent: f"{answers.get(agent, '')} {booked}".strip() for agent in self.possible_agents})
+        return ActResult((), {agent: f"{answers.get(agent, '')} {booked}".strip() for agent in self.possible_agents})
 
     def _outside(self, slot: Slot) -> str:
         """What is wrong with an hour that is in no calendar."""

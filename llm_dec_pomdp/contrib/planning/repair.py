@@ -32,8 +32,8 @@ other act changes nothing, and its author is told so; so is who names a setting 
 
 Optimum. Both tell all at first, and then mend one fault after the other by the shortest plan, found by search over the
 faults that are left and all acts of both: 1 less one turn and less all turns of the plan but the last. No team can do
-better, since nothing can be mended in the first turn. `alone()` is one agent that knows and does all, a setting and a
-tool in one text if it likes; it earns a turn more. With `word_cost` the optimum is not known. `script:optimal` and
+better, since nothing can be mended in the first turn. A single agent observes everything and may act on a setting and
+with a tool in one text; its optimum is a turn more. With `word_cost` the optimum is not known. `script:optimal` and
 `script:tells_all` play the optimum; in `script:silent` nobody says anything and each tries one thing after the other.
 
 Measured (`env.measure`): turns, words, and the share of episodes in which the phone works.
@@ -69,7 +69,7 @@ from llm_dec_pomdp.envs.tools import read_calls
 from llm_dec_pomdp.seeding import generator
 from llm_dec_pomdp.types import Message, TaskItem, Tool
 
-from .base import DECLARED, LABELS, NOTHING, TELL, Acted, Dialogue, DialogueOptions
+from .base import DECLARED, LABELS, NOTHING, TELL, ActResult, Dialogue, DialogueOptions
 
 ASSISTANT, CUSTOMER = "agent_0", "agent_1"
 SETTINGS = ("airplane", "sim", "data", "roaming", "apn", "vpn", "saver", "wifi")
@@ -140,7 +140,7 @@ class Repair(Dialogue):
         return len(self.settings), len(self.accounts), self.faults
 
     @staticmethod
-    def draw(settings: int, accounts: int, faults: int, split: str, number: int) -> TaskItem:
+    def sample_instance(settings: int, accounts: int, faults: int, split: str, number: int) -> TaskItem:
         """A manual in any order, and faults of which one is a setting."""
         random = generator(0, "repair", settings, accounts, faults, split, number)
         names = [*SETTINGS[:settings], *ACCOUNTS[:accounts]]
@@ -169,7 +169,7 @@ class Repair(Dialogue):
 
     # --- the task ----------------------------------------------------------------------------------------------------
 
-    def needs(self, item: TaskItem) -> int:
+    def optimal_turns(self, item: TaskItem) -> int:
         """The turns of the shortest plan."""
         return shortest(self._faults(item))
 
@@ -216,7 +216,7 @@ class Repair(Dialogue):
         calls = read_calls(text, [tool.name for tool in self.tools(ASSISTANT)])
         return (calls[0].name.removeprefix("fix_"), OK) if calls else None, ""
 
-    def act(self, item: TaskItem, plan: Any, acts: Mapping[str, Pair]) -> Acted:
+    def act(self, item: TaskItem, plan: Any, acts: Mapping[str, Pair]) -> ActResult:
         """Mend the next fault, and the one after it where the other has mended that."""
         faults, before = self._faults(item), len(plan)
         mended = mend(faults, before, tuple(acts.values()))
@@ -224,7 +224,7 @@ class Repair(Dialogue):
         answers = {agent: self._answer(agent, act, act in done) for agent, act in acts.items()}
         wrong = sum(act not in done for act in acts.values())
         progress = {agent: f"{answers.get(agent, '')}\n{_MENDED} {mended}".strip() for agent in self.possible_agents}
-        return Acted(faults[:mended], progress, 1.0 if mended == len(faults) else None, wrong)
+        return ActResult(faults[:mended], progress, 1.0 if mended == len(faults) else None, wrong)
 
     def _answer(self, agent: str, act: Pair, mended: bool) -> str:
         name, value = act

@@ -31,8 +31,8 @@ A proposal of an unknown event, of one twice, or of events that overlap is refus
 
 Optimum. The traveller tells its wishes at first, the guide proposes the best three, found by enumeration of all ordered
 triples, and the traveller accepts: 1 less two turns. No team can do better, since nothing can be proposed in the first
-turn. `alone()` is one agent that is told both; it proposes and accepts, and earns 1 less one turn. With `word_cost` the
-optimum is not known. In `script:optimal` the guide says nothing at first, in `script:tells_all` both tell all, and in
+turn. A single agent observes both; it proposes and accepts, and receives 1 less one turn. With `word_cost` the optimum
+is not known. In `script:optimal` the guide says nothing at first, in `script:tells_all` both tell all, and in
 `script:silent` the guide proposes events that fit one after the other, and the traveller accepts.
 
 Measured (`env.measure`): turns, words, and the share of episodes with a trip, and with the best one.
@@ -67,7 +67,7 @@ from llm_dec_pomdp.envs import Tasks, check_int
 from llm_dec_pomdp.seeding import generator
 from llm_dec_pomdp.types import Message, TaskItem
 
-from .base import DECLARED, LABELS, NOTHING, TELL, Acted, Dialogue, DialogueOptions, fits
+from .base import DECLARED, LABELS, NOTHING, TELL, ActResult, Dialogue, DialogueOptions, check_length
 
 TRAVELLER, GUIDE = "agent_0", "agent_1"
 NAMES = ("harbour", "abbey", "market", "tower", "garden", "theatre", "island", "castle")
@@ -142,7 +142,7 @@ class Travel(Dialogue):
         return len(self.wishes), len(self.events), self.lists
 
     @staticmethod
-    def draw(wishes: int, events: int, lists: int, split: str, number: int) -> TaskItem:
+    def sample_instance(wishes: int, events: int, lists: int, split: str, number: int) -> TaskItem:
         """Events at random, and wishes, again until a trip within the budget has one."""
         size = (wishes, events, lists)
         listed = _drawn_events(size, split, number % lists if lists else number)
@@ -164,8 +164,8 @@ class Travel(Dialogue):
         if wrong := next((line for line in offered.splitlines() if not _EVENT.fullmatch(" ".join(line.split()))), None):
             return f"field 'events': {wrong[:60]!r} is no event such as 'harbour boat quiet 9-11 12'"
         try:
-            fits(wanted, "field 'wishes'")
-            fits(offered, "field 'events'")
+            check_length(wanted, "field 'wishes'")
+            check_length(offered, "field 'events'")
         except ValueError as error:
             return str(error)
         strange = sorted(set(read_events(offered)).difference(self.events))
@@ -177,7 +177,7 @@ class Travel(Dialogue):
 
     # --- the task ----------------------------------------------------------------------------------------------------
 
-    def needs(self, item: TaskItem) -> int:
+    def optimal_turns(self, item: TaskItem) -> int:
         """Two turns: a proposal, and its acceptance."""
         return 2
 
@@ -216,12 +216,12 @@ class Travel(Dialogue):
             return tuple(name.lower() for name in found[-1]), ""
         return None, f"PROPOSE needs three of {', '.join(self.events)}." if "PROPOSE" in text else ""
 
-    def act(self, item: TaskItem, plan: Any, acts: Mapping[str, Any]) -> Acted:
+    def act(self, item: TaskItem, plan: Any, acts: Mapping[str, Any]) -> ActResult:
         """An answer is to the proposal that stands; a new one takes its place."""
         answers: dict[str, str] = {}
         answer = acts.get(TRAVELLER)
         if answer == "ACCEPT" and plan:
-            return Acted(plan, {}, _worth(item.fields["wishes"], item.fields["events"]).get(plan, 0.0))
+            return ActResult(plan, {}, _worth(item.fields["wishes"], item.fields["events"]).get(plan, 0.0))
         if answer and not plan:
             answers[TRAVELLER] = "There is no proposal to answer."
         elif answer:
@@ -234,7 +234,7 @@ class Travel(Dialogue):
                 plan = acts[GUIDE]
                 proposal = f"The guide proposes {' '.join(plan)}"
                 answers[TRAVELLER] = " ".join(filter(None, [answers.get(TRAVELLER), proposal]))
-        return Acted(plan, answers)
+        return ActResult(plan, answers)
 
     # --- teams without a model ---------------------------------------------------------------------------------------
 

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, cast
 from llm_dec_pomdp.envs import TaskError, json_lines
 from llm_dec_pomdp.storage.reading import FileError, open_file
 
-from .worlds import most_worlds, world
+from .worlds import worlds
 
 _KEPT = 64  # corpora in memory
 _MOST_BYTES = 1 << 28  # of the files of one
@@ -77,9 +77,10 @@ def placed(name: str, folder: Path) -> str:
 
 
 def _of_world(number: str) -> Corpus:
-    if not number.isdecimal() or int(number) >= most_worlds():
-        raise TaskError(f"corpus 'world:{number:.40}' does not exist; worlds are world:0 to world:{most_worlds() - 1}")
-    of = world(int(number))
+    of = worlds().get(int(number)) if number.isdecimal() else None
+    if of is None:
+        known = ", ".join(f"world:{known}" for known in worlds())
+        raise TaskError(f"corpus 'world:{number:.40}' does not exist; worlds are {known}")
     return Corpus(of.texts, script=of.script)
 
 

@@ -24,7 +24,7 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import NamedTuple
 
-from llm_dec_pomdp.envs.hierarchy.base import MAIN
+from llm_dec_pomdp.envs.hierarchy.base import LEADER
 from llm_dec_pomdp.types import Episode, Event, Group, TaskItem, known_means
 
 from .questions import Known, steps_of, truth_of_steps, world_of
@@ -39,8 +39,8 @@ FIGURES = (
 )
 
 
-class Bounds(NamedTuple):
-    """What main may do."""
+class TeamLimits(NamedTuple):
+    """What the main agent may do."""
 
     kinds: Sequence[str]  # specialists
     invocations: int
@@ -61,14 +61,14 @@ class Decision(NamedTuple):
     could_ask: bool
 
 
-def decision_means(items: Sequence[TaskItem], bounds: Bounds, groups: Sequence[Group]) -> dict[str, float]:
+def decision_means(items: Sequence[TaskItem], bounds: TeamLimits, groups: Sequence[Group]) -> dict[str, float]:
     """The mean of each figure, as a share, over the episodes in which there is something to count."""
     by_id = {item.id: item for item in items}
     episodes = [e for group in groups for e in group.episodes if steps_of(by_id[e.item_id])]
     return known_means([decisions(by_id[e.item_id], bounds, e) for e in episodes])
 
 
-def decisions(item: TaskItem, bounds: Bounds, episode: Episode) -> dict[str, float]:
+def decisions(item: TaskItem, bounds: TeamLimits, episode: Episode) -> dict[str, float]:
     """The five figures of an episode; NaN where there is nothing to count."""
     steps, taken = askable_of(item), decisions_of(item, bounds, episode)
     figures = (
@@ -86,11 +86,11 @@ def askable_of(item: TaskItem) -> tuple[Known, ...]:
     return tuple(step for step in truth_of_steps(item) if step.step.relation in RELATIONS)
 
 
-def decisions_of(item: TaskItem, bounds: Bounds, episode: Episode) -> list[Decision]:
+def decisions_of(item: TaskItem, bounds: TeamLimits, episode: Episode) -> list[Decision]:
     """What main decided, in order; its texts after it has gone on to its answer are part of that."""
     asked, still_open, taken = 0, askable_of(item), list[Decision]()
     for number, turn in enumerate(episode.turns, 1):
-        if MAIN in turn.actions and not (taken and not taken[-1].asks):
+        if LEADER in turn.actions and not (taken and not taken[-1].asks):
             asks = tuple(event for event in turn.events if event.kind == "spawn")
             taken.append(Decision(asks, still_open, asked < bounds.invocations and number < bounds.turns))
             asked += len(asks)
@@ -107,7 +107,7 @@ def _spawned(taken: Sequence[Decision]) -> float:
     return helped / sum(len(decision.asks) for decision in asking)
 
 
-def _asked(bounds: Bounds, steps: Sequence[Known], taken: Sequence[Decision]) -> float:
+def _asked(bounds: TeamLimits, steps: Sequence[Known], taken: Sequence[Decision]) -> float:
     if len(bounds.kinds) < 2:
         return math.nan
     right = [

@@ -9,25 +9,17 @@ invocation, so that a question needs one to six.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+import json
+from collections.abc import Callable, Sequence
+from importlib import resources
 from typing import NamedTuple
 
 from llm_dec_pomdp.envs.tools import ToolState
-from llm_dec_pomdp.seeding import derive
 from llm_dec_pomdp.types import Message, TaskItem
 
-from .worlds import KINDS, RELATIONS, Draws, Fact, Relation, World, questions_about, world
+from .worlds import RELATIONS, Fact, Relation, World, worlds
 
-# In these worlds the five best passages for a question that texts answer always hold its fact; a test verifies that.
-WORLDS: Mapping[str, tuple[int, ...]] = {"train": (2, 3, 4, 6, 7, 8), "test": (9, 10, 11)}
-EACH = 20  # questions about a world
 COMPARISONS = {"most": max, "least": min}
-# What is done with chains of how many steps; every tenth question of a world is alike.
-_FORMS = (
-    *(("ask", 2), ("ask", 3), ("compare", 1, 1), ("compute", 1, 1), ("ask", 1)),
-    *(("compare", 2, 2), ("compute", 2, 2), ("ask", 2), ("compute", 3, 2), ("compare", 1, 2)),
-)
 
 
 class QuestionStep(NamedTuple):
@@ -91,106 +83,21 @@ def facts_of(item: TaskItem) -> tuple[Fact, ...]:
 
 def world_of(item: TaskItem) -> World:
     """The world that an embedded question is about."""
-    return world(int(item.fields["corpus"].partition(":")[2]))
+    return worlds()[int(item.fields["corpus"].partition(":")[2])]
 
 
 # --- the embedded questions -------------------------------------------------------------------------------------------
 
 
-class Chain(NamedTuple):
-    """Relations that are followed one after the other."""
-
-    start: str
-    relations: tuple[Relation, ...]
-
-    def passed(self, of: World) -> list[str]:
-        """The start, and the value of every relation."""
-        names = [self.start]
-        for relation in self.relations:
-            names.append(of.facts[relation.name, names[-1]].value)
-        return names
-
-    def noun(self) -> str:
-        """In words, what its last relation is about."""
-        return functools.reduce(lambda words, relation: relation.noun.format(x=words), self.relations[:-1], self.start)
-
-    def lines(self, before: int = 0) -> list[str]:
-        """Its steps, after so many others."""
-        first, *rest = (relation.name for relation in self.relations)
-        return [f"{first}|{self.start}", *(f"{name}|#{before + place}" for place, name in enumerate(rest, 1))]
-
-
 @functools.cache
 def embedded() -> tuple[TaskItem, ...]:
-    """The embedded questions; training and test questions are about different worlds."""
-    return tuple(item for split, numbers in WORLDS.items() for number in numbers for item in _about(number, split))
+    """Return the embedded questions, from `data/questions.jsonl`; `scripts/build_worlds.py` makes them.
 
-
-def _about(number: int, split: str) -> list[TaskItem]:
-    of, draws = world(number), Draws(derive(number, "questions"))
-    items: dict[str, TaskItem] = {}
-    while len(items) < EACH:
-        place = len(items)
-        what, *lengths = _FORMS[place % len(_FORMS)]
-        question_and_lines = _chained(of, draws, *lengths) if what == "ask" else _paired(of, draws, what, *lengths)
-        if question_and_lines is None or question_and_lines[0] in items:
-            continue
-        question, lines = question_and_lines
-        fields = {"corpus": f"world:{number}", "steps": "\n".join(lines)}
-        item = TaskItem(f"{split}/{number}/{place}", question, split, fields=fields)
-        answer = truth_of_steps(item)[-1].value or ""
-        items[question] = replace(item, fields={**fields, "answer": answer})
-    return list(items.values())
-
-
-def _chained(of: World, draws: Draws, length: int) -> tuple[str, list[str]] | None:
-    """A question that asks for the end of a chain; None where a name comes twice or the answer is in the question."""
-    chain = _chain(of, draws, length)
-    passed, question = chain.passed(of), chain.relations[-1].question.format(x=chain.noun())
-    return (question, chain.lines()) if _one_way(passed) and passed[-1] not in question else None
-
-
-def _paired(of: World, draws: Draws, what: str, first: int, second: int) -> tuple[str, list[str]] | None:
-    """A question about the numbers at the ends of two chains; None where they say nothing of each other."""
-    reached = {relation.value for relation in RELATIONS.values()}
-    numeric = [relation for relation in RELATIONS.values() if relation.compared[0]]
-    last = draws.pick([relation for relation in numeric if first == second == 1 or relation.subject in reached])
-    chains = [_chain(of, draws, length, last) for length in (first, second)]
-    (*_, subject, left), (*_, other, right) = (chain.passed(of) for chain in chains)
-    if subject == other or left == right or not all(_one_way(chain.passed(of)) for chain in chains):
-        return None
-    name, question = last.compared if what == "compare" else last.computed
-    lines = [*chains[0].lines(), *chains[1].lines(first), f"{name}|#{first}|#{first + second}"]
-    nouns = dict(zip("xy", (chain.noun() for chain in chains), strict=True))
-    if what == "compute" and of.fact(name, (left, right)).value in (left, right):
-        return None
-    return question.format(**nouns), lines
-
-
-def _one_way(passed: Sequence[str]) -> bool:
-    return len(set(passed)) == len(passed) and passed[-1] != "0"
-
-
-def _chain(of: World, draws: Draws, length: int, last: Relation | None = None) -> Chain:
-    """A chain that ends with a relation; with any where it is None."""
-    while True:
-        start = draws.pick(of.names[draws.pick(KINDS) if length > 1 or last is None else last.subject])
-        relations, name = list[Relation](), start
-        for step in range(length):
-            able = list(_following(of.kind_of[name], relations, last, ends=step == length - 1))
-            if not able:
-                break
-            relations.append(draws.pick(able))
-            name = of.facts[relations[-1].name, name].value
-        else:
-            return Chain(start, tuple(relations))
-
-
-def _following(kind: str, used: Sequence[Relation], last: Relation | None, *, ends: bool) -> Iterator[Relation]:
-    """The relations that may come next in a chain: no number before its end."""
-    for relation in questions_about(kind):
-        if relation not in used and (last in (None, relation) if ends else relation.value != "numbers"):
-            yield relation
+    Training and test questions are about different worlds.
+    """
+    text = (resources.files("llm_dec_pomdp.contrib.research") / "data" / "questions.jsonl").read_text(encoding="utf-8")
+    rows = map(json.loads, text.splitlines())
+    return tuple(TaskItem(row["id"], row["question"], row["split"], fields=row["fields"]) for row in rows)
 
 
 # --- the state of a question ------------------------------------------------------------------------------------------
@@ -237,7 +144,6 @@ class QuestionState(NamedTuple):
     """The state of a question."""
 
     item: TaskItem
-    seed: int  # decides the order of options
     turn: int = 0  # joint actions played
     tools: ToolState = ToolState()
     invocations: tuple[Invocation, ...] = ()  # all of them, in order

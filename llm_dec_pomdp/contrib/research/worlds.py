@@ -1,6 +1,6 @@
 """Procedural worlds: who lives where, who founded what. Texts say one half of it, tables the other.
 
-A world follows from its number alone. No two worlds share a name, so that facts learnt in one are of no use in another.
+No two worlds share a name, so that facts learnt in one are of no use in another.
 About people there are sentences (some 250), and a few of them are contradicted by a rumour, which says that it is one.
 What can be counted and compared stands in three tables of a database. Every subject of a relation has one value, so
 that a chain of relations has one right answer.
@@ -9,12 +9,12 @@ that a chain of relations has one right answer.
 from __future__ import annotations
 
 import functools
+import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
-
-from llm_dec_pomdp.seeding import derive, uniforms
+from importlib import resources
+from typing import Any, NamedTuple
 
 KINDS = ("people", "towns", "companies", "works")  # of entities that have a page or a row
 SKILLS = ("reader", "analyst", "calculator")  # who finds what texts say, what tables say, and what follows from numbers
@@ -179,32 +179,6 @@ abs({x} - {y})
 """
 RELATIONS = {relation.name: relation for relation in _relations(_RELATIONS)}
 
-# Sentences that answer no question, in the words of those that do.
-FILLERS = {
-    "people": (
-        "{x} once wrote a letter about the weather.",
-        "{x} is said to have founded nothing at all.",
-        "{x} keeps bees and has a good memory.",
-        "When {x} was a child, the winters were long.",
-    ),
-    "towns": (
-        "{x} has a market on Thursdays.",
-        "Nobody knows who founded {x}.",
-        "Many people who live in {x} were born elsewhere.",
-        "The mayor's office of {x} was painted last year.",
-    ),
-    "companies": (
-        "{x} has published a calendar.",
-        "Many who work at {x} live elsewhere.",
-        "{x} pays its bills on time.",
-    ),
-    "works": (
-        "Nobody has read {x} to the end.",
-        "{x} was taught in schools for a while.",
-        "A copy of {x} lies in every inn.",
-    ),
-}
-
 
 def questions_about(kind: str) -> Iterable[Relation]:
     """The relations of subjects of a kind, without calculations."""
@@ -212,26 +186,6 @@ def questions_about(kind: str) -> Iterable[Relation]:
 
 
 # --- worlds -----------------------------------------------------------------------------------------------------------
-
-T = TypeVar("T")
-
-COUNTS = {"people": 30, "towns": 12, "companies": 20, "works": 26}
-_SURNAMES, _RIVERS = 24, 8
-_EACH = _SURNAMES + COUNTS["towns"] + _RIVERS  # names that a world takes from the stock
-_FACTS_WITH_RUMOUR = 14
-_SEED = 20_251_113
-_DRAWS = 1 << 15  # more than a world or its questions take
-_FIRST_NAMES = (
-    "Ada Bruno Clara David Edda Felix Greta Hugo Ida Jonas Karla Leo Mina Nils Olga Paul Rosa Simon Tilda Viktor"
-).split()
-_TRADES = "Mills Foundry Press Bakery Shipyard Glassworks Brewery Books Printers Ropes".split()
-_TITLES = ("The Bells of {}", "A Winter in {}", "Letters to {}", "The Ferryman of {}", "Roads from {}", "{} by Night")
-_STARTS = "B Br D Dr F G Gr H K Kl L M N P R S St T Tr V W".split()
-_MIDDLES = "a e i o u al el in or un ar".split()
-_ENDS = "ben der fen kel len mar nor pel rick sten tor vik win zel".split()
-
-
-_RANGES = {"opened": (1801, 1989), "staff": (5, 900), "pages": (60, 900), "population": (1000, 90_000)}
 
 
 class Fact(NamedTuple):
@@ -247,7 +201,7 @@ class Fact(NamedTuple):
 class World:
     """A world."""
 
-    number: int  # it follows from this
+    number: int
     names: Mapping[str, tuple[str, ...]]  # every name by kind
     facts: Mapping[tuple[str, str], Fact]  # by relation and subject
     texts: tuple[str, ...]  # sentences, page by page
@@ -281,130 +235,19 @@ class World:
         return re.compile(rf"\b(?:{'|'.join(map(re.escape, ordered))})\b")
 
 
-class Draws:
-    """A sequence of draws that follows from a seed, the same on every platform."""
-
-    def __init__(self, seed: int) -> None:
-        self._numbers: Iterator[float] = iter(uniforms(seed, _DRAWS).tolist())
-
-    def below(self, count: int) -> int:
-        """An integer in [0, count)."""
-        return int(next(self._numbers) * count)
-
-    def pick(self, things: Sequence[T]) -> T:
-        """One of them."""
-        return things[self.below(len(things))]
-
-    def shuffled(self, things: Sequence[T]) -> list[T]:
-        """All of them in another order."""
-        mixed = list(things)
-        for place in range(len(mixed) - 1, 0, -1):
-            other = self.below(place + 1)
-            mixed[place], mixed[other] = mixed[other], mixed[place]
-        return mixed
-
-
 @functools.cache
-def _stock() -> tuple[str, ...]:
-    """All made-up names, mixed."""
-    every = [start + middle + end for start in _STARTS for middle in _MIDDLES for end in _ENDS]
-    return tuple(Draws(derive(_SEED, "names")).shuffled(every))
+def worlds() -> Mapping[int, World]:
+    """Return the worlds by number, from `data/worlds.jsonl`; `scripts/build_worlds.py` makes them."""
+    text = (resources.files("llm_dec_pomdp.contrib.research") / "data" / "worlds.jsonl").read_text(encoding="utf-8")
+    return {of.number: of for of in map(_world, text.splitlines())}
 
 
-def most_worlds() -> int:
-    """How many worlds there are names for."""
-    return len(_stock()) // _EACH
-
-
-@functools.cache
-def world(number: int) -> World:
-    """The world of a number, from 0 to `most_worlds() - 1`."""
-    draws = Draws(derive(_SEED, "world", number))
-    names = _names(number, draws)
-    values = {
-        (relation.name, subject): value
-        for relation in RELATIONS.values()
-        if not (relation.counts or relation.program)
-        for subject, value in zip(names[relation.subject], _values(relation, names, draws), strict=True)
+def _world(line: str) -> World:
+    row = json.loads(line)
+    texts = tuple(row["texts"])
+    facts = {
+        (name, subject): Fact(name, (subject,), value, "" if place is None else texts[place])
+        for name, subject, value, place in row["facts"]
     }
-    for r in (relation for relation in RELATIONS.values() if relation.counts):
-        found = [value for (name, _), value in values.items() if RELATIONS[name].place == r.place]
-        values |= {(r.name, subject): str(found.count(subject)) for subject in names[r.subject]}
-    return World(number, names, *_facts_and_texts(values, names, draws), _script(values, names))
-
-
-def _facts_and_texts(
-    values: Mapping[tuple[str, str], str], names: Mapping[str, Sequence[str]], draws: Draws
-) -> tuple[Mapping[tuple[str, str], Fact], tuple[str, ...]]:
-    """All facts, and the texts that state what is not in tables, with rumours and sentences that say nothing."""
-    facts = {(name, subject): Fact(name, (subject,), value) for (name, subject), value in values.items()}
-    spoken = [key for key in values if RELATIONS[key[0]].sentences]
-    doubted = set(draws.shuffled(spoken)[:_FACTS_WITH_RUMOUR])
-    texts: list[str] = []
-    for kind in KINDS:
-        for name in names[kind]:
-            page: list[str] = []
-            for key in (key for key in spoken if key[1] == name):
-                sentence, *rumours = _sentences(key, values[key], names, draws, doubted=key in doubted)
-                facts[key] = facts[key]._replace(sentence=sentence)
-                page += [sentence, *rumours]
-            if draws.below(4) == 0:
-                page.append(draws.pick(FILLERS[kind]).format(x=name))
-            texts += draws.shuffled(page)
-    return facts, tuple(texts)
-
-
-def _script(values: Mapping[tuple[str, str], str], names: Mapping[str, Sequence[str]]) -> str:
-    """SQL that makes a table of each kind that has columns."""
-    statements: list[str] = []
-    for kind in KINDS:
-        columns = [r for r in RELATIONS.values() if r.subject == kind and r.table and not r.counts]
-        if columns:
-            typed = [f"{r.column} {'INTEGER' if r.value == 'numbers' else 'TEXT'}" for r in columns]
-            statements.append(f"CREATE TABLE {kind} ({', '.join(['name TEXT', *typed])});")
-            rows = [(name, *(values[r.name, name] for r in columns)) for name in names[kind]]
-            quoted = [f"({', '.join(v if v.isdigit() else repr(v) for v in row)})" for row in rows]
-            statements.append(f"INSERT INTO {kind} VALUES {', '.join(quoted)};")
-    return "\n".join(statements)
-
-
-def _names(number: int, draws: Draws) -> dict[str, tuple[str, ...]]:
-    """The names of a world. Families share a surname; companies and works are named after people and towns."""
-    stock = _stock()[number * _EACH : (number + 1) * _EACH]
-    surnames, towns, rivers = stock[:_SURNAMES], stock[_SURNAMES:-_RIVERS], stock[-_RIVERS:]
-    firsts = draws.shuffled(_FIRST_NAMES)
-    people = [f"{firsts[i % len(firsts)]} {surnames[i % len(surnames)]}" for i in range(COUNTS["people"])]
-    bases = draws.shuffled([*surnames, *towns])
-    companies = [f"{bases[i % len(bases)]} {draws.pick(_TRADES)}" for i in range(COUNTS["companies"])]
-    places = draws.shuffled([(title, town) for title in _TITLES for town in towns])
-    works = [title.format(town) for title, town in places[: COUNTS["works"]]]
-    named = {"people": people, "towns": towns, "companies": companies, "works": works, "rivers": rivers}
-    return {kind: tuple(names) for kind, names in named.items()}
-
-
-def _values(relation: Relation, names: Mapping[str, tuple[str, ...]], draws: Draws) -> Iterable[str]:
-    """The value of every subject of a relation. Nobody teaches two people, and no two numbers are the same."""
-    if relation.value == "numbers":
-        low, high = _RANGES[relation.name]
-        numbers: dict[int, None] = {}
-        while len(numbers) < len(names[relation.subject]):
-            numbers[low + draws.below(high - low + 1)] = None
-        return map(str, numbers)
-    if relation.value == relation.subject:
-        ring = draws.shuffled(names[relation.value])
-        following = dict(zip(ring, [*ring[1:], ring[0]], strict=True))
-        return [following[subject] for subject in names[relation.subject]]
-    return [draws.pick(names[relation.value]) for _ in names[relation.subject]]
-
-
-def _sentences(
-    key: tuple[str, str], value: str, names: Mapping[str, Sequence[str]], draws: Draws, *, doubted: bool
-) -> list[str]:
-    """The sentence that states a fact, and the rumour that contradicts it where it is doubted."""
-    relation = RELATIONS[key[0]]
-    first, second = draws.shuffled(relation.sentences)[:2]
-    sentences = [first.format(x=key[1], y=value)]
-    if doubted:
-        other = draws.pick([name for name in names[relation.value] if name not in (value, key[1])])
-        sentences.append(draws.pick(RUMOURS) + second.format(x=key[1], y=other))
-    return sentences
+    names = {kind: tuple(found) for kind, found in row["names"].items()}
+    return World(row["number"], names, facts, texts, row["script"])

@@ -16,7 +16,7 @@ from typing import Protocol, TypeVar
 from ...types import Event, Score
 from ..task import Task, Transition
 
-MAIN = "agent_0"
+LEADER = "agent_0"  # the main agent
 FORMAT, CORRECT = 0.1, 0.9  # R_M
 SUB_FORMAT, SUB_CORRECT, SUB_EXPERT = 0.1, 0.4, 0.5  # R_S
 
@@ -57,7 +57,7 @@ class Hierarchy(Task[H]):
 
     def roster(self, state: H) -> Sequence[str]:
         """Main, and all invocations so far."""
-        return [MAIN, *(invocation.agent for invocation in state.invocations)]
+        return [LEADER, *(invocation.agent for invocation in state.invocations)]
 
     def go_on(self, state: H, events: Sequence[Event], reset_history: Sequence[str] = ()) -> Transition[H]:
         """The episode goes on and pays nothing yet; who has just joined was not there to be paid."""
@@ -68,7 +68,7 @@ class Hierarchy(Task[H]):
     def end(self, state: H, score: Score, events: Sequence[Event]) -> Transition[H]:
         """The episode ends and pays all agents, R_S by the `correct` of main."""
         correct = score.components["correct"] > 0
-        rewards = {MAIN: score.total}
+        rewards = {LEADER: score.total}
         for invocation in state.invocations:
             rewards[invocation.agent] = reward_of_sub(
                 valid=invocation.usable, correct=correct, expert=invocation.expert
@@ -78,7 +78,7 @@ class Hierarchy(Task[H]):
 
 def spawned(agent: str, role: str, subtask: str) -> Event:
     """The event that main has called a sub-agent."""
-    return Event("spawn", agent, {"role": role, "by": MAIN, "subtask": subtask})
+    return Event("spawn", agent, {"role": role, "by": LEADER, "subtask": subtask})
 
 
 def parts_of_main(*, valid: bool, correct: bool) -> dict[str, float]:

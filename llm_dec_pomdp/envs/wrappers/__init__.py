@@ -1,6 +1,6 @@
 """Wrappers: the same environment under another communication protocol, or in numbers, or many times at once."""
 
-from .choices import Choices
+from .choices import Choices, TurnChoices
 from .discrete import DiscreteMenu, TokenIds
 from .learned_reward import LearnedReward
 from .numeric import ByteObservation, FixedRoster, NumericWrapper
@@ -33,6 +33,7 @@ __all__ = [
     "Sequential",
     "Stopping",
     "TokenIds",
+    "TurnChoices",
     "VecEnv",
     "WithTools",
     "make_vec",

@@ -5,17 +5,21 @@
 Each agent observes the offered texts below its first observation, each under a letter, and acts with a letter. The task
 receives the text in place of the letter. Any other action reaches the task unchanged.
 Under the protocol "centralized" one agent chooses for each agent in turn (`PartByPart`).
+
+`TurnChoices` is the base for tasks whose offers depend on the state: it offers texts in every turn.
 """
 
 from __future__ import annotations
 
+import re
 import string
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, cast
+from typing import Any, ClassVar, NamedTuple, cast
 
 from ...seeding import derive
-from ...types import Episode, Event, Group, Message, TaskItem, Turn
+from ...types import Episode, Event, Group, Message, TaskItem, Tool, Turn
 from ..base import Script, TextDecPOMDP
 from ..episode import Outcome
 from ..facts import Facts
@@ -89,7 +93,7 @@ class Choices(TaskWrapper[Offered]):
         """Return the letters of an agent; () for one that writes freely."""
         return self._letters[agent]
 
-    def alone(self) -> TextDecPOMDP | None:
+    def single_agent(self) -> TextDecPOMDP | None:
         """Return the task for one agent that chooses for all; None if an agent writes freely."""
         return PartByPart(self) if all(self._letters.values()) else None
 
@@ -227,3 +231,134 @@ class PartByPart(ProtocolWrapper):
 
     def _rewards(self, after: Transition[Any]) -> None:
         """Return None: the one agent receives the reward of the team."""
+
+    def _last_of(self, texts: Mapping[str, str]) -> Mapping[str, str]:
+        """Return the last text of each agent, also where one agent wrote all parts."""
+        parts = self.facts.split(next(iter(texts.values()))) if len(texts) == 1 else list(texts.values())
+        return dict(zip(self.possible_agents, parts, strict=False))
+
+
+class TurnState(NamedTuple):
+    """The state of `TurnChoices`."""
+
+    inner: Any  # state of the task
+    seed: int  # of the episode
+
+
+class TurnChoices(TaskWrapper[TurnState]):
+    """A task whose agents choose in every turn among texts that depend on its state; derive, and implement `offers`.
+
+    An agent acts with the letter of a text, and the task receives the text. An action that begins with no such letter
+    reaches the task as an empty text. `make(..., candidates=True)` builds it where the task's `with_candidates` does.
+
+    Args:
+        env: The task.
+    """
+
+    letters: ClassVar[str]
+    """One for each of the texts."""
+
+    def __init__(self, env: Task[Any]) -> None:
+        super().__init__(env, "choices")
+        *first, last = self.letters
+        self._request = f"Choose {', '.join(first)} or {last}."
+
+    @abstractmethod
+    def offers(self, state: TurnState, agent: str, observation: str) -> Sequence[str]:
+        """Return the texts that an agent may choose among, one for each letter, each without a line break.
+
+        Args:
+            state: The state.
+            agent: An agent that acts.
+            observation: What it observes, without the offers.
+        """
+
+    def prompt(self, state: TurnState, agent: str, message: str | Message) -> str:
+        """Return the observation of an agent without the offers. Default: what the task lets it observe."""
+        return message.text if isinstance(message, Message) else message
+
+    def is_complete(self, agent: str) -> bool:
+        """Return whether each prompt of an agent holds all that it knows, so that its history is reset. Default: no."""
+        return False
+
+    # --- the task ----------------------------------------------------------------------------------------------------
+
+    def initial_state(self, item: TaskItem, seed: int) -> TurnState:
+        """Return the initial state of the task, with the seed of the episode."""
+        return TurnState(self.env.initial_state(item, seed), seed)
+
+    def observations(self, state: TurnState) -> Mapping[str, str | Message]:
+        """Return the prompts, each with the offered texts."""
+        observed: dict[str, str | Message] = {}
+        for agent, prompt in self._prompts(state).items():
+            offers = zip(self.letters, self.offers(state, agent, prompt), strict=True)
+            observed[agent] = "\n".join([prompt, "", *map(" ".join, offers), self._request])
+        return observed
+
+    def _prompts(self, state: TurnState) -> dict[str, str]:
+        return {
+            agent: self.prompt(state, agent, message) for agent, message in self.env.observations(state.inner).items()
+        }
+
+    def transition(self, state: TurnState, actions: Mapping[str, str], seed: int) -> Transition[TurnState]:
+        """Pass the chosen texts to the task."""
+        prompts, there = self._prompts(state), self.env.roster(state.inner)
+        texts: dict[str, str] = {}
+        for agent, action in actions.items():
+            letter = re.match(rf"[\W_]*([{self.letters}])", action)
+            offers = self.offers(state, agent, prompts[agent])
+            texts[agent] = offers[self.letters.index(letter[1])] if letter else ""
+        step = self.play(state.inner, texts, seed)
+        following = state._replace(inner=step.state)
+        acting = {*self.env.observations(step.state)} & {*there}
+        return replace(
+            step, state=following, reset_history=frozenset(agent for agent in acting if self.is_complete(agent))
+        )
+
+    def play(self, inner: Any, texts: Mapping[str, str], seed: int) -> Transition[Any]:
+        """Return the transition of the task after the chosen texts."""
+        return self.env.transition(inner, texts, seed)
+
+    def choices(self, agent: str, history: Sequence[Message] = ()) -> Sequence[str]:
+        """Return the letters."""
+        return tuple(self.letters)
+
+    def tools(self, agent: str) -> tuple[Tool, ...]:
+        """Return (): calls are among the offered texts."""
+        return ()
+
+    def script(self, name: str) -> Script:
+        """Return a script of the task, which acts with the letter of its text, or of `instead` where none has it."""
+        if name not in self.facts.scripts:
+            return TextDecPOMDP.script(self, name)
+        say = self.env.script(name)
+
+        def say_letter(agent: str, history: Sequence[Message]) -> str:
+            offers = self.offered_in(history[-1].text)
+            text = say(agent, self.as_written(history))
+            return offers[text if text in offers else self.instead(list(offers), text, history)]
+
+        return say_letter
+
+    def as_written(self, history: Sequence[Message]) -> list[Message]:
+        """Return a history as the agent has it in the task: texts for letters, and no offers."""
+        written: list[Message] = []
+        for place, message in enumerate(history):
+            if message.role == "action":
+                texts = {letter: text for text, letter in self.offered_in(history[place - 1].text).items()}
+                written.append(message._replace(text=texts.get(message.text, message.text)))
+            else:
+                lines = message.text.split("\n")
+                written.append(message._replace(text="\n".join(lines[: -2 - len(self.letters)])))
+        return written
+
+    def offered_in(self, observation: str) -> dict[str, str]:
+        """Return the letter of each text that an observation offers, the first where a text is offered twice."""
+        letters: dict[str, str] = {}
+        for line in observation.split("\n")[-1 - len(self.letters) : -1]:
+            letters.setdefault(line[2:], line[0])
+        return letters
+
+    def instead(self, offers: Sequence[str], text: str, history: Sequence[Message]) -> str:
+        """Return the offered text that a script takes where its own is not offered. Default: any, by the history."""
+        return offers[derive(0, *map(str, history)) % len(offers)]

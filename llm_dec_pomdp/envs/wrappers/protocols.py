@@ -7,14 +7,16 @@
 | `Sequential` | n | agents speak in order; each sees the texts of those before it |
 | `Discussion(rounds)` | rounds + 1 | unscored drafts of the others, then everyone writes the final text |
 
-Every learner can train under every protocol. Unscored phases pay 0. In a hierarchy agents call each other instead: it
-is played as it is, or by one agent alone (`TextDecPOMDP.alone`), which is what "centralized" then means.
+Every learner can train under every protocol. Unscored phases pay 0. `Sequential` and `Discussion` refuse hierarchies,
+whose agents call each other. Where a task has its own form for one agent (`TextDecPOMDP.single_agent`), the protocol
+"centralized" plays that form.
 """
 
 from __future__ import annotations
 
 import os
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -23,7 +25,7 @@ import gymnasium
 
 from ...registries import Registry
 from ...types import Event, Message, TaskItem, Tool
-from ..base import TextDecPOMDP
+from ..base import Script, TextDecPOMDP
 from ..episode import Outcome, Transition
 from ..facts import Facts
 from .base import Wrapper
@@ -40,11 +42,13 @@ class ProtocolWrapper(Wrapper):
         phases: Turns per scored joint action.
     """
 
+    takes_hierarchies = False
+
     def __init__(self, env: TextDecPOMDP, phases: int, n_agents: int | None = None) -> None:
-        if env.facts.hierarchical:
+        if env.facts.hierarchical and not self.takes_hierarchies:
             raise ValueError(
                 f"{env.metadata['name']} is a hierarchy, in which agents call each other and see only their subtasks; "
-                f"{type(self).__name__} is for agents of one task. Play it in parallel, or alone() by one agent"
+                f"{type(self).__name__} is for agents of one task. Play it in parallel or centralized"
             )
         self._wrap(env, type(self).__name__.lower())
         self.phases = phases
@@ -174,11 +178,19 @@ class Discussion(ProtocolWrapper):
 
 
 class Centralized(ProtocolWrapper):
-    """One agent is told everything and writes all parts.
+    """One agent observes everything, has the tools of all agents and writes all parts.
+
+    In a hierarchy the agent writes the texts of the agents that act in a turn: the main agent delegates and then works
+    on the subtasks itself. One part needs no header. Several parts stand below the headers that the observation names.
+
+    Args:
+        env: The inner environment.
 
     Raises:
         ValueError: The environment is centralized already.
     """
+
+    takes_hierarchies = True
 
     def __init__(self, env: TextDecPOMDP) -> None:
         if env.facts.parts_per_action > 1:
@@ -187,8 +199,11 @@ class Centralized(ProtocolWrapper):
 
     @property
     def facts(self) -> Facts:
-        """An action holds all parts, and earns the reward of the team."""
-        return replace(super().facts, parts_per_action=len(self.env.possible_agents), joint_reward=True)
+        """An action holds all parts and receives the reward of the team."""
+        known = replace(super().facts, joint_reward=True)
+        if known.hierarchical:  # parts are written when agents act, mostly one in a turn
+            return replace(known, hierarchical=False, scripts=())
+        return replace(known, parts_per_action=len(self.env.possible_agents))
 
     def _roster(self) -> None:
         """The one agent, always."""
@@ -197,12 +212,16 @@ class Centralized(ProtocolWrapper):
         """The team's."""
 
     def choices(self, agent: str, history: Sequence[Message] = ()) -> Sequence[str]:
-        """Any text, since it holds all parts."""
+        """Return (): an action holds all parts, so any text may matter."""
         return ()
 
     def tools(self, agent: str) -> tuple[Tool, ...]:
-        """None: one agent that has them is `TextDecPOMDP.alone`."""
-        return ()
+        """Return the tools of all agents, each name once."""
+        return tuple({tool.name: tool for a in self.env.possible_agents for tool in self.env.tools(a)}.values())
+
+    def script(self, name: str) -> Script:
+        """Return the script of the inner environment; a hierarchy has none for one agent."""
+        return super().script(name) if name in self.facts.scripts else TextDecPOMDP.script(self, name)
 
     def role(self, agent: str) -> str:
         """Always "team"."""
@@ -216,25 +235,41 @@ class Centralized(ProtocolWrapper):
         return GymnasiumView(self)
 
     def _joint_action(self) -> Mapping[str, str]:
-        parts = self.env.facts.split(self._actions[self.possible_agents[0]])
-        texts = dict(zip(self.env.possible_agents, parts, strict=True))
-        return {agent: texts[agent] for agent in self.env.agents}
+        names = _names_of_parts(self.env)
+        parts = replace(self.env.facts, roles=tuple(names.values())).split(self._actions[self.possible_agents[0]])
+        texts = dict(zip(names, parts, strict=True))
+        return {agent: texts.get(agent, "") for agent in self.env.agents}
 
 
 def asked_together(env: TextDecPOMDP, observed: Mapping[str, str]) -> str:
-    """The observations of all agents as one text for an agent that writes all parts; a common beginning stands once."""
+    """Return the observations of all agents as one text for an agent that writes all parts.
+
+    A common beginning stands once. In a hierarchy only the agents that act have a part.
+    """
+    names = _names_of_parts(env)
+    if env.facts.hierarchical and len(names) == 1:
+        [(agent, name)] = names.items()
+        return f"[{name}] {observed.get(agent, '')}"
     agents = [agent for agent in env.possible_agents if observed.get(agent)]
     texts = [observed[agent] for agent in agents]
     shared = os.path.commonprefix(texts)  # noqa: RUF071  # of texts, not of paths
     shared = shared[: shared.rfind("\n\n") + 2] if "\n\n" in shared else ""
-    requests = [f"[{env.role(agent)}] {observed[agent][len(shared) :]}" for agent in agents]
-    headers = " and ".join(f"[{role}]" for role in env.facts.roles)
-    end = f"Write all parts, each below a line with its name: {headers}."
-    return shared + "\n".join([*requests, end])
+    requests = [f"[{names.get(agent, env.role(agent))}] {observed[agent][len(shared) :]}" for agent in agents]
+    headers = " and ".join(f"[{name}]" for name in names.values())
+    return shared + "\n".join([*requests, f"Write all parts, each below a line with its name: {headers}."])
+
+
+def _names_of_parts(env: TextDecPOMDP) -> dict[str, str]:
+    """Return the header of each agent that has a part: its role, with its id where others in a hierarchy share it."""
+    if not env.facts.hierarchical:
+        return dict(zip(env.possible_agents, env.facts.roles, strict=True))
+    acting = [agent for agent in env.agents if env.asked(agent)]
+    shares = Counter(map(env.role, acting))
+    return {agent: f"{env.role(agent)} {agent}" if shares[env.role(agent)] > 1 else env.role(agent) for agent in acting}
 
 
 class GymnasiumView(gymnasium.Env[Any, Any]):
-    """An environment of one agent as a `gymnasium.Env`: a `Centralized` one, whose agent is the team, or `alone()`.
+    """An environment of one agent as a `gymnasium.Env`, such as one under the protocol "centralized".
 
     Args:
         env: The environment that is played; text, or in numbers (`wrappers.numeric`).
@@ -282,8 +317,8 @@ def _parallel(env: TextDecPOMDP) -> TextDecPOMDP:
 
 
 def _centralized(env: TextDecPOMDP) -> TextDecPOMDP:
-    """The task for one agent: its own form of that, else one agent that writes all parts."""
-    return env.alone() or Centralized(env)
+    """Return the task's own form for one agent, else the task with one agent that writes all parts."""
+    return env.single_agent() or Centralized(env)
 
 
 PROTOCOLS = Registry("protocol", group="llm_dec_pomdp.protocols")

@@ -151,9 +151,9 @@ class Stopping(TaskWrapper[Stopped]):
         episodes = [e for group in groups for e in group.episodes if not math.isnan(e.total)]
         return {**({"stopping": _earlier_ends(episodes)} if episodes else {}), **self.env.measure(groups)}
 
-    def alone(self) -> TextDecPOMDP | None:
+    def single_agent(self) -> TextDecPOMDP | None:
         """The task for one agent that has all tools itself, and that may stop."""
-        alone = self.env.alone()
+        alone = self.env.single_agent()
         return alone and Stopping(alone, self.cost)
 
     def asks(self, state: Stopped) -> Collection[str] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 import re
@@ -13,9 +14,9 @@ import pytest
 import llm_dec_pomdp
 from llm_dec_pomdp.agents import Sampling
 from llm_dec_pomdp.agents.scripted import Uniform
-from llm_dec_pomdp.contrib.calls.bfcl import BFCL, _owners, kits, row_of  # pyright: ignore[reportPrivateUsage]
-from llm_dec_pomdp.contrib.calls.dispatch import offered_in
+from llm_dec_pomdp.contrib.calls.bfcl import BFCL, kits, owners, row_of
 from llm_dec_pomdp.contrib.calls.published import COMMAND, installed
+from llm_dec_pomdp.envs import TextDecPOMDP
 from llm_dec_pomdp.envs.check import CHECKS
 from llm_dec_pomdp.envs.tools import Call, Toolbox, ToolState
 from llm_dec_pomdp.rollout import Trajectories
@@ -32,12 +33,20 @@ def test_without_the_distribution_an_error_names_the_command() -> None:
 
 
 def earned(env: Any, item: TaskItem, calls: list[list[str]]) -> float:
-    """The return of one agent that makes these calls, a text for each user turn, and answers."""
+    """The return of a team that makes these calls, an order for each that changes the class, and answers."""
     env.reset(options={"task_id": item.id})
+
+    def act(agent: str, text: str) -> None:
+        env.step({**dict.fromkeys(env.agents, ""), agent: text})
+
     for turn in calls:
-        for start in range(0, len(turn), 16):
-            env.step({"agent_0": f"[{', '.join(turn[start : start + 16])}]"})
-        env.step({"agent_0": "Done."})
+        for name, of_class in itertools.groupby(turn, lambda text: owners()[text.partition("(")[0].strip()]):
+            texts = list(of_class)
+            for start in range(0, len(texts), 16):
+                act("agent_0", f"{name}: call")
+                act(env.specialists[name], f"[{', '.join(texts[start : start + 16])}]")
+                act(env.specialists[name], "They ran.")
+        act("agent_0", "Done.")
     return env.last_score.total
 
 
@@ -56,7 +65,7 @@ def test_gold_earns_all_of_every_row(category: Any) -> None:
         assert (item.id, env.last_score.total, env.last_score.diagnostics["call"]) == (item.id, 1.0, 1.0)
 
 
-def lost_by_gold(env: BFCL) -> list[str]:
+def lost_by_gold(env: TextDecPOMDP) -> list[str]:
     """The rows on which `script:gold` does not earn 1."""
     script, lost = env.script("gold"), list[str]()
     for item in env.items:
@@ -72,14 +81,13 @@ OF_ALL_CATEGORIES = [category * 200 + row for category in range(4) for row in (0
 
 
 @needs_bfcl
-@pytest.mark.parametrize("single_agent", [True, False])
 @pytest.mark.parametrize(
     "rows", [pytest.param(OF_ALL_CATEGORIES, id="some"), pytest.param((), id="all", marks=pytest.mark.slow)]
 )
-def test_gold_tells_rows_of_all_categories_apart(rows: Any, single_agent: bool) -> None:
-    assert lost_by_gold(BFCL(rows=rows, single_agent=single_agent, grammar="choice")) == []
+def test_gold_tells_rows_of_all_categories_apart(rows: Any) -> None:
+    assert lost_by_gold(BFCL(rows=rows).with_candidates()) == []
     lost = [] if rows else ["multi_turn_miss_param_180"]
-    assert lost_by_gold(BFCL(rows=rows, single_agent=single_agent)) == lost
+    assert lost_by_gold(BFCL(rows=rows)) == lost
 
 
 @needs_bfcl
@@ -87,28 +95,19 @@ def test_two_rows_cannot_both_be_played_right() -> None:
     """Calls that are right in one are observed alike in the other, until both want another booking."""
     observed: list[Any] = []
     for name in ("base", "miss_param"):
-        env = BFCL(category=name, single_agent=True)
+        env = BFCL(category=name)
         item = next(item for item in env.items if item.id == f"multi_turn_{name}_180")
-        env.reset(options={"task_id": item.id})
         base = row_of(next(i for i in BFCL(category="base").items if i.id == "multi_turn_base_180").fields["row"])
-        for turn in base.gold[:2]:
-            env.step({"agent_0": f"[{', '.join(turn)}]"})
-            env.step({"agent_0": "Done."})
-        observed.append((env.history("agent_0"), row_of(item.fields["row"]).gold[2]))
+        earned(env, item, [list(turn) for turn in base.gold[:2]])
+        histories = [env.history(agent) for agent in env.possible_agents]
+        observed.append((histories, row_of(item.fields["row"]).gold[2]))
     assert observed[0][0] == observed[1][0]
     assert observed[0][1] != observed[1][1]
 
 
 @needs_bfcl
-@pytest.mark.parametrize("single_agent", [True, False])
-def test_gold_chooses_its_calls_by_letter(single_agent: bool) -> None:
-    env: Any = BFCL(category="miss_func", grammar="choice", single_agent=single_agent, rows=range(0, 200, 10))
-    script = env.script("gold")
-    for item in env.items:
-        env.reset(options={"task_id": item.id})
-        while env.agents:
-            env.step({a: script(a, env.history(a)) if env.asked(a) else "" for a in env.agents})
-        assert (item.id, env.last_score.total) == (item.id, 1.0)
+def test_gold_chooses_its_calls_by_letter() -> None:
+    assert lost_by_gold(BFCL(category="miss_func", rows=range(0, 200, 10)).with_candidates()) == []
 
 
 def mutated(gold: list[list[str]], draw: random.Random) -> list[list[str]]:
@@ -141,8 +140,8 @@ def test_mutated_answers_earn_what_the_published_checker_says() -> None:
         multi_turn_checker,  # pyright: ignore[reportUnknownVariableType]
     )
 
-    env, draw = BFCL(single_agent=True), random.Random(0)
-    known = _owners()
+    env, draw = BFCL(), random.Random(0)
+    known = owners()
     verdicts: list[bool] = []
     for number in range(MUTATED):
         item = draw.choice(env.items)
@@ -162,20 +161,19 @@ def test_mutated_answers_earn_what_the_published_checker_says() -> None:
 
 
 @needs_bfcl
-@pytest.mark.parametrize("options", [{"single_agent": True}, {}, {"grammar": "choice"}])
+@pytest.mark.parametrize("options", [{}, {"candidates": True}])
 def test_every_law_is_kept(options: dict[str, Any]) -> None:
     env = llm_dec_pomdp.make("bfcl-v0", category="base", max_turns=24, **options)
     assert llm_dec_pomdp.check_env(env, rows=1) == list(CHECKS)
 
 
 @needs_bfcl
-@pytest.mark.parametrize("single_agent", [False, True])
-def test_whatever_is_offered_in_chosen_rows_is_in_their_vocabulary(single_agent: bool) -> None:
-    env = BFCL(category="base", grammar="choice", rows=[4, 11, 13, 45], max_turns=30, single_agent=single_agent)
+def test_whatever_is_offered_in_chosen_rows_is_in_their_vocabulary() -> None:
+    env: Any = BFCL(category="base", rows=[4, 11, 13, 45], max_turns=30).with_candidates()
     known, rows = set(env.facts.vocabulary), [item.id for item in env.items]
     groups = Trajectories("own").play(env, Uniform(env.choices), rows, range(4), Sampling(), 3)
     heard = {text for g in groups for e in g.episodes for turn in e.turns for text in turn.observations.values()}
-    offered = [f"{letter} {text}" for observation in heard for letter, text in offered_in(observation).items()]
+    offered = [f"{letter} {text}" for told in heard if told for text, letter in env.offered_in(told).items()]
     assert offered
     assert known.issuperset(" ".join(offered).split())
 

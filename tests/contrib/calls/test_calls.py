@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from typing import Any
 
 import pytest
@@ -120,9 +121,10 @@ def test_wrong_calls_are_answered_and_change_nothing() -> None:
 
 
 def test_calls_are_counted_and_so_are_wrong_and_repeated_ones() -> None:
-    env = make_calls(single_agent=True)
-    texts = iter(['[price("moon"), fly(), pay(1), read_mail("Eva")]', 'read_mail("Eva")', "Done.", "Done."])
-    policy = Scripted(lambda agent, history: next(texts))
+    env = make_calls()
+    calls = iter(['[read_mail("moon"), fly(), send_mail(1), read_mail("Eva")]', 'read_mail("Eva")', "24"])
+    orders = iter(["mail: read Eva", "Done.", "Done."])
+    policy = Scripted(lambda agent, history: next(orders if agent == "agent_0" else calls))
     groups = Trajectories("own").play(env, policy, ["a"], [0], Sampling())
     assert env.measure(groups) == {
         "rewards": {"outcome %": 0, "process %": 0, "call %": pytest.approx(100 / 3)},
@@ -148,16 +150,6 @@ def test_who_knew_which_value_when_and_from_whom() -> None:
     ]
 
 
-def test_the_shares_of_values_that_were_passed_on() -> None:
-    env = make_calls()
-    orders = ["mail: read Eva", "bank: 24 to Ida", "Done.", "Done."]
-    texts = {"agent_0": iter(orders), MAIL: iter(['read_mail("Eva")', "?"])}
-    policy = Scripted(lambda agent, history: next(texts.get(agent, iter(["nothing"]))))
-    table = env.measure(Trajectories("own").play(env, policy, ["a"], [0], Sampling()))["values"]
-    # Eva for mail; Ben, 24, Ida and 5 for the bank
-    assert table == {"dispatcher knew %": pytest.approx(80), "specialist knew %": pytest.approx(60)}
-
-
 def test_a_specialist_reports_after_three_texts_with_calls() -> None:
     env = make_calls()
     play(env, READ[0], READ[1], READ[1], READ[1])
@@ -171,15 +163,17 @@ def test_a_blank_text_of_the_dispatcher_ends_nothing() -> None:
     assert say(env) == ({**dict.fromkeys(env.agents, ""), "agent_0": "Give an order, or answer the user."}, 0.0)
 
 
-def test_one_agent_alone_calls_all_tools() -> None:
+def test_one_agent_under_the_centralized_protocol_orders_calls_and_reports_itself() -> None:
     env = with_protocol(make_calls(reward="process"), "centralized")
-    whole: Any = llm_dec_pomdp.make("calls-v0", split="test").alone()
-    assert len(whole.items) == 100
     (observation,) = env.reset()[0].values()
-    assert observation.startswith("The user: Pay what Eva asks for by mail to Ben.\n\nYou may call tools")
+    assert observation.startswith("[dispatcher] You pass the wishes of a user on")
     assert len(env.tools("agent_0")) == 11
-    steps = ('read_mail("Eva")', 'pay("Ben", 24)\npay("Ida", 5)', "Done.", "bank: 5 to Ida")
-    assert [say(env, agent_0=text)[1] for text in steps] == [0, 0, 0, 0.5]
+    observation = say(env, agent_0="mail: read Eva\nbank: wait")[0]["agent_0"]
+    assert "Order: read Eva" in observation and observation.endswith("its name: [bank] and [mail].")
+    observation = say(env, agent_0='[mail]\nread_mail("Eva")\n[bank]\nI wait.')[0]["agent_0"]
+    assert observation == "[mail] Eva writes: amount 24"
+    rest = ("24", "bank: 24 to Ben", 'pay("Ben", 24)', "paid", "[dispatcher]\nDone.")
+    assert [say(env, agent_0=text)[1] for text in rest] == [0, 0, 0, 0, 0.5]
 
 
 def test_some_rows_alone_are_played() -> None:
@@ -220,10 +214,9 @@ def test_a_row_that_cannot_be_played_is_refused(field: str, value: str, named: s
         llm_dec_pomdp.make("calls-v0", tasks=[{**ROW, field: value}])
 
 
-@pytest.mark.parametrize("options", [{"reward": "proces"}, {"grammar": "choise"}])
-def test_an_option_that_does_not_exist_names_the_nearest(options: dict[str, str]) -> None:
-    with pytest.raises(ValueError, match=r"did you mean (process|choice)"):
-        llm_dec_pomdp.make("calls-v0", **options)
+def test_a_reward_that_does_not_exist_names_the_nearest() -> None:
+    with pytest.raises(ValueError, match=r"'proces'; did you mean process"):
+        llm_dec_pomdp.make("calls-v0", reward="proces")
 
 
 # --- choices ----------------------------------------------------------------------------------------------------------
@@ -234,7 +227,7 @@ def offered(text: str) -> list[str]:
 
 
 def test_agents_choose_among_right_and_wrong_orders_and_calls() -> None:
-    env = make_calls(grammar="choice")
+    env = make_calls(candidates=True)
     observation = env.reset()[0]["agent_0"]
     texts = offered(observation)
     assert {"mail: read the mail of Eva", "Done."} < set(texts)
@@ -250,17 +243,19 @@ def test_agents_choose_among_right_and_wrong_orders_and_calls() -> None:
     assert "bank: pay 24 to Ben" in offered(observation)
 
 
-@pytest.mark.parametrize("single_agent", [False, True])
-def test_words_are_few_where_agents_choose(single_agent: bool) -> None:
-    env = llm_dec_pomdp.make("calls-v0", grammar="choice", split="all", single_agent=single_agent)
+def test_words_are_few_where_agents_choose() -> None:
+    env = llm_dec_pomdp.make("calls-v0", candidates=True, split="all")
     known, words = set(env.facts.vocabulary), set[str]()
     assert len(known) < 2000
+    draw = random.Random(0)
+    gold = env.script("gold")
     for team in ("gold", "random"):
-        script = env.script(team)
         for item in env.items[::6]:
             env.reset(options={"task_id": item.id})
             while env.agents:
-                env.step({a: script(a, env.history(a)) if env.asked(a) else "" for a in env.agents})
+                letters = {a: draw.choice("ABCD") if team == "random" else "" for a in env.agents}
+                acting = [a for a in env.agents if team == "gold" and env.asked(a)]
+                env.step(letters | {a: gold(a, env.history(a)) for a in acting})
             words |= {word for a in env.possible_agents for message in env.history(a) for word in message.text.split()}
     assert words <= known
 
@@ -285,20 +280,20 @@ def returns(env: Any, team: str, rows: int) -> list[float]:
     return found
 
 
-@pytest.mark.parametrize("grammar", ["free", "choice"])
-@pytest.mark.parametrize("single_agent", [False, True])
-def test_gold_earns_all(grammar: str, single_agent: bool) -> None:
-    env = llm_dec_pomdp.make("calls-v0", split="all", grammar=grammar, single_agent=single_agent)
-    assert set(returns(env, "gold", 30 if single_agent or grammar == "choice" else 300)) == {1.0}
-    assert sum(returns(env, "random", 20)) <= 1
+@pytest.mark.parametrize("candidates", [False, True])
+def test_gold_receives_all(candidates: bool) -> None:
+    env = llm_dec_pomdp.make("calls-v0", split="all", candidates=candidates)
+    assert set(returns(env, "gold", 30 if candidates else 300)) == {1.0}
+
+
+def test_a_random_team_receives_next_to_nothing() -> None:
+    assert sum(returns(llm_dec_pomdp.make("calls-v0", split="all"), "random", 20)) <= 1
 
 
 def test_words_that_are_passed_on_are_no_orders() -> None:
     assert sum(returns(llm_dec_pomdp.make("calls-v0", reward="call"), "parrot", 50)) / 50 < 0.1
 
 
-@pytest.mark.parametrize(
-    "options", [pytest.param({"single_agent": True}, marks=pytest.mark.slow), {"grammar": "choice", "reward": "call"}]
-)
-def test_every_law_is_kept_by_every_option(options: dict[str, Any]) -> None:
-    assert llm_dec_pomdp.check_env(llm_dec_pomdp.make("calls-v0", **options), rows=1) == list(CHECKS)
+def test_every_law_is_kept_by_candidates() -> None:
+    env = llm_dec_pomdp.make("calls-v0", candidates=True, reward="call")
+    assert llm_dec_pomdp.check_env(env, rows=1) == list(CHECKS)

@@ -58,7 +58,7 @@ def test_no_joint_texts_earn_more_than_the_optimum_and_the_optimal_team_earns_it
     for item, episode in zip(env.items, episodes(env, "optimal"), strict=True):
         best = most(env, env.initial_state(item, 0), {})
         assert episode.total == pytest.approx(best), item
-        assert best == pytest.approx(1 - env.turn_cost * env.needs(item))
+        assert best == pytest.approx(1 - env.turn_cost * env.optimal_turns(item))
     total = sum(episode.total for episode in episodes(env, "optimal")) / len(env.items)
     assert env.facts.optimum == pytest.approx(total)
 
@@ -71,8 +71,8 @@ def test_the_optimal_team_earns_the_optimum_of_every_embedded_task(env_id: str, 
     assert [sum(item.split == split for item in env.items) for split in ("train", "test")] == [300, 100]
     assert len({tuple(item.fields.values()) for item in env.items}) == 400
     for item, episode in zip(env.items, episodes(env, "optimal"), strict=True):
-        assert episode.total == pytest.approx(1 - env.turn_cost * env.needs(item)), item
-    known = env.alone()
+        assert episode.total == pytest.approx(1 - env.turn_cost * env.optimal_turns(item)), item
+    known = env.single_agent()
     assert known.facts.optimum == pytest.approx(env.facts.optimum + env.turn_cost)
     assert sum(e.total for e in episodes(known, "optimal")) / 400 == pytest.approx(known.facts.optimum)
     observations = {env.reset(seed=seed, options={"index": 0})[0]["agent_0"] for seed in range(20)}
@@ -180,7 +180,7 @@ def test_scripts_refuse_the_history_of_another_task(env_id: str) -> None:
     env = small(env_id)
     other = llm_dec_pomdp.make("relay-v0")
     other.reset(seed=0)
-    for task in (env, env.alone()):
+    for task in (env, env.single_agent()):
         with pytest.raises(ValueError, match="is told"):
             task.script("optimal")("agent_0", other.history("agent_0"))
 
@@ -189,7 +189,9 @@ def test_scripts_refuse_the_history_of_another_task(env_id: str) -> None:
 def test_rows_of_a_user_are_played_and_broken_ones_are_named(env_id: str) -> None:
     env = small(env_id)
     row = {"prompt": env.items[0].prompt, **env.items[0].fields}
-    assert small(env_id, tasks=[row]).facts.optimum == pytest.approx(1 - env.turn_cost * env.needs(env.items[0]))
+    assert small(env_id, tasks=[row]).facts.optimum == pytest.approx(
+        1 - env.turn_cost * env.optimal_turns(env.items[0])
+    )
     for field in env.row_fields:
         with pytest.raises(TaskError, match=f"field '{field}'"):
             small(env_id, tasks=[{**row, field: "perhaps"}])

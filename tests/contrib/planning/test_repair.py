@@ -32,7 +32,7 @@ def test_both_mend_in_one_turn_and_the_last_fault_ends_the_episode(call: str) ->
     assert paid == [-0.05, 1.0]
     assert env.agents == []
     assert env.last_score.components == pytest.approx({"plan": 1.0, "turns": -0.1, "words": 0.0})
-    assert env.needs(env.items[0]) == 2
+    assert env.optimal_turns(env.items[0]) == 2
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_the_shortest_plan_pairs_faults_of_both(owners: str, turns: int) -> None
 
 
 def test_one_that_knows_all_sets_and_calls_in_one_text() -> None:
-    env: Any = llm_dec_pomdp.make("repair-v0", tasks=[ROW], **SIZE).alone()
+    env: Any = llm_dec_pomdp.make("repair-v0", tasks=[ROW], **SIZE).single_agent()
     observation = env.reset(seed=0)[0]["agent_0"]
     assert "Assistant knows: line ok sim on" in observation
     assert [tool.name for tool in env.tools("agent_0")] == ["fix_line", "fix_plan"]

@@ -1,4 +1,4 @@
-"""What scripted teams and single agents earn, the options of small models, and the credit of M-GRPO."""
+"""The returns of scripted teams, choices by letter, and the credit of M-GRPO."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from llm_dec_pomdp.envs.wrappers import with_protocol
 from llm_dec_pomdp.rollout import Trajectories
 
 ASK = 'ask("reader", "Who taught Greta Stakel?")'
-GRAMMARS = pytest.mark.parametrize("grammar", ["free", "choice"])
+CANDIDATES = pytest.mark.parametrize("candidates", [False, True])
 
 
 @pytest.mark.slow
-@GRAMMARS
-def test_the_optimal_team_earns_the_maximum_on_every_question(grammar: str) -> None:
-    env = research(grammar=grammar, split="all")
+@CANDIDATES
+def test_the_optimal_team_earns_the_maximum_on_every_question(candidates: bool) -> None:
+    env = research(candidates=candidates, split="all")
     for index in range(len(env.items)):
         rewards, _ = play(env, env.script("optimal"), index=index)
         assert list(rewards.values()) == pytest.approx([1.0] * len(rewards))  # 0.1 + 0.4 + 0.5 for who was asked
 
 
 @pytest.mark.every(2)
-@GRAMMARS
+@CANDIDATES
 @pytest.mark.parametrize(
     ("name", "value", "options"),
     [
@@ -41,9 +41,9 @@ def test_the_optimal_team_earns_the_maximum_on_every_question(grammar: str) -> N
     ],
 )
 def test_other_teams_earn_their_value_on_every_kind_of_question(
-    grammar: str, name: str, value: float, options: dict[str, Any]
+    candidates: bool, name: str, value: float, options: dict[str, Any]
 ) -> None:
-    env = research(grammar=grammar, split="test", **options)
+    env = research(candidates=candidates, split="test", **options)
     for index in range(20):
         assert play(env, env.script(name), index=index)[0]["agent_0"] == pytest.approx(value)
 
@@ -55,15 +55,8 @@ def test_questions_are_chosen_by_what_they_need() -> None:
     assert needed.count(6) == 12
 
 
-@GRAMMARS
-def test_one_agent_alone_can_earn_as_much(grammar: str) -> None:
-    env = research(grammar=grammar, split="test").alone()
-    for index in range(20):
-        assert play(env, env.script("optimal"), index=index)[0] == pytest.approx({"agent_0": 1.0})
-
-
 def test_scripted_teams_are_models_by_name() -> None:
-    env = research(grammar="choice")
+    env = research(candidates=True)
     roles = [env.role(agent) for agent in env.possible_agents]
     members = [MemberConfig(agents=["main", "reader", "analyst", "calculator"], model="script:optimal")]
     team = assemble_team(env.possible_agents, roles, members, scripts=env.facts.scripts, script=env.script)
@@ -74,59 +67,51 @@ def test_scripted_teams_are_models_by_name() -> None:
 # --- one agent --------------------------------------------------------------------------------------------------------
 
 
-def test_one_agent_is_paid_for_what_its_calls_showed() -> None:
-    env = with_protocol(research(), "centralized")
+def test_one_agent_under_the_centralized_protocol_asks_itself_and_can_receive_the_maximum() -> None:
+    env: Any = with_protocol(research(), "centralized")
     names = [tool.name for tool in env.tools("agent_0")]
-    assert (env.possible_agents, names) == (["agent_0"], ["search", "read", "schema", "query", "python"])
-    calls = ['search("Who taught Greta Stakel?")', 'search("In which town is the home of Edda Tader?")']
-    for texts, value in (([*calls, "Druvik"], 1.0), (["\n".join(calls), "Druvik"], 1.0), (["Druvik"], 0.1)):
-        rewards, _ = play(env, lambda agent, history, t=texts: t[len(history) // 2], index=7)
-        assert rewards == pytest.approx({"agent_0": value})
+    assert (env.possible_agents, names) == (["agent_0"], ["ask", "search", "read", "schema", "query", "python"])
+    say = env.task.script("optimal")
+    rewards: dict[str, float] = {}
+    env.reset(options={"index": 7})
+    while env.agents:
+        [acting] = [agent for agent in env.env.agents if env.env.asked(agent)]
+        assert env.history("agent_0")[-1].text.startswith(f"[{env.env.role(acting)}] ")
+        _, rewards, *_ = env.step({"agent_0": say(acting, env.env.history(acting))})
+    assert rewards == pytest.approx({"agent_0": 1.0})
 
 
-@GRAMMARS
-def test_a_limited_context_shows_the_last_words_alone(grammar: str) -> None:
-    env = research(grammar=grammar, context=5).alone()
-    env.reset(seed=0, options={"index": 4})  # How many employees has Ropel Printers?
-    options = env.history("agent_0")[-1].text
-    call = """query("SELECT employees FROM companies WHERE name = 'Ropel Printers'")"""
-    letter = next((line[0] for line in options.split("\n") if line.endswith(call)), "")
-    env.step({"agent_0": letter or call})
-    [message] = env.history("agent_0")
-    assert "\n\n= 'Ropel Printers'\")\nemployees\n664" in message.text
-
-
-# --- options ----------------------------------------------------------------------------------------------------------
+# --- choices ----------------------------------------------------------------------------------------------------------
 
 
 def test_a_letter_stands_for_a_call_of_the_right_or_the_wrong_kind_or_an_answer() -> None:
-    env = research(grammar="choice")
+    env = research(candidates=True)
     env.reset(seed=0, options={"index": 7})
     assert env.choices("agent_0") == env.choices("agent_1") == ("A", "B", "C")
     question, options = env.history("agent_0")[-1].text.split("\n\n")
     assert question == f"Question: {env.item.prompt}"
     *lines, last = options.split("\n")
-    assert last == "Reply with one letter, A, B or C."
+    assert last == "Choose A, B or C."
     env.step({"agent_0": f" {letter_of(lines, ASK)}) the first"})
     observation = env.history("agent_1")[-1].text
     env.step({"agent_0": "", "agent_1": letter_of(observation.split("\n"), 'search("Who taught Greta Stakel?")')})
     [message] = env.history("agent_1")  # each prompt is told whole
-    assert "] Edda Tader taught Greta Stakel.\n" in message.text and "\n\nA: " in message.text
+    assert "] Edda Tader taught Greta Stakel.\n" in message.text and "\n\nA " in message.text
 
 
 def letter_of(lines: Sequence[str], text: str) -> str:
-    return next(line[0] for line in lines if line[3:] == text)
+    return next(line[0] for line in lines if line[2:] == text)
 
 
 def test_the_order_of_the_options_follows_from_the_seed() -> None:
-    env = research(grammar="choice")
+    env = research(candidates=True)
     prompts = [env.reset(seed=seed, options={"index": 7})[0]["agent_0"] for seed in range(20)]
     assert len(set(prompts)) == 3
     assert env.reset(seed=3, options={"index": 7})[0] == env.reset(seed=3, options={"index": 7})[0]
 
 
 def test_a_wrong_report_leads_to_questions_about_it() -> None:
-    env = research(grammar="choice")
+    env = research(candidates=True)
     env.reset(seed=0, options={"index": 17})  # How many inhabitants has the town in which Bruno Brunpel was born?
     right = env.script("optimal")
     env.step({"agent_0": right("agent_0", env.history("agent_0"))})
@@ -134,12 +119,12 @@ def test_a_wrong_report_leads_to_questions_about_it() -> None:
     reports = [line for line in env.history("agent_1")[-1].text.split("\n")[-4:-1] if not line.endswith(")")]
     wrong = next(line for line in reports if not line.endswith(" Horwin"))
     env.step({"agent_0": "", "agent_1": wrong[0]})
-    assert f'ask("analyst", "How many inhabitants has {wrong[3:]}?")' in env.history("agent_0")[-1].text
+    assert f'ask("analyst", "How many inhabitants has {wrong[2:]}?")' in env.history("agent_0")[-1].text
 
 
 @pytest.mark.parametrize("text", ["D", "", "the first", "é", "1"])
 def test_no_letter_is_invalid(text: str) -> None:
-    rewards, _ = play(research(grammar="choice"), main_says(text, sub=lambda a, h: ""))
+    rewards, _ = play(research(candidates=True), main_says(text, sub=lambda a, h: ""))
     assert rewards == {"agent_0": 0.0}
 
 
@@ -147,7 +132,7 @@ def test_no_letter_is_invalid(text: str) -> None:
 
 
 def test_rollouts_of_a_question_differ_in_their_invocations_so_that_alignments_differ() -> None:
-    env = research(grammar="choice")
+    env = research(candidates=True)
     roles = {agent: env.role(agent) for agent in env.possible_agents}
     tables = {role: Table(("A", "B", "C"), rows=1) for role in dict.fromkeys(roles.values())}
     team = Team({agent: tables[role] for agent, role in roles.items()})

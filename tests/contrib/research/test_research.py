@@ -21,13 +21,9 @@ ASK = f'ask("reader", "{FIRST}")'
 SPECIALISTS = {"specialists": ["reader", "analyst+calculator"]}
 
 
-@pytest.mark.parametrize("options", [{"grammar": "choice", "context": 20}, SPECIALISTS])
+@pytest.mark.parametrize("options", [{"candidates": True, "context": 20}, SPECIALISTS])
 def test_every_option_keeps_every_law(options: dict[str, Any]) -> None:
     assert check_env(research(**options), rows=1) == list(CHECKS)
-
-
-def test_the_same_for_one_agent_keeps_every_law() -> None:
-    assert check_env(research(grammar="choice", context=20).alone(), rows=1) == list(CHECKS)
 
 
 def test_several_are_asked_at_once_and_each_call_has_its_answer() -> None:
@@ -237,9 +233,9 @@ def test_a_judge_may_say_what_a_report_is_worth() -> None:
 # --- copies and options -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("grammar", ["free", "choice"])
-def test_forks_and_pickles_go_on_alike_from_the_middle(grammar: str) -> None:
-    env = research(grammar=grammar)
+@pytest.mark.parametrize("candidates", [False, True])
+def test_forks_and_pickles_go_on_alike_from_the_middle(candidates: bool) -> None:
+    env = research(candidates=candidates)
     say = env.script("optimal")
     env.reset(seed=3, options={"index": 1})
     for _ in range(3):
@@ -273,7 +269,6 @@ def test_costs_are_paid_by_main_alone() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"grammar": "fre"}, "grammar is 'fre'; did you mean free"),
         ({"max_invocations": 0}, "max_invocations is 0"),
         ({"context": 0}, "context is 0"),
         ({"cost_per_turn": -1}, "cost_per_turn is -1"),
@@ -286,10 +281,10 @@ def test_options_that_cannot_be_are_refused(options: dict[str, Any], message: st
         research(**options)
 
 
-@pytest.mark.parametrize("grammar", ["free", "choice"])
-def test_random_texts_never_break_it(grammar: str) -> None:
+@pytest.mark.parametrize("candidates", [False, True])
+def test_random_texts_never_break_it(candidates: bool) -> None:
     words = [ASK, 'ask("analyst", "How?")', "schema()", 'query("SELECT")', "read(5)", "z", "A", "B", "C", "?", ""]
-    env = research(grammar=grammar)
+    env = research(candidates=candidates)
     low, high = env.facts.reward_range
     for seed in range(60):
         draws = iter(uniforms(seed, 400).tolist())

@@ -154,7 +154,7 @@ BAD_ROWS: dict[str, tuple[Any, str]] = {
         {**QUESTION, "corpus": "gone.jsonl"},
         r"mine.jsonl, task 'mine/1', field 'corpus': corpus 'gone.jsonl' does not exist; give the path",
     ),
-    "no such world": ({**QUESTION, "corpus": "world:900"}, r"corpus 'world:900' does not exist; worlds are world:0 to"),
+    "no such world": ({**QUESTION, "corpus": "world:900"}, r"corpus 'world:900' does not exist; worlds are world:2, "),
     "context": (
         {**HOTPOT, "context": "text"},
         r"mine.jsonl, row 1, is no row of hotpotqa/hotpot_qa: field 'context' is 'text'; it holds pairs of title and",
@@ -228,6 +228,6 @@ def test_only_regular_files_of_a_limited_size_are_read(
         research(tasks=path)
 
 
-def test_options_need_embedded_questions(write: Callable[..., str]) -> None:
-    with pytest.raises(TaskError, match="grammar 'choice'"):
-        research(tasks=write("mine.jsonl", HOTPOT), grammar="choice")
+def test_candidates_need_embedded_questions(write: Callable[..., str]) -> None:
+    with pytest.raises(ValueError, match="has no field 'steps'"):
+        research(tasks=write("mine.jsonl", HOTPOT), candidates=True)

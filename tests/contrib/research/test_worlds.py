@@ -11,22 +11,19 @@ import pytest
 from llm_dec_pomdp.contrib.research import scoring
 from llm_dec_pomdp.contrib.research.questions import (
     COMPARISONS,
-    WORLDS,
     embedded,
     facts_of,
     truth_of_steps,
     world_of,
 )
-from llm_dec_pomdp.contrib.research.worlds import RELATIONS, RUMOURS, SKILLS, most_worlds, world
+from llm_dec_pomdp.contrib.research.worlds import RELATIONS, RUMOURS, SKILLS, worlds
 from llm_dec_pomdp.envs.tools.search import Index
 from llm_dec_pomdp.envs.tools.sql import Database
 
-USED = [number for numbers in WORLDS.values() for number in numbers]
-
 
 def test_a_world_has_about_250_sentences_some_of_them_rumours() -> None:
-    for number in USED:
-        texts = world(number).texts
+    for of in worlds().values():
+        texts = of.texts
         assert 230 <= len(texts) <= 280
         assert 10 <= sum(text.startswith(RUMOURS) for text in texts) <= 14
         assert len(set(texts)) == len(texts)
@@ -34,12 +31,12 @@ def test_a_world_has_about_250_sentences_some_of_them_rumours() -> None:
 
 def test_no_two_worlds_share_a_name() -> None:
     """So the worlds of training and of tests are disjoint, too."""
-    names = [name for number in range(most_worlds()) for listed in world(number).names.values() for name in listed]
+    names = [name for of in worlds().values() for listed in of.names.values() for name in listed]
     assert len(set(names)) == len(names)
 
 
 def test_every_fact_is_either_said_or_in_a_table_and_contradicted_by_rumours_alone() -> None:
-    of = world(USED[0])
+    of = worlds()[2]
     database = Database(of.script, writable=False)
     for fact in of.facts.values():
         relation = RELATIONS[fact.relation]
@@ -53,8 +50,8 @@ def test_every_fact_is_either_said_or_in_a_table_and_contradicted_by_rumours_alo
 
 
 def test_the_questions_of_training_and_tests_are_about_different_worlds() -> None:
-    by_split = {split: {world_of(item).number for item in embedded() if item.split == split} for split in WORLDS}
-    assert by_split == {split: set(numbers) for split, numbers in WORLDS.items()}
+    splits = ("train", "test")
+    by_split = {split: {world_of(item).number for item in embedded() if item.split == split} for split in splits}
     assert not by_split["train"] & by_split["test"]
     assert len({item.prompt for item in embedded()}) == len(embedded()) == 180
 
@@ -89,7 +86,7 @@ def test_the_five_best_passages_hold_the_fact_of_every_step_that_texts_tell() ->
 
 
 def test_what_falsifies_a_fact_changes_it() -> None:
-    of = world(USED[0])
+    of = worlds()[2]
     for fact in (fact for fact in of.facts.values() if RELATIONS[fact.relation].table):
         relation = RELATIONS[fact.relation]
         script = f"{of.script}\n{relation.falsify(*fact.subjects)}"
@@ -98,7 +95,7 @@ def test_what_falsifies_a_fact_changes_it() -> None:
 
 
 def test_a_search_gives_what_bm25s_gives_with_ties_in_the_order_of_the_corpus() -> None:
-    texts = world(USED[0]).texts
+    texts = worlds()[2].texts
     index, bare = Index(texts), bm25s.BM25()
     bare.index(bm25s.tokenize(list(texts), show_progress=False), show_progress=False)
     for item in embedded()[:20]:

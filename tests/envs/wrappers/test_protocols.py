@@ -265,11 +265,11 @@ def test_an_unknown_protocol_names_the_nearest() -> None:
 
 
 class Commission(Trio):
-    """A task that its first agent plays alone as a task of its own."""
+    """A hierarchy with its own form for one agent."""
 
     declared = replace(Trio.declared, hierarchical=True)
 
-    def alone(self) -> Trio:
+    def single_agent(self) -> Trio:
         return Trio(self.items[:1])
 
 
@@ -278,7 +278,19 @@ def test_a_hierarchy_is_played_by_its_agents_or_by_one_alone() -> None:
     assert with_protocol(task, "parallel") is task
     single = with_protocol(task, "centralized")
     assert (type(single), single.items) == (Trio, ITEMS[:1])
-    assert trio().alone() is None
+    assert trio().single_agent() is None
+
+
+def test_centralized_acts_for_main_and_for_the_sub_agents_that_it_calls() -> None:
+    item = TaskItem("a", "Q e1 r0 r1", fields={"facts": "1 2 3 0\n2 3 0 1\n0 0 0 0"})
+    env = Centralized(llm_dec_pomdp.make("keys-v0", tasks=[item], entities=4))
+    observed, rewards = [begin(env)["agent_0"]], dict[str, float]()
+    for text in ("r0", "k1", "r1", "[sub]\nk2", "ANS"):
+        observations, rewards, *_ = env.step({"agent_0": text})
+        observed.append(observations["agent_0"])
+    assert observed[:-1] == ["[main] Q e1 r0 r1", "[sub] S e1 r0", "[main] R e2", "[sub] S e2 r1", "[main] R e0"]
+    assert rewards == {"agent_0": 1.0}
+    assert (env.facts.hierarchical, env.facts.joint_reward) == (False, True)
 
 
 @pytest.mark.parametrize("protocol", ["sequential", "discussion"])

@@ -1,4 +1,7 @@
-"""The task of `keys-v0` for one agent that has the tools itself: it says keys and reads passages."""
+"""keys-v0 for a single agent: it writes keys itself and observes passages, which fill its context.
+
+`wrappers.Centralized` would let one agent play the hierarchy, in which no passage is observed.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +14,15 @@ from ....types import Event, Message, Score, TaskItem
 from ...base import Script, TextDecPOMDP
 from ...facts import Facts
 from ...task import Task, Transition
-from ..base import MAIN, parts_of_main
+from ..base import LEADER, parts_of_main
 from .lookup import number_of, refuse_foreign, world
 
 if TYPE_CHECKING:
     from .task import Keys
 
 
-class KeysAloneState(NamedTuple):
-    """The state of `KeysAlone`."""
+class SingleAgentKeysState(NamedTuple):
+    """The state of `SingleAgentKeys`."""
 
     item: TaskItem
     known: int  # the entity of the last passage; at first that of the question
@@ -30,7 +33,7 @@ class KeysAloneState(NamedTuple):
     turn: int = 0  # joint actions played
 
 
-class KeysAlone(Task[KeysAloneState]):
+class SingleAgentKeys(Task[SingleAgentKeysState]):
     """One agent looks both hops up; H is one turn for each delegation and one to answer, or what the team's H allows.
 
     Args:
@@ -58,41 +61,43 @@ class KeysAlone(Task[KeysAloneState]):
         solvable = min(self.lookup.delegations, self.max_turns - 1) >= 2 and not self.lookup.context
         return replace(self.declared, optimum=1.0 if solvable else None)
 
-    def initial_state(self, item: TaskItem, seed: int) -> KeysAloneState:
+    def initial_state(self, item: TaskItem, seed: int) -> SingleAgentKeysState:
         """The agent has the question."""
-        return KeysAloneState(item, world(item).start, tuple(item.prompt.split()))
+        return SingleAgentKeysState(item, world(item).start, tuple(item.prompt.split()))
 
-    def observations(self, state: KeysAloneState) -> Mapping[str, str | Message]:
+    def observations(self, state: SingleAgentKeysState) -> Mapping[str, str | Message]:
         """The question or the last passage; with a limited context the end of the history."""
         if state.over:
             return {}
         if self.lookup.context:
-            return {MAIN: self.lookup.seen(state.words)}
-        return {MAIN: Message("tool", state.passage, "file") if state.passage else state.item.prompt}
+            return {LEADER: self.lookup.seen(state.words)}
+        return {LEADER: Message("tool", state.passage, "file") if state.passage else state.item.prompt}
 
-    def describe(self, state: KeysAloneState) -> Mapping[str, Any]:
+    def describe(self, state: SingleAgentKeysState) -> Mapping[str, Any]:
         """The table."""
         return {"facts": state.item.fields["facts"]}
 
-    def transition(self, state: KeysAloneState, actions: Mapping[str, str], seed: int) -> Transition[KeysAloneState]:
+    def transition(
+        self, state: SingleAgentKeysState, actions: Mapping[str, str], seed: int
+    ) -> Transition[SingleAgentKeysState]:
         """Look a key up, or answer."""
-        text = actions[MAIN].strip()
+        text = actions[LEADER].strip()
         state = state._replace(turn=state.turn + 1, words=(*state.words, text))
         key = number_of(text, "k", self.lookup.relations)
         if key is None or state.lookups >= self.lookup.delegations or state.turn >= self.max_turns:
             return self._ended(state, answered=text == "ANS")
         reported = world(state.item).facts[self.lookup.filed_under(key)][state.known]
         passage = self.lookup.passage(reported, generator(seed, "passage"))
-        events = (Event("call", MAIN, {"key": text}), Event("result", MAIN, {"passage": passage}))
-        words, reset_history = (*state.words, *passage.split()), frozenset([MAIN] if self.lookup.context else [])
+        events = (Event("call", LEADER, {"key": text}), Event("result", LEADER, {"passage": passage}))
+        words, reset_history = (*state.words, *passage.split()), frozenset([LEADER] if self.lookup.context else [])
         following = state._replace(known=reported, passage=passage, lookups=state.lookups + 1, words=words)
         return Transition(following, 0.0, events=events, reset_history=reset_history)
 
-    def _ended(self, state: KeysAloneState, *, answered: bool) -> Transition[KeysAloneState]:
+    def _ended(self, state: SingleAgentKeysState, *, answered: bool) -> Transition[SingleAgentKeysState]:
         correct = bool(state.lookups) and state.known == world(state.item).answer
         parts = parts_of_main(valid=answered, correct=correct)
         score = Score(sum(parts.values()), parts, {"invocations": float(state.lookups)})
-        event = Event("answer" if answered else "stop", MAIN, {"answer": f"e{state.known}"} if answered else {})
+        event = Event("answer" if answered else "stop", LEADER, {"answer": f"e{state.known}"} if answered else {})
         return Transition(state._replace(over=True), score.total, score, terminated=True, events=(event,))
 
     def choices(self, agent: str, history: Sequence[Message] = ()) -> Sequence[str]:

@@ -27,8 +27,8 @@ Reward, individual, at the last turn (arXiv:2511.13288; there a judge model give
 
 `expert` is 1 where the report is the entity that was asked for. `invocations` counts the sub-agents.
 
-One agent alone (protocol "centralized") says keys itself and is told passages, `P f2 e5 f0 ...`, whose filler words
-take up its `context`. Main in the hierarchy sees reports instead.
+A single agent (protocol "centralized") writes keys itself and observes passages, `P f2 e5 f0 ...`, whose filler words
+take up its `context`. Main in the hierarchy observes reports instead.
 
 Source: this suite's own; the setting and the rewards are those of M-GRPO, arXiv:2511.13288.
 
@@ -58,7 +58,7 @@ from ...base import Script, TextDecPOMDP
 from ...facts import Facts
 from ...task import TaskOptions, Transition
 from ...tasks import Tasks
-from ..base import MAIN, Hierarchy, parts_of_main, spawned
+from ..base import LEADER, Hierarchy, parts_of_main, spawned
 from .lookup import Lookup, number_of, refuse_foreign, world
 
 
@@ -142,11 +142,11 @@ class Keys(Hierarchy[KeysState]):
         """A question or a table that cannot be read, or one of another size."""
         return self.lookup.problem(item)
 
-    def alone(self) -> TextDecPOMDP:
-        """One agent that says keys itself."""
-        from .single_agent import KeysAlone
+    def single_agent(self) -> TextDecPOMDP:
+        """Return the form in which one agent looks keys up itself."""
+        from .single_agent import SingleAgentKeys
 
-        return KeysAlone(self)
+        return SingleAgentKeys(self)
 
     # --- the task ----------------------------------------------------------------------------------------------------
 
@@ -161,8 +161,8 @@ class Keys(Hierarchy[KeysState]):
         if state.running:
             return {state.invocations[-1].agent: state.invocations[-1].subtask}
         if self.lookup.context:
-            return {MAIN: self.lookup.seen(state.words)}
-        return {MAIN: _report(state.report) if state.invocations else state.item.prompt}
+            return {LEADER: self.lookup.seen(state.words)}
+        return {LEADER: _report(state.report) if state.invocations else state.item.prompt}
 
     def describe(self, state: KeysState) -> Mapping[str, Any]:
         """The table."""
@@ -175,16 +175,16 @@ class Keys(Hierarchy[KeysState]):
             following, events = self._reported(state, actions[state.invocations[-1].agent], seed)
             if last:
                 return self._ended(following, events)
-            return self.go_on(following, events, reset_history=(MAIN,) if self.lookup.context else ())
-        text = actions[MAIN].strip()
+            return self.go_on(following, events, reset_history=(LEADER,) if self.lookup.context else ())
+        text = actions[LEADER].strip()
         state = state._replace(words=(*state.words, text))
         relation = number_of(text, "r", self.lookup.relations)
         if text == "ANS":
-            answer = Event("answer", MAIN, {"answer": _report(state.report)})
+            answer = Event("answer", LEADER, {"answer": _report(state.report)})
             return self._ended(state, (answer,), answered=True)
         why = _why_stopped(relation, self.lookup.delegations - len(state.invocations), last)
         if relation is None or why:
-            return self._ended(state, (Event("stop", MAIN, {"why": why}),))
+            return self._ended(state, (Event("stop", LEADER, {"why": why}),))
         new = Invocation(f"agent_{len(state.invocations) + 1}", state.known, relation)
         following = state._replace(invocations=(*state.invocations, new), running=True)
         return self.go_on(following, (spawned(new.agent, "sub", new.subtask),))
@@ -222,7 +222,7 @@ class Keys(Hierarchy[KeysState]):
 
     def choices(self, agent: str, history: Sequence[Message] = ()) -> Sequence[str]:
         """Relations and ANS for main, keys for a sub-agent."""
-        if agent == MAIN:
+        if agent == LEADER:
             return (*(f"r{number}" for number in range(self.lookup.relations)), "ANS")
         return self.lookup.keys()
 
@@ -233,8 +233,8 @@ class Keys(Hierarchy[KeysState]):
     def _optimal(self, agent: str, history: Sequence[Message]) -> str:
         """Main asks for the first hop until it is reported, then for the second, and answers."""
         words = [word for message in history for word in message.text.split()]
-        refuse_foreign(words, "Q" if agent == MAIN else "S", self.metadata["name"])
-        if agent != MAIN:
+        refuse_foreign(words, "Q" if agent == LEADER else "S", self.metadata["name"])
+        if agent != LEADER:
             return f"k{self.lookup.key_of(int(words[2][1:]))}"
         reports = [word for before, word in itertools.pairwise(words) if before == "R"]
         hops = len(reports) - reports.count("none")

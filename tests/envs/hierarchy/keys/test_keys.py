@@ -168,7 +168,7 @@ def expected(env: Any) -> float:
 
 def test_the_optimal_team_earns_the_optimum_and_so_does_one_agent_alone() -> None:
     env = llm_dec_pomdp.make("keys-v0", split="test")
-    single = env.alone()
+    single = env.single_agent()
     assert (value(env, Scripted(env.script("optimal"))), value(single, Scripted(single.script("optimal")))) == (
         1.0,
         1.0,
@@ -188,7 +188,7 @@ def test_a_random_team_earns_what_enumeration_says() -> None:
 
 
 def test_one_agent_alone_reads_passages_and_is_paid_as_main_is() -> None:
-    env = keys(filler=2).alone()
+    env = keys(filler=2).single_agent()
     assert play(env, ["k1", "k2", "ANS"])[0] == pytest.approx({"agent_0": 1.0})
     question, _, passage, *_ = env.history("agent_0")
     assert question.text == "Q e1 r0 r1"
@@ -210,7 +210,7 @@ def test_splits_share_no_table() -> None:
 
 def test_other_sizes_are_other_tasks_and_say_only_words_of_the_vocabulary() -> None:
     env = llm_dec_pomdp.make("keys-v0", relations=4, entities=5, delegations=2)
-    single = env.alone()
+    single = env.single_agent()
     assert value(env, Scripted(env.script("optimal"))) == 1.0
     for playing in (env, single):
         play(playing, ["r3", "k0", "ANS"] if playing is env else ["k0", "ANS"])
@@ -259,5 +259,5 @@ def test_sizes_that_make_no_task_are_refused(option: str, low: int) -> None:
 def test_the_laws_hold_with_options_too(options: dict[str, int]) -> None:
     env = keys(**options)
     assert check_env(env, rows=1)
-    assert check_env(env.alone(), rows=1)
+    assert check_env(env.single_agent(), rows=1)
     parallel_api_test(FixedRoster(env), num_cycles=10)

@@ -1,0 +1,146 @@
+"""Orders and calls by letter: `candidates=True` of calls-v0, for policies that cannot write, such as tables.
+
+The dispatcher chooses among the order that is needed next, the same with a wrong value, an order to another
+application, and ending the user turn. A specialist chooses among the call that its order means, one with a wrong
+argument, another tool and none; the results of its calls are its report, and its history is reset with each order. The
+letters depend only on row and order.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from llm_dec_pomdp.envs import Facts, Transition
+from llm_dec_pomdp.envs.hierarchy.base import LEADER
+from llm_dec_pomdp.envs.wrappers.choices import TurnChoices, TurnState
+from llm_dec_pomdp.seeding import derive, generator
+from llm_dec_pomdp.types import Message
+
+from .applications import APPLICATIONS, KITS, ORDERS, TOOLS, Asked, understood
+from .dispatch import MORE, State, introduction
+from .generator import AMOUNTS, COUNTS, DAYS, FILES, ITEMS, PAPERS, PEOPLE, TITLES, embedded, turns_of
+from .task import DONE, REFUSED, VALUES, Calls, drawn_call, ordered
+
+LETTERS = "ABCD"
+
+
+class DispatchChoices(TurnChoices):
+    """A dispatcher and specialists that choose by letter; derive, and implement `offers`."""
+
+    letters = LETTERS
+
+    def prompt(self, state: TurnState, agent: str, message: str | Message) -> str:
+        """Return an order without the tools, which are among the offers."""
+        text = super().prompt(state, agent, message)
+        return text if agent == LEADER else f"You are the application {self.role(agent)}.\n\nOrder: {order_in(text)}"
+
+    def is_complete(self, agent: str) -> bool:
+        """Return True for specialists."""
+        return agent != LEADER
+
+    def play(self, inner: Any, texts: Mapping[str, str], seed: int) -> Transition[Any]:
+        """Return the transition after the texts, in which the results of calls are reported at once."""
+        step = super().play(inner, texts, seed)
+        while results := {agent: message.text for agent, message in step.state.messages if message.role == "tool"}:
+            after = self.env.transition(step.state, results, seed)
+            step = replace(after, reward=step.reward + after.reward, events=(*step.events, *after.events))
+        return step
+
+
+class CallsChoices(DispatchChoices):
+    """calls-v0 by letter; the module says what is offered.
+
+    Args:
+        env: The task; with embedded rows its words are few.
+    """
+
+    def __init__(self, env: Calls) -> None:
+        super().__init__(env)
+        known = {item.id: item for item in embedded()}
+        self._vocabulary = vocabulary() if all(known.get(item.id) == item for item in env.items) else ()
+
+    @property
+    def facts(self) -> Facts:
+        """With the words of embedded rows."""
+        return replace(super().facts, scripts=("gold",), vocabulary=self._vocabulary)
+
+    def offers(self, state: TurnState, agent: str, observation: str) -> Sequence[str]:
+        """See the module."""
+        if agent != LEADER:
+            return offered_calls(self.role(agent), order_in(observation))
+        inner: State = state.inner
+        calls = turns_of(inner.item.fields["turns"])[inner.user].calls
+        missing: Sequence[Asked] = self.env.missing(inner, inner.user)
+        call = (*missing, calls[-1])[0]
+        label = derive(0, inner.item.id, inner.user, calls.index(call))
+        wrong, other = altered(call, label), another(APPLICATIONS, call.application, label)
+        return shuffled((ordered(call), ordered(wrong), f"{other}: {call.order}", DONE), label)
+
+
+def order_in(observation: str) -> str:
+    """Return the order that a specialist observes."""
+    return observation.rpartition("Order: ")[2]
+
+
+def shuffled(texts: tuple[str, ...], label: int) -> tuple[str, ...]:
+    """Return the texts in an order that a number decides."""
+    return tuple(texts[int(i)] for i in generator(label, "order").permutation(len(texts)))
+
+
+def another(values: Sequence[Any], value: Any, label: int) -> Any:
+    """A value that is another one, decided by a number."""
+    others = [other for other in values if other != value]
+    return others[derive(label, "another") % len(others)]
+
+
+def altered(call: Asked, label: int) -> Asked:
+    """The call with another value of one argument."""
+    place = derive(label, "argument") % len(call.arguments)
+    name, value = call.arguments[place]
+    if name == "text" and value.isdigit():
+        values: Sequence[Any] = [str(number) for number in (*DAYS, *AMOUNTS)]
+    else:
+        values = VALUES.get(name) or (FILES if call.tool == "read_file" else PAPERS)
+    changed = (name, another(values, value, label))
+    return call._replace(arguments=(*call.arguments[:place], changed, *call.arguments[place + 1 :]))
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def offered_calls(application: str, words: str) -> tuple[str, ...]:
+    """The call that an order means, a wrong argument, another tool, and none; three calls where it means nothing."""
+    label = derive(0, application, words)
+    call = understood(application, words)
+    meant = call or drawn_call(application, label)
+    other = drawn_call(application, label, but=meant.tool)
+    return shuffled((meant.text, altered(meant, label).text, other.text, REFUSED), label)
+
+
+@functools.cache
+def vocabulary() -> tuple[str, ...]:
+    """Return every word of prompts of embedded rows: user messages, orders, calls and their results."""
+    texts = [introduction(APPLICATIONS), MORE, "Choose A, B, C or D.", REFUSED, DONE, " ".join(LETTERS)]
+    texts += [
+        "You are the application Order: reports: user: says says: there is no are event with payment of mail item file",
+        *(re.sub(r"\{\w+\}", "", order) for order in ORDERS.values()),
+    ]
+    texts += [f"{name} {name}. {name}:" for name in APPLICATIONS] + [f"{tool}:" for tool in TOOLS]
+    texts += [turn.words for item in embedded() for turn in turns_of(item.fields["turns"])]
+    texts += ["The event is on last was paid writes: sent price of cost says: now day amount item person"]
+    values = (*PEOPLE, *ITEMS, *TITLES, *FILES, *PAPERS, *map(str, range(1, max(COUNTS) * max(AMOUNTS) + 1)))
+    texts += [f"{value} {value}, '{value}';" for value in values]
+    for kit in KITS:
+        for function in kit.functions:
+            names = sorted(function.tool.json_schema["properties"])
+            for place, name in enumerate(names):
+                given = VALUES.get(name) or (FILES if function.tool.name == "read_file" else PAPERS)
+                if name == "text":
+                    given = [*map(str, (*DAYS, *AMOUNTS)), *PAPERS, *ITEMS, *PEOPLE]
+                start = "" if place else f"{function.tool.name}("
+                end = "," if place < len(names) - 1 else ")"
+                texts += [f"{start}{name}={json.dumps(value)}{end}" for value in given]
+    return tuple(dict.fromkeys(word for text in texts for word in text.split()))

@@ -1,0 +1,155 @@
+"""Calls, reports and answers by letter: `candidates=True` of research-v0.
+
+An agent chooses among three texts: one of an optimal team, one with a wrong argument, and one for another tool,
+specialist or end. The seed of the episode decides their order. Each prompt is complete and resets the history.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from llm_dec_pomdp.envs import Task
+from llm_dec_pomdp.envs.hierarchy.base import LEADER
+from llm_dec_pomdp.envs.wrappers.choices import TurnChoices, TurnState
+from llm_dec_pomdp.seeding import derive
+from llm_dec_pomdp.types import Message, TaskItem
+
+from .questions import Invocation, Known, QuestionState, knowledge, steps_of, world_of
+from .scripts import UNKNOWN, Ask, asked, call, fact_of, found_by, holder, meant, notes, value_in
+from .worlds import RELATIONS, SKILLS, World
+
+
+class ResearchChoices(TurnChoices):
+    """research-v0 by letter; the module says what is offered.
+
+    Args:
+        env: The task.
+
+    Raises:
+        ValueError: A question has no steps, from which texts could be offered.
+    """
+
+    letters = "ABC"
+
+    def __init__(self, env: Task[Any]) -> None:
+        super().__init__(env)
+        if without := [item.id for item in env.items if not steps_of(item)]:
+            raise ValueError(
+                f"task {without[0]!r} has no field 'steps', by which texts are offered; leave out candidates"
+            )
+
+    def prompt(self, state: TurnState, agent: str, message: str | Message) -> str:
+        """Return all that the agent knows."""
+        inner: QuestionState = state.inner
+        if agent == LEADER:
+            blocks = f"Question: {inner.item.prompt}", self.env.seen(inner)
+        else:
+            work = _invocation(inner, agent)
+            blocks = f"Find out: {work.subtask}", notes(work.calls)
+        return "\n\n".join(filter(None, blocks))
+
+    def is_complete(self, agent: str) -> bool:
+        """Return True."""
+        return True
+
+    def offers(self, state: TurnState, agent: str, observation: str) -> Sequence[str]:
+        """Return the three texts in the order of the seed."""
+        inner: QuestionState = state.inner
+        texts = self.offers_of_main(inner) if agent == LEADER else offers_of_sub(inner.item, _invocation(inner, agent))
+        first = derive(derive(state.seed, "options"), agent, inner.turn) % len(texts)
+        return (*texts[first:], *texts[:first])
+
+    def offers_of_main(self, state: QuestionState) -> tuple[str, str, str]:
+        """Return the next text of an optimal team, one with a wrong argument or specialist, and another one."""
+        of, item, kinds = world_of(state.item), state.item, self.env.kinds
+        reports = {work.subtask: work.reported for work in state.invocations}
+
+        def ask(fact: Ask) -> str:
+            return call("ask", holder(kinds, fact[0]), asked(*fact))
+
+        def ask_wrongly(fact: Ask, label: int) -> str:
+            others = [kind for kind in kinds if kind != holder(kinds, fact[0])]
+            if others and label % 2:
+                return call("ask", others[label // 2 % len(others)], asked(*fact))
+            return ask(another(of, fact, label))
+
+        known = knowledge(steps_of(item), lambda r, s: value_in(of, (r, s), reports.get(asked(r, s), "")))
+        return offers_of_lead(item, known, ask, ask_wrongly)
+
+    def as_written(self, history: Sequence[Message]) -> list[Message]:
+        """Return the last prompt as a history: the calls in it, and their results."""
+        [first, *blocks] = super().as_written(history[-1:])[0].text.split("\n\n")
+        if not first.startswith("Find out: "):
+            return [Message("observation", "\n\n".join([first, *blocks]))]
+        results = [message for block in blocks for message in (Message("action", ""), Message("tool", block))]
+        return [Message("observation", first), *results]
+
+    def instead(self, offers: Sequence[str], text: str, history: Sequence[Message]) -> str:
+        """Return the first of several calls, else a text that is no call."""
+        first = text.partition("\n")[0]
+        return first if first in offers else next(text for text in offers if not text.endswith(")"))
+
+
+def _invocation(state: QuestionState, agent: str) -> Invocation:
+    return next(work for work in state.invocations if work.agent == agent)
+
+
+def offers_of_lead(
+    item: TaskItem, known: Sequence[Known], go_on: Callable[[Ask], str], err: Callable[[Ask, int], str]
+) -> tuple[str, str, str]:
+    """Return three texts of an agent that leads, from what it knows.
+
+    Args:
+        item: The question.
+        known: Its steps, with what the agent knows of them.
+        go_on: Returns the text that asks for a fact.
+        err: Returns a text that does not, decided by a number.
+    """
+    facts = [fact_of(step) for step in known if step.open] or [fact_of(known[0])]
+    label = derive(0, item.prompt, str(known))
+    answer, guess = known[-1].value, guessed(item, known, label)
+    if answer is None:
+        return go_on(facts[0]), err(facts[0], label), guess
+    return answer, guess if guess != answer else UNKNOWN, go_on(facts[0])
+
+
+def offers_of_sub(item: TaskItem, work: Invocation) -> tuple[str, str, str]:
+    """Return the next text of an optimal sub-agent, and two others: another argument, tool or report."""
+    of, fact = world_of(item), meant(work.subtask)
+    gold, other = found_by(work.kind, fact), another(of, fact, derive(0, work.subtask))
+    able = fact[0].skill in work.kind.split("+")
+    given = next((used.answer for used in work.calls if call(used.tool, used.input) == gold), "")
+    value = value_in(of, fact, given) if able else None
+    wrong = of.fact((other if fact[0].program else fact)[0].name, other[1]).value
+    wrong = UNKNOWN if wrong in (value, *fact[1]) else wrong
+    if value is not None:
+        return value, wrong, found_by(work.kind, other)
+    if work.turns:
+        return gold, wrong, UNKNOWN
+    foreign = next((skill for skill in SKILLS if skill not in work.kind.split("+")), SKILLS[-1])
+    return gold, found_by(work.kind, other), found_by(foreign, fact)
+
+
+def another(of: World, fact: Ask, label: int) -> Ask:
+    """Return a fact about another subject of the same kind; of a sum the difference."""
+    relation, subjects = fact
+    if relation.program:
+        [other] = [r for r in RELATIONS.values() if r.program and r != relation]
+        return other, subjects
+    kind = of.kind_of.get(subjects[0])
+    others = [fact for fact in of.facts if of.kind_of[fact[1]] == kind and fact[1] not in subjects]
+    name, subject = others[label % len(others)]
+    return RELATIONS[name], (subject,)
+
+
+def guessed(item: TaskItem, known: Sequence[Known], label: int) -> str:
+    """Return a wrong answer of the right kind, from a report where one has such a name."""
+    of, right = world_of(item), item.fields["answer"].partition("\n")[0]
+    kind = of.kind_of.get(right, "numbers")
+    seen = {name for step in known for name in (*step.subjects, step.value) if name and name != known[-1].value}
+    names = sorted(name for name in seen - {right} if of.kind_of.get(name, "numbers") == kind)
+    if not names and kind == "numbers":
+        return str(int(right) + 1 + label % 9)
+    names = names or [name for name in of.names[kind] if name != right]
+    return names[label % len(names)]
