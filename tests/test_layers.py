@@ -35,7 +35,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "options": {"config"},
     "agents": {*LEAVES, "storage", "http", "agents"},
     "rollout": {*LEAVES, "storage", "envs.base", "agents.base", "agents.scripted", "episodes", "rollout"},
-    "algorithms": {*LEAVES, "agents.base", "agents.memory", "agents.judges", "rollout", "algorithms"},
+    "algorithms": {*LEAVES, "agents.base", "agents.oom", "agents.judges", "rollout", "algorithms"},
     "storage": {"storage", "user_code"},
     "training": {*LEAVES, "storage", "envs", "agents", "rollout", "algorithms", "training"},
     "integrations": {*LEAVES, "envs", "agents", "rollout", "integrations"},

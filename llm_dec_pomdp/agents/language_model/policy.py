@@ -25,7 +25,7 @@ from ...types import Completion, Message, Tool
 from ..base import LEARNING_RATE, Policy, Request, Sampling, WeightFile
 from ..engines import Engine, Prompt, Sampled
 from ..engines.own import OwnLoop
-from ..memory import BatchSize
+from ..oom import BatchSize
 from ..thoughts import Thinking, Thoughts
 from ..weights import refuse_misfits
 from .attention import avoid_plans

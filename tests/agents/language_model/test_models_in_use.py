@@ -19,7 +19,7 @@ from llm_dec_pomdp.agents.assembly import MemberConfig, assemble_team
 from llm_dec_pomdp.agents.engines import own as module
 from llm_dec_pomdp.agents.language_model.policy import LanguageModel
 from llm_dec_pomdp.agents.loading import load_team
-from llm_dec_pomdp.agents.memory import OutOfDeviceMemoryError
+from llm_dec_pomdp.agents.oom import OutOfDeviceMemoryError
 from llm_dec_pomdp.benchmarks.suite import ModelConfig, load_suite
 from llm_dec_pomdp.config import ConfigError, build
 from llm_dec_pomdp.types import conversation
