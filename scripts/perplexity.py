@@ -16,9 +16,9 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
+from llm_dec_pomdp.agents.io.models import load_model
 from llm_dec_pomdp.agents.judges import ModelJudge
 from llm_dec_pomdp.agents.language_model.policy import LanguageModel
-from llm_dec_pomdp.agents.loading import load_model
 from llm_dec_pomdp.episodes import read, to_episode
 from llm_dec_pomdp.episodes.files import evaluations
 from llm_dec_pomdp.evaluation.intervals import Interval, mean_interval

@@ -15,7 +15,7 @@ import pytest
 
 from llm_dec_pomdp import http
 from llm_dec_pomdp.agents import Remote, RemoteError, Request, Sampling
-from llm_dec_pomdp.agents.loading import ModelError, load_policy
+from llm_dec_pomdp.agents.io.models import ModelError, load_policy
 from llm_dec_pomdp.types import conversation
 
 KEY = "sk-secret-0123456789"

@@ -473,7 +473,7 @@ class Team(Policy):
             ValueError: No member has weights that are trained.
             FileExistsError: The folder holds something else.
         """
-        from .saved import DESCRIPTION, save_team  # which needs this class
+        from .io.save import DESCRIPTION, save_team  # which needs this class
 
         place = Path(folder).absolute()
         if not self.trainable:

@@ -18,8 +18,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from ..agents.loading import TABLE, server_model
-from ..agents.saved import save_team
+from ..agents.io.models import TABLE, server_model
+from ..agents.io.save import save_team
 from ..envs.base import TextDecPOMDP
 from ..evaluation import play
 from ..evaluation.intervals import Interval, mean_interval

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from ..agents.assembly import MemberConfig, check_members, check_model
-from ..agents.loading import WHOLE_TEAMS
+from ..agents.io.load import MemberConfig, check_members, check_model
+from ..agents.io.models import WHOLE_TEAMS
 from ..algorithms.options import UpdaterOptions, refuse_endless_warmup
 from ..algorithms.registration import find_algorithm, learns
 from ..config import ConfigError

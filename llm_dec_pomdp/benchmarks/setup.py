@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..agents.assembly import MemberConfig, assemble_team
 from ..agents.base import Sampling, Team
-from ..agents.loading import TABLE, load_policy, load_team
+from ..agents.io.load import MemberConfig, assemble_team
+from ..agents.io.models import TABLE, load_policy, load_team
+from ..agents.io.save import load_weights
 from ..agents.remote import Expert
-from ..agents.saved import load_weights
 from ..algorithms.registration import build_algorithm, find_algorithm
 from ..algorithms.staged import Stage, Staged
 from ..config import ConfigError, named_model

@@ -12,7 +12,7 @@ import torch
 from models import AGENTS, Softmax, language_model, same, separate_team, softmax_team, weights
 
 from llm_dec_pomdp.agents import Scripted, Team
-from llm_dec_pomdp.agents.saved import DESCRIPTION, CheckpointError, load_weights, read_description, save_team
+from llm_dec_pomdp.agents.io.save import DESCRIPTION, CheckpointError, load_weights, read_description, save_team
 from llm_dec_pomdp.storage.files import MANIFEST
 
 ABOUT: dict[str, Any] = {"model": "builtin:tiny", "agents": list(AGENTS), "nested": {"rank": 8, "rate": 0.5}}

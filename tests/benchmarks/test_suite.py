@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from llm_dec_pomdp.agents.assembly import MemberConfig
+from llm_dec_pomdp.agents.io.load import MemberConfig
 from llm_dec_pomdp.algorithms.base import Algorithm
 from llm_dec_pomdp.benchmarks.checks import check_methods, check_models
 from llm_dec_pomdp.benchmarks.suite import Cell, Suite, built_in_suites, conflicts, load_suite

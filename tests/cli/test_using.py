@@ -14,7 +14,7 @@ from written_runs import run_here
 
 import llm_dec_pomdp
 from llm_dec_pomdp.agents import Team
-from llm_dec_pomdp.agents.saved import CheckpointError
+from llm_dec_pomdp.agents.io.save import CheckpointError
 from llm_dec_pomdp.benchmarks.suite import load_suite
 from llm_dec_pomdp.cli import app
 from llm_dec_pomdp.results.runs import read_run

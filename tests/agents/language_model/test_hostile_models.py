@@ -17,9 +17,9 @@ from safetensors.torch import load_file, save_file
 from typer.testing import CliRunner
 
 from llm_dec_pomdp.agents import Team
+from llm_dec_pomdp.agents.io.models import ModelError, load_model
+from llm_dec_pomdp.agents.io.save import CheckpointError, load_weights, save_team
 from llm_dec_pomdp.agents.language_model.policy import LanguageModel
-from llm_dec_pomdp.agents.loading import ModelError, load_model
-from llm_dec_pomdp.agents.saved import CheckpointError, load_weights, save_team
 from llm_dec_pomdp.cli import app
 from llm_dec_pomdp.training.checkpoint import Checkpoints, read_checkpoint
 from llm_dec_pomdp.types import conversation

@@ -8,7 +8,7 @@ from statistics import fmean
 import pytest
 
 import llm_dec_pomdp
-from llm_dec_pomdp.agents.loading import TABLE
+from llm_dec_pomdp.agents.io.models import TABLE
 from llm_dec_pomdp.envs.coding.candidates import LETTERS, judged, kinds, lettered, reviewed
 from llm_dec_pomdp.envs.coding.reward import Program, job
 from llm_dec_pomdp.envs.coding.schemes import classify

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from ..storage.files import Draft, remove_drafts
-from ..storage.reading import FileError, conform, is_there, open_file, read_json
-from .base import Policy, Sampling, Team
-from .weights import write_weights
+from ...storage.files import Draft, remove_drafts
+from ...storage.reading import FileError, conform, is_there, open_file, read_json
+from ..base import Policy, Sampling, Team
+from ..weights import write_weights
 
 DESCRIPTION = "team.json"
 CHECKPOINT = "checkpoint.json"

@@ -32,14 +32,14 @@ from typing import Annotated, Any, cast
 
 from pydantic import BeforeValidator, PlainSerializer
 
-from ..config import Config, ConfigError, build, read_toml
-from ..options import Sampling
-from ..registries import nearest
-from ..types import Excerpt, Message
-from .base import Policy, Team
-from .loading import WHOLE_TEAMS, ModelError, load_team, locate, server_model
-from .options import ModelOptions
-from .scripted import RandomText, Say, Scripted, Uniform
+from ...config import Config, ConfigError, build, read_toml
+from ...options import Sampling
+from ...registries import nearest
+from ...types import Excerpt, Message
+from ..base import Policy, Team
+from ..options import ModelOptions
+from ..scripted import RandomText, Say, Scripted, Uniform
+from .models import WHOLE_TEAMS, ModelError, load_team, locate, server_model
 
 SCRIPT = "script:"
 _GENERAL = ("random", "uniform")  # scripts of every environment
@@ -60,7 +60,7 @@ def check_model(name: str, scripts: Collection[str] = ()) -> None:
     """Refuse a name of nothing, before anything is loaded.
 
     Args:
-        name: Of a model (see `agents.loading`), or "script:NAME".
+        name: Of a model (see `agents.io.models`), or "script:NAME".
         scripts: Names of the environment's own scripts, `facts.scripts`.
 
     Raises:

@@ -13,7 +13,7 @@
 | `http://host:port/v1#name` | a model behind an OpenAI-compatible server; its key is read from OPENAI_API_KEY |
 | anything else | a model id of the hub |
 
-Where a team is named, `agents.assembly` also takes `script:NAME`: a team without a model.
+Where a team is named, `agents.io.load` also takes `script:NAME`: a team without a model.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from ..config import build
-from ..http import checked_address
-from ..registries import nearest
-from ..types import Excerpt
-from . import gguf, shapes, word_model
-from .base import Policy, Team
-from .engines import make_engine
-from .options import ModelOptions, RunOptions
-from .remote import Remote
-from .trained_adapters import CONFIG, AdapterError, base_of, merged
+from ...config import build
+from ...http import checked_address
+from ...registries import nearest
+from ...types import Excerpt
+from .. import gguf, shapes, word_model
+from ..base import Policy, Team
+from ..engines import make_engine
+from ..options import ModelOptions, RunOptions
+from ..remote import Remote
+from ..trained_adapters import CONFIG, AdapterError, base_of, merged
 
 TINY = "builtin:tiny"
 BUILTIN = {TINY: "tiny"}
@@ -372,7 +372,7 @@ def _policy(
     """A `LanguageModel` of a model that was loaded with `dtype`; `engine` describes its engine, if any."""
     import torch
 
-    from .language_model.policy import LanguageModel
+    from ..language_model.policy import LanguageModel
 
     mixed = mixed_precision(dtype, str(network.device), trained)
     placement = {"compute_dtype": torch.bfloat16 if mixed else None, "engine": make_engine(engine) if engine else None}
@@ -416,7 +416,7 @@ def load_team(
     building["quantize"] = o.quantize
     role_of = dict(zip(agents, roles or agents, strict=True))
     if model in WHOLE_TEAMS:
-        from .small import extractive, tables  # which need this module
+        from ..small import extractive, tables  # which need this module
 
         team = tables(role_of, menus or {}, o) if model == TABLE else extractive(role_of, excerpt, o)
     elif o.sharing == "shared" or server_model(model):
@@ -438,8 +438,8 @@ def _of_roles(role_of: Mapping[str, str], model: str, options: ModelOptions, bui
     network, tokenizer = load_model(model, **building)
     running: dict[str, Any] = {"dtype": building["dtype"], "trained": building["trained"], **options.arguments()}
     if options.sharing == "lora":
-        from .language_model.adapters import new_adapters  # loads peft
-        from .language_model.names import adapter_name
+        from ..language_model.adapters import new_adapters  # loads peft
+        from ..language_model.names import adapter_name
 
         adapters = {agent: adapter_name(owner) for agent, owner in owners.items()}
         network = new_adapters(network, list(dict.fromkeys(adapters.values())), options.lora_rank, building["seed"])
