@@ -25,7 +25,7 @@ from typing import Any, Literal, get_args
 import llm_dec_pomdp
 from llm_dec_pomdp.agents import Request, Sampling, Scripted
 from llm_dec_pomdp.agents.base import Policy
-from llm_dec_pomdp.agents.io.models import load_team
+from llm_dec_pomdp.agents.io.load import load_team
 from llm_dec_pomdp.envs.wrappers.stopping import MARK, Stopping
 from llm_dec_pomdp.evaluation.metrics import tests_passed
 from llm_dec_pomdp.rollout import Trajectories

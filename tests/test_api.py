@@ -11,7 +11,8 @@ from models import same, save_model, weights
 from typer.testing import CliRunner
 
 import llm_dec_pomdp
-from llm_dec_pomdp.agents.io.models import ModelError, load_team
+from llm_dec_pomdp.agents.io.load import load_team
+from llm_dec_pomdp.agents.io.models import ModelError
 from llm_dec_pomdp.cli import app
 from llm_dec_pomdp.config import ConfigError
 from llm_dec_pomdp.envs.base import TextDecPOMDP

@@ -253,7 +253,7 @@ def test_a_table_learns_without_the_library_of_language_models() -> None:
     loaded = loaded_after(
         "import llm_dec_pomdp.training\n"
         "from llm_dec_pomdp.agents import Sampling\n"
-        "from llm_dec_pomdp.agents.io.models import load_team\n"
+        "from llm_dec_pomdp.agents.io.load import load_team\n"
         "from llm_dec_pomdp.algorithms.registration import build_algorithm\n"
         "team = load_team(['a'], 'builtin:table', menus={'a': ['x', 'y']})\n"
         "build_algorithm('magrpo', {}, team, Sampling())"

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from ..agents.base import Request, Sampling, Team
-from ..agents.io.models import load_team
+from ..agents.io.load import load_team
 from ..algorithms.options import UpdaterOptions
 from ..algorithms.samples import Sample
 from ..algorithms.updater import step_all, updaters_of

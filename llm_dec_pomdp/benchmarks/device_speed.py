@@ -20,7 +20,7 @@ import transformers
 
 from ..agents.base import Sampling
 from ..agents.engines import Engine, Prompt, make_engine
-from ..agents.io.models import load_team
+from ..agents.io.load import load_team
 from ..agents.language_model.policy import LanguageModel
 from ..algorithms.objectives import Clipped
 from ..algorithms.options import UpdaterOptions

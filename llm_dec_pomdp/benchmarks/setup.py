@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from ..agents.base import Sampling, Team
-from ..agents.io.load import MemberConfig, assemble_team
-from ..agents.io.models import TABLE, load_policy, load_team
+from ..agents.io.load import MemberConfig, assemble_team, load_team
+from ..agents.io.models import TABLE, load_policy
 from ..agents.io.save import load_weights
 from ..agents.remote import Expert
 from ..algorithms.registration import build_algorithm, find_algorithm

@@ -15,7 +15,8 @@ from peft import LoraConfig, PeftModel, PromptTuningConfig, get_peft_model
 from requests_of_agents import pairs
 from safetensors.torch import load_file, save_file
 
-from llm_dec_pomdp.agents.io.models import ModelError, load_model, load_policy, load_team
+from llm_dec_pomdp.agents.io.load import load_team
+from llm_dec_pomdp.agents.io.models import ModelError, load_model, load_policy
 from llm_dec_pomdp.agents.language_model.policy import LanguageModel
 
 # peft asks transformers for an attribute under its old name.

@@ -11,7 +11,7 @@ from models import AGENTS, Softmax, language_model, network, sampled, softmax_te
 from updates import SAMPLING
 
 from llm_dec_pomdp.agents import Policy, Team
-from llm_dec_pomdp.agents.io.models import load_team
+from llm_dec_pomdp.agents.io.load import load_team
 from llm_dec_pomdp.agents.language_model.policy import LanguageModel
 from llm_dec_pomdp.agents.table import Table
 from llm_dec_pomdp.algorithms.options import UpdaterOptions

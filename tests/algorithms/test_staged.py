@@ -12,7 +12,7 @@ import torch
 from models import AGENTS, ITEMS, WORDS, Colourful, same, save_model, separate_team, softmax_team, weights
 
 from llm_dec_pomdp.agents import Sampling, Team
-from llm_dec_pomdp.agents.io.models import load_team
+from llm_dec_pomdp.agents.io.load import load_team
 from llm_dec_pomdp.agents.io.save import load_weights, save_team
 from llm_dec_pomdp.algorithms.actor_critic import IAC
 from llm_dec_pomdp.algorithms.registration import build_algorithm

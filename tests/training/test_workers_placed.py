@@ -13,7 +13,8 @@ from models import AGENTS, ITEMS, Colourful, Softmax, copy_of, language_model, s
 from placing import Here, Nearby
 
 from llm_dec_pomdp.agents.base import Request, Sampling, Team
-from llm_dec_pomdp.agents.io.models import ModelError, load_team
+from llm_dec_pomdp.agents.io.load import load_team
+from llm_dec_pomdp.agents.io.models import ModelError
 from llm_dec_pomdp.agents.table import Table
 from llm_dec_pomdp.algorithms.magrpo import MAGRPO
 from llm_dec_pomdp.storage.files import pack

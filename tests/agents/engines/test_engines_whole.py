@@ -13,7 +13,7 @@ from servers import Reply, Server
 
 from llm_dec_pomdp.agents.base import Sampling, Team
 from llm_dec_pomdp.agents.engines import EngineError
-from llm_dec_pomdp.agents.io.models import load_team
+from llm_dec_pomdp.agents.io.load import load_team
 from llm_dec_pomdp.config import ConfigError
 from llm_dec_pomdp.rollout import Trajectories
 

@@ -12,7 +12,7 @@ import torch
 from models import AGENTS, ITEMS, Match, Recorder, language_model, network, tokenizer
 
 from llm_dec_pomdp.agents import Request, Sampling, Scripted, Team
-from llm_dec_pomdp.agents.io.models import load_team
+from llm_dec_pomdp.agents.io.load import load_team
 from llm_dec_pomdp.agents.language_model.policy import LanguageModel
 from llm_dec_pomdp.envs.wrappers import with_protocol
 from llm_dec_pomdp.rollout import Counterfactual, Trajectories, Tree

@@ -16,8 +16,7 @@ from transformers import AutoModelForCausalLM, JambaConfig, MambaConfig, OpenAIG
 
 from llm_dec_pomdp.agents import Request, Sampling
 from llm_dec_pomdp.agents.engines import own as module
-from llm_dec_pomdp.agents.io.load import MemberConfig, assemble_team
-from llm_dec_pomdp.agents.io.models import load_team
+from llm_dec_pomdp.agents.io.load import MemberConfig, assemble_team, load_team
 from llm_dec_pomdp.agents.language_model.policy import LanguageModel
 from llm_dec_pomdp.agents.oom import OutOfDeviceMemoryError
 from llm_dec_pomdp.benchmarks.suite import ModelConfig, load_suite

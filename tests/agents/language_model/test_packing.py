@@ -6,7 +6,7 @@ import pytest
 import torch
 from models import network, tokenizer
 
-from llm_dec_pomdp.agents.io.models import load_team
+from llm_dec_pomdp.agents.io.load import load_team
 from llm_dec_pomdp.agents.language_model.policy import LanguageModel
 from llm_dec_pomdp.agents.options import ModelOptions
 from llm_dec_pomdp.config import ConfigError
