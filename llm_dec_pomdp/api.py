@@ -66,7 +66,7 @@ def load_team(
             the hub, the address of a server, or a script of the environment such as "script:optimal". Or a mapping from
             roles or agents to such names, or to tables with `model` and fields of `agents.io.load.MemberConfig`; or a
             .toml file of members. Left out: that of `evaluation.teams.default_model`.
-        weights: Whose weights to take, and whose sampling: what `Team.save`, a run or `export` wrote, a checkpoint, or
+        weights: Whose weights to take, and whose sampling: what `save_team`, a run or `export` wrote, a checkpoint, or
             the folder of some, of which the newest undamaged one counts.
         sampling: Of single agents, by name or role; the fields that are given take the place of those with which the
             team is trained and measured: `{"agent_0": Sampling(temperature=0.5)}`. Left out, that of `weights`.

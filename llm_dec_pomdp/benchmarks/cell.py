@@ -116,7 +116,7 @@ def _carry_out(
             train_seconds = _train(
                 cell, setup, folder, progress, trackers, other_versions=other_versions, traces=traces
             )
-            save_team(folder / "team", setup.team, cell.to_dict())
+            save_team(setup.team, folder / "team", cell.to_dict())
         trained = time.perf_counter()
         steps = cell.training.steps if learns else 0
         with keeping(cell, setup, folder, steps, token_ids=traces) as kept:

@@ -32,7 +32,7 @@ from ...http import LONGEST_TEXT, WireError, bearer, checked_address, get, post,
 from ...storage.files import Draft
 from ...types import Completion
 from ..base import Sampling
-from ..weights import write_weights
+from ..io.save import write_weights
 from . import EngineError, Prompt, Sampled
 
 if TYPE_CHECKING:

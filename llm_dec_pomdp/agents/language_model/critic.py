@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from ..base import Reading
-from ..weights import refuse_misfits
+from ..io.save import refuse_misfits
 from .decoding import left_padded
 from .names import adapter_of
 from .recomputing import recomputed

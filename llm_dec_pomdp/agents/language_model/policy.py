@@ -25,9 +25,9 @@ from ...types import Completion, Message, Tool
 from ..base import LEARNING_RATE, Policy, Request, Sampling, WeightFile
 from ..engines import Engine, Prompt, Sampled
 from ..engines.own import OwnLoop
+from ..io.save import refuse_misfits
 from ..oom import BatchSize
 from ..thoughts import Thinking, Thoughts
-from ..weights import refuse_misfits
 from .attention import avoid_plans
 from .critic import HeadCritic
 from .decoding import left_padded, prefill

@@ -208,7 +208,7 @@ def team(model: Path) -> Team:
 
 
 def test_a_pickle_in_a_saved_team_is_refused(team: Team, tmp_path: Path) -> None:
-    save_team(tmp_path / "team", team, {})
+    save_team(team, tmp_path / "team", {})
     raw(Program(tmp_path / "ran"), tmp_path / "team" / "agent_0" / "model.safetensors")
     with pytest.raises(CheckpointError, match=r"model\.safetensors' is no safetensors file"):
         load_weights(tmp_path / "team", team)
