@@ -23,8 +23,7 @@ from .agents.io.save import load_weights, read_sampling, read_samplings
 from .algorithms.base import Algorithm
 from .algorithms.registration import build_algorithm, learns
 from .config import ConfigError, build
-from .envs.base import TextDecPOMDP
-from .envs.streams import first_rows
+from .envs.base import TextDecPOMDP, first_rows
 from .evaluation import play
 from .evaluation.metrics import Summary, earned
 from .evaluation.teams import default_model, known_of

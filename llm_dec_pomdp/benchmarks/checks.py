@@ -10,8 +10,7 @@ from ..agents.io.models import WHOLE_TEAMS
 from ..algorithms.options import UpdaterOptions, refuse_endless_warmup
 from ..algorithms.registration import find_algorithm, learns
 from ..config import ConfigError
-from ..envs.base import TextDecPOMDP
-from ..envs.streams import first_rows
+from ..envs.base import TextDecPOMDP, first_rows
 from ..envs.wrappers import with_protocol
 from ..training.fit import refuse_misfit
 from .setup import build_task, settled, shows_texts

@@ -16,10 +16,9 @@ from ..agents.remote import Expert
 from ..algorithms.registration import build_algorithm, find_algorithm
 from ..algorithms.staged import Stage, Staged
 from ..config import ConfigError, named_model
-from ..envs.base import TextDecPOMDP
+from ..envs.base import TextDecPOMDP, first_rows
 from ..envs.judging import BASE
 from ..envs.registration import make
-from ..envs.streams import first_rows
 from ..envs.wrappers import LearnedReward, with_protocol
 from ..evaluation.play import default_samples
 from ..evaluation.teams import default_model, known_of

@@ -1,16 +1,13 @@
-"""An episode: what each advance of it produces, all that changes while it is played, and how people read it."""
+"""An episode: the outcome of each advance, and all that changes while it is played."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from ..registries import nearest
 from ..types import Event, Message, Score, TaskItem
-
-if TYPE_CHECKING:
-    from .base import TextDecPOMDP
 
 S = TypeVar("S")
 
@@ -146,16 +143,3 @@ def paid(after: Transition[Any], there: Sequence[str], *, joint: bool) -> dict[s
     if set(after.rewards) != set(there):
         raise EpisodeError(f"agents are paid {dict(after.rewards)}, and there are {list(there)}; pay each of them")
     return {agent: float(after.rewards[agent]) for agent in there}
-
-
-def transcript(env: TextDecPOMDP) -> str:
-    """What every agent was told and said in the running or finished episode, and what the last joint action scored."""
-    lines = [f"{env.metadata['name']} / {env.item.id} / turn {env.turn} of {env.max_turns}"]
-    for agent in env.possible_agents:
-        for role, text, name in env.history(agent):
-            verb = {"told": "told", "said": "says", "tool": f"gets from {name}"}[role]
-            lines += [f"--- {agent} ({env.role(agent)}) {verb}:", text]
-    if env.last_score is not None:
-        parts = "  ".join(f"{name} {value:+.3f}" for name, value in env.last_score.components.items())
-        lines.append(f"=== score {env.last_score.total:.3f} of {env.facts.score_range[1]:g}:  {parts}")
-    return "\n".join(lines)
