@@ -1,7 +1,7 @@
 """Environments: what a team of language models is told and what its texts are worth. Never imports torch."""
 
 from .base import NotAskedToStepError, TextDecPOMDP, step_many
-from .check import CheckFailure, check_env
+from .checks import CheckFailure, check_env
 from .episode import EpisodeError, Outcome, Transition
 from .facts import Facts
 from .registration import make, register, registry, spec

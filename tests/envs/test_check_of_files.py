@@ -11,7 +11,7 @@ import pytest
 from waiting import left_of, wait_until
 
 from llm_dec_pomdp.envs import elsewhere
-from llm_dec_pomdp.envs.check import CHECKS, CHILD, CheckFailure, check_env
+from llm_dec_pomdp.envs.checks import CHECKS, CHILD, CheckFailure, check_env
 
 PAGE = Path(__file__).parents[2] / "docs" / "tutorials" / "environment.md"
 FUSE = """import os, pathlib

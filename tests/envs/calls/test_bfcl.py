@@ -16,7 +16,7 @@ from llm_dec_pomdp.agents.scripted import Uniform
 from llm_dec_pomdp.envs.calls.bfcl import BFCL, _owners, kits, row_of  # pyright: ignore[reportPrivateUsage]
 from llm_dec_pomdp.envs.calls.dispatch import offered_in
 from llm_dec_pomdp.envs.calls.published import COMMAND, installed
-from llm_dec_pomdp.envs.check import CHECKS
+from llm_dec_pomdp.envs.checks import CHECKS
 from llm_dec_pomdp.envs.tools import Call, Toolbox, ToolState
 from llm_dec_pomdp.rollout import Trajectories
 from llm_dec_pomdp.types import TaskItem

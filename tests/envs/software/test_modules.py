@@ -10,7 +10,7 @@ import pytest
 
 import llm_dec_pomdp
 from llm_dec_pomdp.agents import Sampling, Scripted
-from llm_dec_pomdp.envs.check import check_env
+from llm_dec_pomdp.envs.checks import check_env
 from llm_dec_pomdp.envs.software import merge
 from llm_dec_pomdp.envs.software.candidates import OF_MODULES
 from llm_dec_pomdp.envs.software.modules import Modules

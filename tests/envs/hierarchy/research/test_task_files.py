@@ -12,7 +12,7 @@ import datasets
 import pytest
 from teams import main_says, play, research
 
-from llm_dec_pomdp.envs.check import CHECKS, check_env
+from llm_dec_pomdp.envs.checks import CHECKS, check_env
 from llm_dec_pomdp.envs.hierarchy.research import corpus as corpora
 from llm_dec_pomdp.envs.tasks import TaskError
 

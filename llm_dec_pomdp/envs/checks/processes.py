@@ -18,9 +18,9 @@ from multiprocessing.connection import Connection, Pipe, wait
 from pathlib import Path
 from typing import Any
 
-from ..user_code import summary
-from .base import TextDecPOMDP
-from .hostile_calls import plain_calls
+from ...user_code import summary
+from ..base import TextDecPOMDP
+from .calls import plain_calls
 
 LEAST_SECONDS = 60.0  # for another process: imports, and this many times as long as the episodes take here
 MOST_TIMES = 10.0
@@ -145,7 +145,7 @@ _FORKS = """
 import sys
 handle, *sys.path = sys.argv[1:]
 del sys.argv[1:]
-from llm_dec_pomdp.envs.elsewhere import forks
+from llm_dec_pomdp.envs.checks.processes import forks
 forks(int(handle))
 """
 
