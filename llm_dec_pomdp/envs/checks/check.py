@@ -21,8 +21,8 @@ A failed check is a sentence that names the check and says what to do. If user c
 file, line, task and actions. What a script or a notebook defines cannot be found
 by another process, so that "processes" is left out there, with a warning.
 
-A module may call `check_env` when it is imported. The process of the last check imports it too, and must not check
-again: there `check_env` returns at once.
+A module may call `check_env` when it is imported. The process of the check "processes" imports it too; there
+`check_env` returns at once.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ from ...types import Score, TaskItem
 from ...user_code import shortened
 from ..base import NotAskedToStepError, Say, TextDecPOMDP
 from ..task import mutable_part
-from .processes import CHILD, CheckFailure, phases, play, processes, raised, require
+from .base import CheckFailure, phases, play, raised, require
+from .processes import CHILD, processes
 from .texts import adversarial_texts
 from .tools import tools_check
 

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from ..base import TextDecPOMDP
+from .base import require
 from .calls import hostile_calls, plain_calls
-from .processes import require
 
 LONGEST = 100_000  # characters of what an agent is told
 TEXTS = 64  # with 16 calls each
