@@ -94,7 +94,6 @@ NEW: dict[str, Callable[[Path], Any]] = {  # in the place of the file
     "link to itself": loop,
     "2 GB": sparse,
     "deep": content(b'{"a":' * 100_000 + b"\n"),
-    "rather deep": content(b"[" * 500 + b"]" * 500 + b"\n"),
     "bytes": content(bytes(range(256)) * 8 + b"\n"),
     "not a number": content(b"NaN\n"),
     "nothing": content(b""),
