@@ -18,7 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from ..http import LONGEST_TEXT, MOST_BYTES, Client, WireError, bearer, checked_address, retried, without_key
+from ..http import LONGEST_TEXT, MOST_BYTES, Client, WireError, bearer, checked_address, retried
 from ..types import Completion, Likelihood, Message, Usage, conversation
 from .answers import Answers
 from .base import Policy, Request, Sampling, definitions
@@ -174,7 +174,7 @@ class Remote(Policy):
         try:
             return retried(asked, self._tries, given_up)
         except WireError as error:
-            reason = without_key(error, self._api_key) + self._fields.advice(error, self._fields.of(body))
+            reason = str(error) + self._fields.advice(error, self._fields.of(body))
         raise RemoteError(f"{self.url} gave {reason}")
 
 

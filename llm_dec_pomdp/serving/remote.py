@@ -21,7 +21,7 @@ from typing import Any, NoReturn
 
 from ..envs import Facts, Outcome, TextDecPOMDP
 from ..envs.tasks import item_as_json, item_of
-from ..http import WireError, bearer, checked_address, post, retried, without_key
+from ..http import WireError, bearer, checked_address, post, retried
 from ..registries import UnknownNameError
 from ..types import Message, TaskItem, Tool
 from .codec import MOST_BYTES, Data, from_bytes, to_bytes, to_facts, to_outcome, to_tool
@@ -94,7 +94,7 @@ class _Link:
         try:
             return retried(once, self.tries)
         except WireError as error:
-            failure, reason = error, without_key(error, self._token)
+            failure, reason = error, str(error)
         if failure.status == 404 and name == "reset":
             raise (IndexError if "index" in fields else UnknownNameError)(failure.body)
         if failure.status is None:

@@ -28,7 +28,7 @@ import pydantic
 
 from ...config import Config as Options
 from ...config import ConfigError, Positive
-from ...http import LONGEST_TEXT, WireError, bearer, checked_address, get, post, retried, without_key
+from ...http import LONGEST_TEXT, WireError, bearer, checked_address, get, post, retried
 from ...storage.files import Draft
 from ...types import Completion
 from ..base import Sampling
@@ -115,7 +115,7 @@ class VLLM:
             if not error.again:
                 raise ConfigError(
                     f"sharing is {sharing!r}, which trains all weights, and {self.config.url} takes no whole models "
-                    f"({without_key(error, self._key)}); start it by `llm-dec-pomdp engine vllm MODEL --all-weights`, "
+                    f"({error}); start it by `llm-dec-pomdp engine vllm MODEL --all-weights`, "
                     'train adapters (sharing = "lora"), or leave the engine out'
                 ) from None
 
@@ -126,7 +126,7 @@ class VLLM:
             self._sleeps(_QUICK)
         except WireError as error:
             if not error.again:
-                reason = without_key(error, self._key)
+                reason = str(error)
                 raise ConfigError(
                     f"engine vllm: sleep is true, and {self.config.url} knows no sleep ({reason}); "
                     "start it by `llm-dec-pomdp engine vllm MODEL --sleep`, which is VLLM_SERVER_DEV_MODE=1 and the "
@@ -147,7 +147,7 @@ class VLLM:
             try:
                 self._post("sleep?level=1", {})
             except WireError as error:
-                _log.warning("%s does not sleep (%s)", self.config.url, without_key(error, self._key))
+                _log.warning("%s does not sleep (%s)", self.config.url, error)
 
     def _wake(self) -> None:
         """Wake the server where it sleeps; others may have sent it to sleep.
@@ -286,7 +286,7 @@ class VLLM:
         try:
             return retried(attempt, self.config.tries)
         except WireError as error:
-            reason = without_key(error, self._key)
+            reason = str(error)
         raise EngineError(
             f"{self.config.url} does not take weights ({order}): {reason}; does it run, and was it started by "
             "`llm-dec-pomdp engine vllm MODEL`, which allows that (a whole model: --all-weights; sleep: --sleep)?"
@@ -349,7 +349,7 @@ class VLLM:
             drawn.seconds = time.perf_counter() - started
             return drawn
         except WireError as error:
-            reason, gone = without_key(error, self._key), error.status == 404 and prompt.adapter is not None
+            reason, gone = str(error), error.status == 404 and prompt.adapter is not None
         if gone:
             raise _WeightsGoneError
         raise EngineError(f"{self.config.url} gave {reason}; is the server running, with {self.config.model!r}?")
