@@ -143,11 +143,6 @@ def pipe(model: Path) -> None:
     os.mkfifo(model / "model.safetensors")
 
 
-def endless(model: Path) -> None:
-    (model / "model.safetensors").unlink()
-    (model / "model.safetensors").symlink_to("/dev/zero")
-
-
 def one_not_a_number(tensors: dict[str, torch.Tensor]) -> None:
     next(iter(tensors.values())).view(-1)[0] = torch.nan
 
@@ -169,7 +164,6 @@ BAD: dict[str, Callable[[Path], object]] = {
     "a weight missing": weights(dict.popitem),
     "a weight that is not finite": weights(one_not_a_number),
     "pipe": pipe,
-    "endless device": endless,
     "tokenizer that is a list": text("tokenizer.json", "[]"),
     "empty tokenizer": text("tokenizer.json", "{}"),
 }
