@@ -80,7 +80,7 @@ class Message(NamedTuple):
         name: Of the tool; "" for the others.
     """
 
-    role: Literal["told", "said", "tool"]
+    role: Literal["observation", "action", "tool"]
     text: str
     name: str = ""
 
@@ -111,7 +111,7 @@ class Tool(NamedTuple):
 
 def conversation(*texts: str) -> tuple[Message, ...]:
     """A history in which an agent is told something and answers in turn."""
-    return tuple(Message("said" if place % 2 else "told", text) for place, text in enumerate(texts))
+    return tuple(Message("action" if place % 2 else "observation", text) for place, text in enumerate(texts))
 
 
 class Likelihood(NamedTuple):
@@ -264,7 +264,7 @@ class Turn:
         score: The value of the joint action; None where this turn is not scored.
         rewards: By agent, where the environment pays its agents individually; empty where all get the team's.
         events: What happened beside texts.
-        told: What others were told at the same time without being asked.
+        unasked_observations: Messages to agents that did not have to act, by agent.
     """
 
     observations: Mapping[str, str]
@@ -273,9 +273,9 @@ class Turn:
     score: Score | None = None
     rewards: Mapping[str, float] = field(default_factory=dict[str, float])
     events: tuple[Event, ...] = ()
-    told: Mapping[str, str] = field(default_factory=dict[str, str])
+    unasked_observations: Mapping[str, str] = field(default_factory=dict[str, str])
 
-    def paid(self, agent: str) -> float:
+    def reward_of(self, agent: str) -> float:
         """The reward of an agent: its own, 0 where it was not there; or the team's, where that is joint."""
         return self.rewards.get(agent, 0.0) if self.rewards else self.reward
 
@@ -312,8 +312,8 @@ class Episode:
         return any(turn.rewards for turn in self.turns)
 
     def rewards_of(self, agent: str) -> tuple[float, ...]:
-        """An agent's reward of every turn, see `Turn.paid`."""
-        return tuple(turn.paid(agent) for turn in self.turns)
+        """An agent's reward of every turn, see `Turn.reward_of`."""
+        return tuple(turn.reward_of(agent) for turn in self.turns)
 
     @property
     def total(self) -> float:
@@ -358,7 +358,7 @@ class Branch:
     def of(cls, choice: tuple[int, ...], turns: Sequence[Turn], agents: Iterable[str]) -> Branch:
         """The branch of a joint action, of the turns from it on and the agents that were asked."""
         paid = any(turn.rewards for turn in turns)
-        individual = {agent: tuple(turn.paid(agent) for turn in turns) for agent in agents} if paid else {}
+        individual = {agent: tuple(turn.reward_of(agent) for turn in turns) for agent in agents} if paid else {}
         return cls(choice, tuple(turn.reward for turn in turns), individual)
 
     def rewards_of(self, agent: str) -> tuple[float, ...]:

@@ -73,7 +73,7 @@ class Ruled(Policy):
         ]
 
     def _stops(self, history: Sequence[Message]) -> bool:
-        observations = [message.text for message in history if message.role == "told"]
+        observations = [message.text for message in history if message.role == "observation"]
         if self.rule == "when tests pass":
             counted = _TESTS.search(observations[-1])
             return counted is not None and counted[1] == counted[2] != "0"
@@ -89,14 +89,14 @@ class Ruled(Policy):
 
 def replayed(env: Stopping) -> Scripted:
     """The replay team; see the module."""
-    items = {env.env.told(env.env.initial_state(item, 0))["agent_1"]: item for item in env.items}
+    items = {env.env.observations(env.env.initial_state(item, 0))["agent_1"]: item for item in env.items}
     prompts = {str(prompt): item for prompt, item in items.items()}
 
     def say(agent: str, history: Sequence[Message]) -> str:
         if agent == "agent_0":
             return UNUSED_HELPER
         item = next(candidate for prompt, candidate in prompts.items() if history[0].text.startswith(prompt))
-        turn = sum(message.role == "told" for message in history)
+        turn = sum(message.role == "observation" for message in history)
         ready = 1 + derive(0, item.id) % 3
         return by_itself(item) if turn >= ready else UNFINISHED.format(name=item.fields["entry_point"])
 

@@ -34,7 +34,7 @@ def perplexity(judge: ModelJudge, pairs: Sequence[tuple[str, str]]) -> Interval:
         said: What an agent was told, and its text.
     """
     found = judge.log_likelihoods(
-        [(Message("told", observation),) for observation, _ in pairs], [text for _, text in pairs]
+        [(Message("observation", observation),) for observation, _ in pairs], [text for _, text in pairs]
     )
     mean = mean_interval([likelihood.mean for likelihood in found if likelihood.nats])
     return Interval(*(math.exp(-nats) for nats in (mean.mean, mean.high, mean.low)))

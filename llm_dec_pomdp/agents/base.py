@@ -41,7 +41,7 @@ def chat(history: Sequence[Message], *, tools: bool = True) -> list[dict[str, st
     """
     messages: list[dict[str, str]] = []
     for role, text, name in history:
-        speaker = {"told": "user", "said": "assistant", "tool": "tool" if tools else "user"}[role]
+        speaker = {"observation": "user", "action": "assistant", "tool": "tool" if tools else "user"}[role]
         content = f"{name}:\n{text}" if role == "tool" and speaker == "user" else text
         message = {"role": speaker, "name": name} if speaker == "tool" else {"role": speaker}
         if messages and {k: v for k, v in messages[-1].items() if k != "content"} == message:
@@ -176,17 +176,17 @@ class Policy(ABC):
         return False
 
     @property
-    def sampler_differs(self) -> bool:
+    def rollout_copy_differs(self) -> bool:
         """True when `token_logprobs` and the sampler differ by more than the rounding of 32 bits."""
         return False
 
     # --- drawing while it learns --------------------------------------------------------------------------------------
 
-    followed: Policy | None = None
-    """Whose `sampler` this is."""
+    source: Policy | None = None
+    """Whose `rollout_copy` this is."""
 
-    def sampler(self) -> Policy:
-        """One that draws texts elsewhere, with the weights that this policy had at the last `follow`.
+    def rollout_copy(self) -> Policy:
+        """One that draws texts elsewhere, with the weights that this policy had at the last `sync_weights`.
 
         A policy without trainable weights is its own.
 
@@ -200,14 +200,14 @@ class Policy(ABC):
             "give the executor processes or ray, an engine, or staleness 0"
         )
 
-    def follow(self) -> None:
-        """Take over the present weights of the policy whose `sampler` this is."""
-        if self.followed is not None:
-            self.load_state_dict(self.followed.state_dict())
+    def sync_weights(self) -> None:
+        """Take over the present weights of the policy whose `rollout_copy` this is."""
+        if self.source is not None:
+            self.load_state_dict(self.source.state_dict())
 
     # --- learning -----------------------------------------------------------------------------------------------------
 
-    def rest(self) -> None:  # noqa: B027  # nothing by default
+    def offload(self) -> None:  # noqa: B027  # nothing by default
         """Free what drawing texts alone needs, until the next text; called before its weights are updated."""
 
     @property
@@ -249,7 +249,7 @@ class Policy(ABC):
         """As `token_logprobs`, with the entropy of the distribution of every token [N, L], in nats, in between."""
         raise NotImplementedError(f"{type(self).__name__} cannot compute its entropy")
 
-    def written(self, request: Request, text: str, limit: int) -> Completion:
+    def to_completion(self, request: Request, text: str, limit: int) -> Completion:
         """A given text as this policy would have sampled it, with log-probabilities 0.
 
         Args:
@@ -427,17 +427,17 @@ class Team(Policy):
         """How an agent draws where the team is asked with `sampling`."""
         return sampling.changed(self.samplings[agent]) if agent in self.samplings else sampling
 
-    def sampler(self) -> Team:
-        """A team of the `sampler` of every policy."""
-        samplers = {id(policy): policy.sampler() for policy in self.policies}
+    def rollout_copy(self) -> Team:
+        """A team of the `rollout_copy` of every policy."""
+        samplers = {id(policy): policy.rollout_copy() for policy in self.policies}
         twin = copy.copy(self)
         twin.members = {agent: samplers[id(policy)] for agent, policy in self.members.items()}
         return twin
 
-    def follow(self) -> None:
+    def sync_weights(self) -> None:
         """See `Policy`."""
         for policy in self.policies:
-            policy.follow()
+            policy.sync_weights()
 
     def act(
         self, observations: Mapping[str, str | Sequence[Message]], sampling: Sampling = _DRAWN, seed: int = 0

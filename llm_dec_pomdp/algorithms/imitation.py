@@ -98,7 +98,7 @@ class Imitation(PolicyLearner):
         ]
         if groups and not usable(sample for _, _, sample in texts):
             raise ValueError(
-                "no policy of the team can be shown a text (`written` of agents.Policy), so there is nothing to "
+                "no policy of the team can be shown a text (`to_completion` of agents.Policy), so there is nothing to "
                 "imitate; give a language model"
             )
         pairs = [(kind, sample) for side, kind, sample in texts if side in self.config.train]

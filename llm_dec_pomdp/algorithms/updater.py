@@ -202,7 +202,7 @@ class Updater:
         Raises:
             ValueError: A text lacks log-probabilities, or the temperature is 0.
         """
-        self.policy.rest()
+        self.policy.offload()
         samples = self._learnt_from(samples)
         self._schedule()
         tokens = float(sum(len(s.completion.token_ids) for s in samples))
@@ -373,7 +373,7 @@ class Updater:
         c = self.options.objective
         if c.importance != "auto":
             return c.importance
-        if not (self.stale or self.policy.sampler_differs):  # the sampler computed what the trainer computes
+        if not (self.stale or self.policy.rollout_copy_differs):  # the sampler computed what the trainer computes
             return "none"
         return "sequence" if c.ratio == "sequence_mean" else c.ratio  # a geometric mean is no importance ratio
 

@@ -35,7 +35,7 @@ from ..seeding import derive
 from ..spaces import FreeText
 from ..types import Group, Message, Score, TaskItem, Tool
 from ..user_code import note_episode
-from .episode import Outcome, Progress, paid
+from .episode import Outcome, Progress, agent_rewards
 from .facts import Facts
 from .streams import TaskStream
 from .tasks import TaskError, check_options, named_item
@@ -43,7 +43,7 @@ from .tasks import TaskError, check_options, named_item
 RENDER_MODES = ("ansi", "human")
 MAX_TEXT = 10_000_000
 Env = TypeVar("Env", bound="TextDecPOMDP")
-Say = Callable[[str, Sequence[Message]], str]  # from agent and its own history to text
+Script = Callable[[str, Sequence[Message]], str]  # from agent and its own history to text
 StepResult = tuple[dict[str, str], dict[str, float], dict[str, bool], dict[str, bool], dict[str, dict[str, Any]]]
 
 
@@ -117,7 +117,7 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
         """What is true of it at the present `max_turns`. Default: what its class declares."""
         return self.declared
 
-    def script(self, name: str) -> Say:
+    def script(self, name: str) -> Script:
         """A team without a model, one of `facts.scripts`: what an agent says after its own history.
 
         It raises ValueError, also as KeyError, where it does not know the task or the history is not of this
@@ -237,11 +237,11 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
         item, now, joint = self._check(actions), self._now, self.facts.joint_reward
         there, asked = now.agents, [agent for agent in now.agents if agent in now.asked]
         for agent in asked:
-            now.histories[agent].append(Message("said", actions[agent]))
+            now.histories[agent].append(Message("action", actions[agent]))
         try:
             outcome = self._advance(item, {agent: actions[agent] for agent in asked}, derive(now.chance, now.turn))
             after = outcome.transition
-            rewards = paid(after, there, joint=joint)
+            rewards = agent_rewards(after, there, joint=joint)
             if now.turn + 1 >= self.max_turns:
                 outcome = replace(outcome, transition=(after := replace(after, terminated=True)))
             observations = now.take(outcome, self.possible_agents)
@@ -358,7 +358,7 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
         lines = [f"{self.metadata['name']} / {self.item.id} / turn {self.turn} of {self.max_turns}"]
         for agent in self.possible_agents:
             for role, text, name in self.history(agent):
-                verb = {"told": "told", "said": "says", "tool": f"gets from {name}"}[role]
+                verb = {"observation": "observation", "action": "says", "tool": f"gets from {name}"}[role]
                 lines += [f"--- {agent} ({self.role(agent)}) {verb}:", text]
         if self.last_score is not None:
             parts = "  ".join(f"{name} {value:+.3f}" for name, value in self.last_score.components.items())

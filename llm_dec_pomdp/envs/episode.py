@@ -36,7 +36,7 @@ class Transition(Generic[S]):
     terminated: bool = False
     rewards: Mapping[str, float] | None = None
     events: tuple[Event, ...] = ()
-    anew: frozenset[str] = frozenset()
+    reset_history: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Outcome:
         agents: The live agents from now on; None: the same as before, at the beginning all.
     """
 
-    told: Mapping[str, str | Message]
+    observations: Mapping[str, str | Message]
     transition: Transition[Any] = Transition(None)
     asked: Collection[str] | None = None
     agents: Sequence[str] | None = None
@@ -87,17 +87,17 @@ class Progress:
         present = before if outcome.agents is None else tuple(outcome.agents)
         if present != before:
             self._check_roster(present, possible)
-        messages = {agent: _message(agent, content) for agent, content in outcome.told.items() if content}
+        messages = {agent: _message(agent, content) for agent, content in outcome.observations.items() if content}
         asked = messages.keys() if outcome.asked is None else outcome.asked
         for what, names in (("told something", messages), ("asked", asked)):
             if missing := sorted(set(names) - set(present)):
                 raise EpisodeError(f"{missing[0]!r} is {what} and is not there; there are {list(present)}")
         if unable := sorted(agent for agent in asked if agent not in messages and not self.histories.get(agent)):
             raise EpisodeError(f"{unable[0]!r} is asked and was never told anything; tell it what to do first")
-        if untold := sorted(after.anew - messages.keys()):
+        if untold := sorted(after.reset_history - messages.keys()):
             raise EpisodeError(f"the history of {untold[0]!r} begins anew, and it is told nothing; say what it knows")
         for agent, message in messages.items():
-            self.histories[agent] = [*(() if agent in after.anew else self.histories[agent]), message]
+            self.histories[agent] = [*(() if agent in after.reset_history else self.histories[agent]), message]
         self.left |= set(before) - set(present)
         self.agents = () if after.terminated else present
         self.asked = frozenset() if after.terminated else frozenset(asked)
@@ -119,15 +119,15 @@ class Progress:
 
 def _message(agent: str, content: str | Message) -> Message:
     if isinstance(content, Message):
-        if content.role == "said":
+        if content.role == "action":
             raise EpisodeError(f"{agent!r} is given the message {content!r:.80}; only an agent itself says something")
         return content
     if not isinstance(content, str):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise EpisodeError(f"{agent!r} is told {content!r:.60}; what agents are told is text or a Message")
-    return Message("told", content)
+    return Message("observation", content)
 
 
-def paid(after: Transition[Any], there: Sequence[str], *, joint: bool) -> dict[str, float]:
+def agent_rewards(after: Transition[Any], there: Sequence[str], *, joint: bool) -> dict[str, float]:
     """What a transition pays each agent that was there: the identical float, unless agents are paid individually.
 
     Raises:

@@ -30,7 +30,7 @@ class Facts:
         reference_share: Every reference joint action earns at least this share of `max_return`.
         silence_is_lowest: True where empty texts earn the lowest score; elsewhere chance decides what they earn.
         joint_reward: True where every agent gets the identical reward; False where agents are paid individually.
-        hears_others: True where agents may be told each other's texts; elsewhere `check_env` reports that as a leak.
+        shares_texts: True where agents may be told each other's texts; elsewhere `check_env` reports that as a leak.
         needs_messages: True where agents need teammates' texts; a training whose protocol passes none warns.
         hierarchical: True where a main agent calls sub-agents, each of which sees only its subtask; see `alone`.
         hidden_fields: Fields of the tasks that only the reward may read; `check_env` looks for them in observations.
@@ -39,8 +39,8 @@ class Facts:
         default_model: The model of a team that names none; "": see `evaluation.teams.default_model`.
         scripts: Names of teams without a model, see `TextDecPOMDP.script`.
         parts_per_action: How many agents' parts one action holds; a policy's token budget is per part.
-        one_module: True where one text that holds every agent's part is a module, in which parts are found by name.
-        mark: What ends a text for everybody but its author; "": nothing does.
+        joined_as_module: True where one text that holds every agent's part is a module, in which parts are found by name.
+        end_marker: What ends a text for everybody but its author; "": nothing does.
         judges_code: True when `step` waits for another process, so that stepping copies in threads pays.
         judge: The language model that its reward asks, of which texts of several copies can be asked at once, or None.
     """
@@ -57,7 +57,7 @@ class Facts:
     reference_share: float = 1.0
     silence_is_lowest: bool = True
     joint_reward: bool = True
-    hears_others: bool = False
+    shares_texts: bool = False
     needs_messages: bool = False
     hierarchical: bool = False
     hidden_fields: tuple[str, ...] = ()
@@ -66,8 +66,8 @@ class Facts:
     default_model: str = ""
     scripts: tuple[str, ...] = ()
     parts_per_action: int = 1
-    one_module: bool = False
-    mark: str = ""
+    joined_as_module: bool = False
+    end_marker: str = ""
     judges_code: bool = False
     judge: RememberingJudge | None = None
 
@@ -96,9 +96,9 @@ class Facts:
 
     # --- texts of several agents ---------------------------------------------------------------------------------
 
-    def shown(self, text: str) -> str:
+    def visible_part(self, text: str) -> str:
         """What others may be shown of an agent's text."""
-        return text.partition(self.mark)[0] if self.mark else text
+        return text.partition(self.end_marker)[0] if self.end_marker else text
 
     def split(self, text: str) -> tuple[str, ...]:
         """Cut one text that holds every agent's part into the parts, for one agent that writes them all.
@@ -106,7 +106,7 @@ class Facts:
         Parts stand under header lines `[role]`; a text without any header is the first part. Every agent gets the whole
         of a module.
         """
-        if self.one_module:
+        if self.joined_as_module:
             return (text,) * len(self.roles)
         roles = "|".join(re.escape(role) for role in self.roles)
         pieces = re.split(rf"(?im)^[ \t]*\[({roles})\][ \t]*:?", text)
@@ -119,7 +119,7 @@ class Facts:
 
     def join(self, texts: Sequence[str]) -> str:
         """The inverse of `split`: one text that holds every agent's part."""
-        if self.one_module:
+        if self.joined_as_module:
             return "\n\n".join(texts)
         return "\n".join(f"[{role}]\n{text}" for role, text in zip(self.roles, texts, strict=True))
 

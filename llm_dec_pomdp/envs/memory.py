@@ -60,7 +60,7 @@ from typing import Any, NamedTuple, Unpack
 
 from ..seeding import derive, generator
 from ..types import Event, Group, Message, Score, TaskItem
-from .base import Say
+from .base import Script
 from .facts import Facts
 from .planning.base import whole
 from .task import Task, TaskOptions, Transition
@@ -189,7 +189,7 @@ class Memory(Task[State]):
         components=("answered",),
         diagnostics=("notes", "kept"),
         score_range=(0.0, 1.0),
-        hears_others=True,
+        shares_texts=True,
         hidden_fields=("answer", "wrong"),
         scripts=("gold", "first", "last", "random"),
     )
@@ -221,7 +221,7 @@ class Memory(Task[State]):
         """There are no notes."""
         return State(item)
 
-    def told(self, state: State) -> Mapping[str, str | Message]:
+    def observations(self, state: State) -> Mapping[str, str | Message]:
         """The writer a piece, the reader the question, both the notes."""
         pieces = _pieces(state.item)
         if state.over:
@@ -240,9 +240,9 @@ class Memory(Task[State]):
         if state.piece < len(pieces):
             notes = self.written(state.notes, pieces[state.piece], actions[WRITER])
             following = state._replace(piece=state.piece + 1, notes=notes)
-            anew = frozenset([WRITER] if following.piece < len(pieces) else [])
+            reset_history = frozenset([WRITER] if following.piece < len(pieces) else [])
             events = tuple(self._passed(state, following))
-            return Transition(following, 0.0, self._score(following, 0.0), anew=anew, events=events)
+            return Transition(following, 0.0, self._score(following, 0.0), reset_history=reset_history, events=events)
         right, wrong = (state.item.fields.get(name, "").splitlines() for name in ("answer", "wrong"))
         text = actions[READER]
         answered = float(answers(text, right) and not answers(text, wrong))
@@ -299,7 +299,7 @@ class Memory(Task[State]):
 
     # --- teams without a model ---------------------------------------------------------------------------------------
 
-    def script(self, name: str) -> Say:
+    def script(self, name: str) -> Script:
         """The writers of the module, with a reader that finds facts in their usual words."""
         writers: Mapping[str, Callable[[str], str]] = {
             "gold": _facts,

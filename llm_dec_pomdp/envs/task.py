@@ -2,7 +2,7 @@
 
     class Door(Task[bool]):                                        # the state: is the tiger behind the left door?
         def initial_state(self, item, seed): return uniforms(seed, 1)[0] < 0.5
-        def told(self, state): return dict.fromkeys(self.possible_agents, "Listen or open?")
+        def observations(self, state): return dict.fromkeys(self.possible_agents, "Listen or open?")
         def transition(self, state, actions, seed): return Transition(state, reward=-1.0)
 
 A state is an immutable value, so that snapshots, forks and replays are right by construction. All chance comes from the
@@ -37,7 +37,7 @@ class TaskOptions(TypedDict, total=False):
 
 
 class Task(TextDecPOMDP, Generic[S]):
-    """Say what is `declared` and where the rows come from, implement `initial_state`, `told` and `transition`.
+    """Say what is `declared` and where the rows come from, implement `initial_state`, `observations` and `transition`.
 
     A constructor with options of its own hands the common ones on as they are:
 
@@ -93,7 +93,7 @@ class Task(TextDecPOMDP, Generic[S]):
         """The state at the beginning. Pure: all chance follows from the seed."""
 
     @abstractmethod
-    def told(self, state: S) -> Mapping[str, str | Message]:
+    def observations(self, state: S) -> Mapping[str, str | Message]:
         """What agents are told in a state; those that are missing are told nothing."""
 
     @abstractmethod
@@ -171,7 +171,7 @@ class Task(TextDecPOMDP, Generic[S]):
 
     def _outcome(self, after: Transition[S]) -> Outcome:
         state = after.state
-        return Outcome(self.told(state), after, self.asks(state), self.roster(state))
+        return Outcome(self.observations(state), after, self.asks(state), self.roster(state))
 
 
 def mutable_part(value: Any) -> str:

@@ -10,19 +10,19 @@ from typing import Any, NamedTuple, Unpack
 
 from ..registries import UnknownNameError
 from ..types import Message, Score, TaskItem
-from .base import Say
+from .base import Script
 from .episode import EpisodeError
 from .facts import Facts
 from .task import Task, TaskOptions, Transition
 from .tasks import Tasks
-from .turn_rewards import Pays, check_rule, range_of_rewards, reward_of_turn
+from .turn_rewards import TurnReward, check_rule, range_of_rewards, reward_of_turn
 
 
 class TextState(NamedTuple):
     """The state of a `TextTask`: what was delivered last, and what is told next."""
 
     item: TaskItem
-    told: tuple[tuple[str, str], ...]  # agents and what they are told
+    observations: tuple[tuple[str, str], ...]  # agents and what they are told
     delivered: float = 0.0  # the last known score; 0 before the first
     turn: int = 0  # joint actions played
 
@@ -30,7 +30,7 @@ class TextState(NamedTuple):
 class TextOptions(TaskOptions, total=False):
     """The options that every task of scored texts takes beside `tasks`; see `TextTask`."""
 
-    pays: Pays
+    turn_reward: TurnReward
 
 
 class TextTask(Task[TextState]):
@@ -43,16 +43,18 @@ class TextTask(Task[TextState]):
         tasks, common: See `Task`.
     """
 
-    def __init__(self, tasks: Tasks = "sample", *, pays: Pays = "final", **common: Unpack[TaskOptions]) -> None:
-        check_rule(pays)
-        self.pays: Pays = pays
+    def __init__(
+        self, tasks: Tasks = "sample", *, turn_reward: TurnReward = "final", **common: Unpack[TaskOptions]
+    ) -> None:
+        check_rule(turn_reward)
+        self.turn_reward: TurnReward = turn_reward
         super().__init__(tasks, **common)
 
     @property
     def facts(self) -> Facts:
-        """What is declared, and the rewards of a turn as `pays` has them."""
+        """What is declared, and the rewards of a turn as `turn_reward` has them."""
         known = self.declared
-        paid = range_of_rewards(self.pays, known.score_range, self.max_turns)
+        paid = range_of_rewards(self.turn_reward, known.score_range, self.max_turns)
         return replace(known, turn_range=paid, scripts=("gold", *known.scripts))
 
     @abstractmethod
@@ -74,7 +76,7 @@ class TextTask(Task[TextState]):
         """What each agent is told after a joint action that did not end the episode. Default: revise."""
         return dict.fromkeys(self.possible_agents, "Revise your previous answer. Give only the complete new version.")
 
-    def script(self, name: str) -> Say:
+    def script(self, name: str) -> Script:
         """The team "gold" says the reference of the task, which it recognises by what it was told first."""
         if name != "gold":
             return super().script(name)
@@ -89,16 +91,16 @@ class TextTask(Task[TextState]):
         """Everybody is told what `observe` says."""
         return TextState(item, tuple((agent, self.observe(item, agent)) for agent in self.possible_agents))
 
-    def told(self, state: TextState) -> Mapping[str, str]:
+    def observations(self, state: TextState) -> Mapping[str, str]:
         """What `observe` or `respond` said."""
-        return dict(state.told)
+        return dict(state.observations)
 
     def describe(self, state: TextState) -> Mapping[str, Any]:
         """What was delivered last."""
         return {"delivered": state.delivered}
 
     def transition(self, state: TextState, actions: Mapping[str, str], seed: int) -> Transition[TextState]:
-        """Score what was said, pay it as `pays` says, and let agents revise it if there are turns left."""
+        """Score what was said, pay it as `turn_reward` says, and let agents revise it if there are turns left."""
         score, known = self.score(state.item, actions), self.facts
         if not isinstance(score, Score):  # pyright: ignore[reportUnnecessaryIsInstance]
             kind = type(score).__name__
@@ -106,7 +108,7 @@ class TextTask(Task[TextState]):
         solved = score.total >= known.max_return - 1e-9
         left = max(0, self.max_turns - state.turn - 1)
         skipped = left if solved else 0
-        reward = reward_of_turn(self.pays, score.total, state.delivered, known.score_range[1], skipped)
+        reward = reward_of_turn(self.turn_reward, score.total, state.delivered, known.score_range[1], skipped)
         told: Mapping[str, str] = {} if solved or not left else self.respond(state.item, actions, score)
         delivered = score.total if score.scorable else state.delivered
         following = TextState(state.item, tuple(told.items()), delivered, state.turn + 1)

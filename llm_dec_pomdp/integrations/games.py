@@ -36,7 +36,7 @@ from typing import Any, Literal, NamedTuple, Protocol, Unpack, get_args
 import numpy as np
 
 from ..envs import Task, TaskSource, Transition
-from ..envs.base import Say
+from ..envs.base import Script
 from ..envs.facts import Facts
 from ..envs.task import TaskOptions
 from ..envs.tasks import Tasks
@@ -179,7 +179,7 @@ class Game(Task[Played]):
             components=("game",),
             score_range=(-math.inf, best),  # silence may follow max_turns
             joint_reward=players == 1,
-            hears_others=True,  # a game may show everybody the moves
+            shares_texts=True,  # a game may show everybody the moves
             scripts=("examples",),
         )
         self.sees, self.players, self.best = sees, players, best
@@ -216,14 +216,14 @@ class Game(Task[Played]):
         reward = sum(position.rewards) / self.players
         following = Played(state.start, moves, position, state.paid + reward)
         rewards = None if self.players == 1 else dict(zip(self.possible_agents, position.rewards, strict=True))
-        anew = frozenset(self.told(following)) if position.whole else frozenset[str]()
+        anew = frozenset(self.observations(following)) if position.whole else frozenset[str]()
         score = Score(following.paid, {"game": following.paid})
         return Transition(following, reward, score, position.over, rewards, anew=anew)
 
     def _mover(self, state: Played) -> str:
         return self.possible_agents[-1 if self.players == 1 else state.position.player]
 
-    def told(self, state: Played) -> Mapping[str, str | Message]:
+    def observations(self, state: Played) -> Mapping[str, str | Message]:
         """What the game shows, to those who see it; nothing when it is over."""
         if state.position.over:
             return {}
@@ -273,7 +273,7 @@ class Game(Task[Played]):
             self._silent[first] = state.paid
         return self._silent[first]
 
-    def script(self, name: str) -> Say:
+    def script(self, name: str) -> Script:
         """ "examples": moves as the game quotes them at its first start, one after another; advisers say nothing."""
         if name != "examples":
             return super().script(name)
@@ -283,6 +283,6 @@ class Game(Task[Played]):
         def say(agent: str, history: Sequence[Message]) -> str:
             if self.players == 1 and agent != self.possible_agents[-1]:
                 return ""
-            return examples[sum(message.role == "said" for message in history) % len(examples)]
+            return examples[sum(message.role == "action" for message in history) % len(examples)]
 
         return say

@@ -181,7 +181,7 @@ def ids_so_far(agent: str, history: Sequence[Message], turns: Sequence[Turn]) ->
     Empty where the history has no text of the agent, and where the last one has a thought: the history holds the
     answer alone, so its prompt is rendered from the texts, as the model's template does.
     """
-    if not any(message.role == "said" for message in history):
+    if not any(message.role == "action" for message in history):
         return ()
     last = next((turn.actions[agent] for turn in reversed(turns) if agent in turn.actions), SILENT)
     return () if last.thought else last.prompt_ids + last.token_ids
@@ -206,12 +206,12 @@ def ask(policy: Policy, sampling: Sampling, questions: Sequence[Question]) -> li
     return [answers[question] for question in questions]
 
 
-def step_all(envs: Sequence[TextDecPOMDP], joint_actions: Sequence[Mapping[str, Completion]]) -> list[Stepped]:
+def step_envs(envs: Sequence[TextDecPOMDP], joint_actions: Sequence[Mapping[str, Completion]]) -> list[Stepped]:
     """Step all environments; agents without a text say the empty text."""
     observations = [
         {agent: env.history(agent)[-1].text for agent in s} for env, s in zip(envs, joint_actions, strict=True)
     ]
-    unasked = [told_unasked(env) for env in envs]
+    unasked = [observations_of_unasked(env) for env in envs]
     actions = [
         {agent: s.get(agent, SILENT).text for agent in env.agents} for env, s in zip(envs, joint_actions, strict=True)
     ]
@@ -224,9 +224,9 @@ def step_all(envs: Sequence[TextDecPOMDP], joint_actions: Sequence[Mapping[str, 
     return stepped
 
 
-def told_unasked(env: TextDecPOMDP) -> dict[str, str]:
+def observations_of_unasked(env: TextDecPOMDP) -> dict[str, str]:
     """What agents that are not asked were told by the last reset or step."""
-    texts = {agent: m.text if isinstance(m, Message) else m for agent, m in env.latest.told.items()}
+    texts = {agent: m.text if isinstance(m, Message) else m for agent, m in env.latest.observations.items()}
     return {agent: text for agent, text in texts.items() if text and not env.asked(agent)}
 
 
@@ -250,7 +250,7 @@ def advance(episodes: Sequence[RunningEpisode], policy: Policy, sampling: Sampli
     answers = ask(policy, sampling, [asked for _, asked in questions])
     for (i, asked), completion in zip(questions, answers, strict=True):
         joint_actions[i][asked.agent] = completion
-    for episode, stepped in zip(episodes, step_all([e.env for e in episodes], joint_actions), strict=True):
+    for episode, stepped in zip(episodes, step_envs([e.env for e in episodes], joint_actions), strict=True):
         episode.turns.append(stepped.turn)
         episode.terminated = stepped.terminated
 

@@ -8,7 +8,7 @@ pool = SandboxPool()
 | pool, worker, jobs, probes | trainer | jobs in, verdicts out; threads only wait |
 | judge, rewrite, solution | judge | holds the tests, sees only plain data; is confined too |
 | suite, remote | judge | `unittest` on programs of several files, whose objects it knows by number |
-| keeper | keeper | starts zygotes, which a confined judge cannot |
+| supervisor | supervisor | starts zygotes, which a confined judge cannot |
 | zygote, room, objects | untrusted | loads programs and answers calls; never sees a test |
 | codec, boot, confine, seccomp | several | plain data, fresh interpreters, layers of confinement |
 

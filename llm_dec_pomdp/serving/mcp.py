@@ -168,7 +168,7 @@ def _initialize(asked: _Asked) -> Data:
         "protocolVersion": wanted if wanted in VERSIONS else VERSIONS[0],
         "capabilities": {"tools": {}},
         "serverInfo": {"name": asked.sessions.env.metadata["name"], "version": __version__},
-        "instructions": visible("\n\n".join(message.text for message in history if message.role == "told")),
+        "instructions": visible("\n\n".join(message.text for message in history if message.role == "observation")),
         "session": session.name,
     }
 

@@ -5,7 +5,7 @@ seed on the same kind of machine is the same run. For the same reason a killed r
 with the same numbers: `restore`, then `train` with what it returned.
 
 With `staleness` k above 0, batch n is sampled with the weights after max(0, n - 1 - k) updates. One batch, k steps
-ahead, is sampled beside each update, from copies of the policies (`Policy.sampler`), and what is sampled and not yet
+ahead, is sampled beside each update, from copies of the policies (`Policy.rollout_copy`), and what is sampled and not yet
 learnt from is saved with a checkpoint. Reports, evaluations and checkpoints come when both have ended.
 """
 
@@ -184,7 +184,7 @@ def train(
     learner.expect(config.steps, **({"stale": True} if config.staleness else {}))
     source = _Ahead(learner, env, sampling, config, seed, done) if config.staleness else None
     _log.info("%s", in_words(learner.learning_rates()))
-    if env.facts.needs_messages and not env.facts.hears_others:
+    if env.facts.needs_messages and not env.facts.shares_texts:
         _log.warning(
             "%s needs messages, and under this protocol no agent reads another's texts; train with protocol "
             "'sequential' or 'discussion'",
@@ -264,7 +264,7 @@ class _Ahead:
                 "team, or with more than their policies; set it to 0"
             )
         self.batches = list(done.ahead)
-        self._sampler = learner.team.sampler()
+        self._sampler = learner.team.rollout_copy()
         self._lead = config.staleness
         self._arguments = env, sampling, config, seed
         self._learner = learner
@@ -272,7 +272,7 @@ class _Ahead:
     def take(self, number: int) -> Batch:
         """The batch of a step; those up to it and k - 1 more are played now, where they are not there."""
         if len(self.batches) < self._lead:
-            self._sampler.follow()
+            self._sampler.sync_weights()
             for missing in range(number + len(self.batches), number + self._lead):
                 self.batches.append(self._play(missing, number - 1))
         return self.batches.pop(0)
@@ -282,7 +282,7 @@ class _Ahead:
 
         Also beside the last ones, so that a run that goes on to more steps is that of a longer one.
         """
-        self._sampler.follow()
+        self._sampler.sync_weights()
         metrics, batch = overlapped(update, lambda: self._play(number + self._lead, number - 1))
         self.batches.append(batch)
         return metrics

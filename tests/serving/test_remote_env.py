@@ -37,7 +37,7 @@ def played(env: TextDecPOMDP, say: Any, **options: Any) -> list[Any]:
     while True:
         there = {agent: (env.history(agent), env.asked(agent)) for agent in env.possible_agents}
         after = env.latest.transition
-        outcome = (env.latest.told, after.events, after.reward, after.rewards, after.score, after.anew)
+        outcome = (env.latest.observations, after.events, after.reward, after.rewards, after.score, after.reset_history)
         seen.append((env.agents, env.turn, there, outcome, env.item, env.state(), env.last_score))
         if not env.agents:
             return seen

@@ -25,7 +25,7 @@ def test_an_outcome_is_the_same_to_the_last_bit() -> None:
             terminated=True,
             rewards={"main": 0.1, "sub": -5.0},
             events=(Event("call", "main", {"name": "search"}),),
-            anew=frozenset({"sub"}),
+            reset_history=frozenset({"sub"}),
         ),
         asked={"main"},
         agents=["main", "sub"],

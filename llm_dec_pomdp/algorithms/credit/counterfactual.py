@@ -22,7 +22,7 @@ class CounterfactualCredit(Credit):
 
     continuation: Continuation = "frozen"
     """Later turns repeat the recorded texts (frozen: no generation, and biased where others would have reacted), or are
-    drawn anew where histories changed (resampled). Where only the last texts are paid (drafts, `pays` of the
+    drawn anew where histories changed (resampled). Where only the last texts are paid (drafts, `turn_reward` of the
     environment), frozen credits earlier texts only for ending the episode."""
 
     @property

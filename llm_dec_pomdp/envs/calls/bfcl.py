@@ -57,7 +57,7 @@ from typing import Any, Literal, NamedTuple, Unpack, cast, get_args
 from ...registries import nearest
 from ...seeding import derive
 from ...types import TaskItem, Tool
-from ..base import Say, TextDecPOMDP
+from ..base import Script, TextDecPOMDP
 from ..tasks import Tasks, TaskSource
 from ..tools import Call, Function, Kit, Limits, Toolbox, ToolState, read_calls
 from ..tools.function import ArgumentsError
@@ -414,7 +414,7 @@ class BFCL(Dispatch):
 
     # --- a team without a model --------------------------------------------------------------------------------------
 
-    def script(self, name: str) -> Say:
+    def script(self, name: str) -> Script:
         """ "gold" orders the calls of the row."""
         from .bfcl_gold import Gold  # which imports this module
 

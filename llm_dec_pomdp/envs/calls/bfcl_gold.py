@@ -33,7 +33,7 @@ class _Made(NamedTuple):
 
 
 class Gold:
-    """Order the calls of the row; see `Say`.
+    """Order the calls of the row; see `Script`.
 
     Args:
         env: Whose rows are played.
@@ -60,9 +60,9 @@ class Gold:
         heard: list[str] = []
         made: list[_Made] = []
         for place, message in enumerate(history):
-            if place and message.role == "told" and message.text.startswith(_USER):
+            if place and message.role == "observation" and message.text.startswith(_USER):
                 heard.append(messages[place].removeprefix(_USER))
-            if message.role == "said":
+            if message.role == "action":
                 following = messages[place + 1] if place + 1 < len(messages) else ""
                 made += (_Made(call, len(heard), following) for call in self._called(history[place - 1], message))
         rows = [row for row in self._rows.get(history[0].text, ()) if list(row.words[1 : len(heard) + 1]) == heard]

@@ -21,7 +21,7 @@ from typing import Any, Literal, NamedTuple, Unpack, cast, get_args
 from ...registries import nearest
 from ...seeding import derive, generator
 from ...types import Event, Group, Message, Score, TaskItem, Tool
-from ..base import Say
+from ..base import Script
 from ..facts import Facts
 from ..task import Task, TaskOptions, Transition
 from ..tasks import Tasks
@@ -121,7 +121,7 @@ class Dispatch(Task[State]):
         self._order = re.compile(rf"^[^\w\n]*({'|'.join(names)})[^\w\n]*:[ \t]*(\S.*)$", re.IGNORECASE | re.MULTILINE)
         roles = ("assistant",) if single_agent else ("dispatcher", *names)
         self.declared = replace(
-            self.declared, roles=roles, hierarchical=not single_agent, hears_others=not single_agent
+            self.declared, roles=roles, hierarchical=not single_agent, shares_texts=not single_agent
         )
         common.setdefault("max_turns", 60)
         super().__init__(tasks, **common)
@@ -185,10 +185,10 @@ class Dispatch(Task[State]):
             notice = (
                 "" if self.chooses else f"\n\n{self.shown(item, 0).notice(LEAD)}\nAnswer in words when all is done."
             )
-            return Message("told", f"{spoken}{notice}")
-        return Message("told", f"{told_first(self.applications(item))}\n\n{spoken}")
+            return Message("observation", f"{spoken}{notice}")
+        return Message("observation", f"{told_first(self.applications(item))}\n\n{spoken}")
 
-    def told(self, state: State) -> Mapping[str, str | Message]:
+    def observations(self, state: State) -> Mapping[str, str | Message]:
         """What follows from the last texts."""
         return dict(state.messages)
 
@@ -209,12 +209,14 @@ class Dispatch(Task[State]):
         now, events = state._replace(messages=(), offers=()), list[Event]()
         now = self._work(now, texts, events) if state.works else self._lead(now, texts[LEAD], events)
         over = now.user == len(self.words(now.item))
-        anew = frozenset(agent for agent, _ in now.messages if agent != LEAD) if self.chooses else frozenset[str]()
+        reset_history = (
+            frozenset(agent for agent, _ in now.messages if agent != LEAD) if self.chooses else frozenset[str]()
+        )
         values = self.values(now)
         earned = values[self.reward]
         paid, now = earned - state.earned, self._offered(now._replace(earned=earned))
         score = Score(earned, {"earned": earned}, {**values, "calls": float(len(now.calls))})
-        return Transition(now, paid, score, terminated=over, events=tuple(events), anew=anew)
+        return Transition(now, paid, score, terminated=over, events=tuple(events), reset_history=reset_history)
 
     def _lead(self, state: State, text: str, events: list[Event]) -> State:
         """Orders, calls of an agent that is alone, or the answer to the user."""
@@ -229,14 +231,14 @@ class Dispatch(Task[State]):
                 state = self._heard(state, agent, LEAD, words, events)
             return state._replace(works=works, messages=messages, known=known)
         if not text.strip():
-            return state._replace(messages=((LEAD, Message("told", MORE)),))
+            return state._replace(messages=((LEAD, Message("observation", MORE)),))
         right, words = (*state.right, self.right(state)), self.words(state.item)
         events.append(Event("answer", LEAD, {"text": text, "right": str(right[-1]).lower()}))
         following = state._replace(user=state.user + 1, right=right)
         if following.user == len(words):
             return following
         following = self._heard(following, LEAD, "user", words[following.user], events)
-        return following._replace(messages=((LEAD, Message("told", f"The user: {words[following.user]}")),))
+        return following._replace(messages=((LEAD, Message("observation", f"The user: {words[following.user]}")),))
 
     def _heard(self, state: State, agent: str, source: str, text: str, events: list[Event]) -> State:
         """The state in which an agent knows the values of the row that stand in a text."""
@@ -262,7 +264,7 @@ class Dispatch(Task[State]):
 
     def _brief(self, state: State, agent: str, words: str) -> Message:
         instruction = self._instruction(state, agent)  # again where there are other tools
-        return Message("told", f"{'' if instruction in state.known else instruction}Order: {words}")
+        return Message("observation", f"{'' if instruction in state.known else instruction}Order: {words}")
 
     def _work(self, state: State, texts: Mapping[str, str], events: list[Event]) -> State:
         """Specialists call and report; the dispatcher is told when the last one has."""
@@ -285,7 +287,7 @@ class Dispatch(Task[State]):
         for work in works:
             state = self._heard(state, LEAD, work.agent, work.report or "", events)
         lines = "\n".join(f"{self.role(work.agent)} reports: {(work.report or '').strip()}" for work in works)
-        return state._replace(works=(), messages=((LEAD, Message("told", lines)),))
+        return state._replace(works=(), messages=((LEAD, Message("observation", lines)),))
 
     def _called(self, state: State, agent: str, calls: Sequence[Call], events: list[Event]) -> State:
         """The state after calls, whose answers are told."""
@@ -431,7 +433,7 @@ def shuffled(texts: tuple[str, ...], label: int) -> tuple[str, ...]:
     return tuple(texts[int(i)] for i in generator(label, "order").permutation(len(texts)))
 
 
-def by_letter(team: Say) -> Say:
+def by_letter(team: Script) -> Script:
     """A team that says the letter of its text where it is offered some, by chance where its text is not there."""
 
     def say(agent: str, history: Sequence[Message]) -> str:

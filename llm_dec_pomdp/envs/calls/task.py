@@ -74,7 +74,7 @@ from typing import Any, Unpack
 from ...registries import UnknownNameError
 from ...seeding import derive
 from ...types import Message, TaskItem
-from ..base import Say, TextDecPOMDP
+from ..base import Script, TextDecPOMDP
 from ..tasks import Tasks, TaskSource, is_sample
 from ..tools import ToolState
 from .applications import APPLICATIONS, KITS, LIMITS, ORDERS, TOOLS, AppState, Asked, asked, run, understood
@@ -210,7 +210,7 @@ class Calls(Dispatch):
 
     # --- teams without a model ---------------------------------------------------------------------------------------
 
-    def script(self, name: str) -> Say:
+    def script(self, name: str) -> Script:
         """The teams of the module."""
         if name not in self.declared.scripts:
             return super().script(name)
@@ -229,7 +229,7 @@ class Calls(Dispatch):
             raise UnknownNameError(f'no request {prompt[:60]!r} is known; the team "gold" plays the tasks that it has')
         write = _written if self.single_agent else _ordered
         texts = [text for turn in self._known[prompt] for text in (*map(write, turn.calls), DONE)]
-        spoken = sum(message.role == "said" for message in history)
+        spoken = sum(message.role == "action" for message in history)
         return texts[min(spoken, len(texts) - 1)]
 
     def _understood(self, agent: str, history: Sequence[Message]) -> str:

@@ -45,7 +45,7 @@ class CodeTask(TextTask):
         diagnostics=reward.DIAGNOSTICS,
         score_range=(0.0, 4.0),
         hidden_fields=("test",),
-        one_module=True,
+        joined_as_module=True,
         judges_code=True,
     )
 

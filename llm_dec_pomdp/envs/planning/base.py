@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Unpack, ca
 from ...registries import nearest
 from ...seeding import derive
 from ...types import Group, Message, Scale, Score, TaskItem, Tool
-from ..base import Say, TextDecPOMDP
+from ..base import Script, TextDecPOMDP
 from ..facts import Facts
 from ..task import Task, TaskOptions, Transition
 from ..tasks import Tasks, TaskSource
@@ -43,7 +43,7 @@ DECLARED = Facts(
     components=("plan", "turns", "words"),
     diagnostics=("turns_played", "words_said"),
     score_range=(-1.0, 1.0),
-    hears_others=True,
+    shares_texts=True,
     scripts=("optimal", "tells_all", "silent"),
 )  # what the tasks share
 ALONE = "agent_0"  # who acts for all, where one agent knows what all know
@@ -207,7 +207,7 @@ class Dialogue(Task[State]):
         """Nobody has spoken yet."""
         return State(item, seed)
 
-    def told(self, state: State) -> Mapping[str, str]:
+    def observations(self, state: State) -> Mapping[str, str]:
         """At first the task and what the agent knows; then what the others said and what came of its own text."""
         if state.over or state.turns >= self.max_turns:
             return {}
@@ -321,13 +321,13 @@ class Dialogue(Task[State]):
             told: All that it was told, in order.
         """
 
-    def script(self, name: str) -> Say:
+    def script(self, name: str) -> Script:
         """ "optimal" tells what others need and plays the shortest plan; "tells_all" lets all tell all; "silent"."""
         if name not in self.declared.scripts:
             return super().script(name)
 
         def say(agent: str, history: Sequence[Message]) -> str:
-            observations = [message.text for message in history if message.role == "told"]
+            observations = [message.text for message in history if message.role == "observation"]
             private = "\n".join(_lines_after(_KNOWN, observations[0]))
             if not private:
                 name_of = self.metadata["name"]
@@ -361,14 +361,14 @@ class KnowsAll(Task[State]):
         self.team = team.for_single_agent()
         name = f"{team.metadata['name']}/alone"
         self.metadata = {**team.metadata, "name": name}
-        self.declared = replace(team.declared, name=name, roles=("planner",), hears_others=False, scripts=("optimal",))
+        self.declared = replace(team.declared, name=name, roles=("planner",), shares_texts=False, scripts=("optimal",))
         TextDecPOMDP.__init__(self, 1, team.max_turns, team.render_mode)  # its rows are those of the team
 
     @property
     def facts(self) -> Facts:
         """As of the team, with the optimum of one that knows all."""
         known, declared = self.team.facts, self.declared
-        return replace(known, name=declared.name, roles=declared.roles, hears_others=False, scripts=declared.scripts)
+        return replace(known, name=declared.name, roles=declared.roles, shares_texts=False, scripts=declared.scripts)
 
     @property
     def max_turns(self) -> int:
@@ -394,9 +394,9 @@ class KnowsAll(Task[State]):
         """As of the team."""
         return self.team.initial_state(item, seed)
 
-    def told(self, state: State) -> Mapping[str, str]:
+    def observations(self, state: State) -> Mapping[str, str]:
         """What all know, then what came of its text."""
-        observations = self.team.told(state)
+        observations = self.team.observations(state)
         if not observations:
             return {}
         lines = [line for text in observations.values() for line in text.split("\n")]
@@ -428,13 +428,13 @@ class KnowsAll(Task[State]):
         """Those of all members."""
         return tuple(tool for member in self.team.possible_agents for tool in self.team.tools(member))
 
-    def script(self, name: str) -> Say:
+    def script(self, name: str) -> Script:
         """ "optimal" plays the shortest plan."""
         if name != "optimal":
             return super().script(name)
 
         def say(agent: str, history: Sequence[Message]) -> str:
-            observations = [message.text for message in history if message.role == "told"]
+            observations = [message.text for message in history if message.role == "observation"]
             heard = {
                 m: " ".join(_lines_after(f"{self.team.named(m)} knows:", observations[0]))
                 for m in self.team.possible_agents

@@ -41,7 +41,7 @@ from dataclasses import replace
 from typing import Unpack
 
 from ...types import Message, Scale, Score, TaskItem
-from ..base import Say
+from ..base import Script
 from ..facts import Facts
 from ..tasks import Tasks, TaskSource
 from ..text_task import TextOptions, TextTask
@@ -112,7 +112,7 @@ class Bandit(TextTask):
         """Never right is 0 % and always right 100 %, on average over the tasks; other turns may pay too."""
         worth = sum(map(self._context, self.items)) / len(self.items)
         scale = Scale(worth, worth + self.scale)
-        return replace(super().facts, scale=scale, optimum=scale.high if self.pays == "final" else None)
+        return replace(super().facts, scale=scale, optimum=scale.high if self.turn_reward == "final" else None)
 
     def _context(self, item: TaskItem) -> float:
         """What every text earns in a context."""
@@ -136,7 +136,7 @@ class Bandit(TextTask):
         """With references: the words of their contexts."""
         return tuple(replace(item, reference=(item.fields["word"],)) for item in items)
 
-    def script(self, name: str) -> Say:
+    def script(self, name: str) -> Script:
         """ "optimal" says the word of the context that was told."""
         return self._optimal if name == "optimal" else super().script(name)
 

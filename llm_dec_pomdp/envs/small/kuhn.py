@@ -45,7 +45,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Unpack
 
 from ...types import Group, Message, Scale, Score, TaskItem
-from ..base import Say
+from ..base import Script
 from ..facts import Facts
 from ..task import Task, TaskOptions, Transition
 from ..tasks import Tasks, TaskSource
@@ -102,7 +102,7 @@ class Kuhn(Task[State]):
         """The deal of the item."""
         return State(item)
 
-    def told(self, state: State) -> Mapping[str, str | Message]:
+    def observations(self, state: State) -> Mapping[str, str | Message]:
         """The card, and the last move of the other player."""
         if state.over:
             return {}
@@ -148,7 +148,7 @@ class Kuhn(Task[State]):
             bet = {"J": 1 / 3, "Q": 0.0, "K": 1.0}[card]
         return {PASS: 1 - bet, BET: bet}
 
-    def script(self, name: str) -> Say:
+    def script(self, name: str) -> Script:
         """ "equilibrium" draws its moves from an equilibrium."""
         return drawn(self.equilibrium) if name == "equilibrium" else super().script(name)
 

@@ -40,7 +40,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Unpack
 
 from ...types import Group, Message, Scale, Score, TaskItem
-from ..base import Say
+from ..base import Script
 from ..facts import Facts
 from ..task import Task, TaskOptions, Transition
 from ..tasks import Tasks, TaskSource
@@ -88,7 +88,7 @@ class Pennies(Task[State]):
         """Nothing is shown yet."""
         return State(item)
 
-    def told(self, state: State) -> Mapping[str, str | Message]:
+    def observations(self, state: State) -> Mapping[str, str | Message]:
         """Who wins when."""
         if state.over:
             return {}
@@ -119,6 +119,6 @@ class Pennies(Task[State]):
         """The Nash equilibrium as a strategy."""
         return dict.fromkeys(SIDES, 0.5)
 
-    def script(self, name: str) -> Say:
+    def script(self, name: str) -> Script:
         """ "equilibrium" draws the sides evenly."""
         return drawn(self.equilibrium) if name == "equilibrium" else super().script(name)

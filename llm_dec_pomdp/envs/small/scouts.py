@@ -52,7 +52,7 @@ from typing import Any, NamedTuple, Unpack
 
 from ...seeding import derive
 from ...types import Event, Group, Message, Scale, Score, TaskItem
-from ..base import Say
+from ..base import Script
 from ..facts import Facts
 from ..task import Task, TaskOptions, Transition
 from ..tasks import Tasks, TaskSource
@@ -108,7 +108,7 @@ class Scouts(Task[State]):
         diagnostics=("looks", "optimal_looks"),
         score_range=(-math.inf, math.inf),  # follows max_turns, as the optimum does
         silence_is_lowest=False,
-        hears_others=True,
+        shares_texts=True,
         scripts=("optimal", "never-stop", "stop-at-once", "fixed-looks"),
     )
 
@@ -166,7 +166,7 @@ class Scouts(Task[State]):
         """The offer that each scout sees at a look (from 1)."""
         return tuple(derive(seed, "offer", look, scout) % self.offers for scout in range(self.scouts))
 
-    def told(self, state: State) -> Mapping[str, str]:
+    def observations(self, state: State) -> Mapping[str, str]:
         """Each scout its offer after a LOOK, else the coordinator the task or the reports."""
         if state.over:
             return {}
@@ -198,7 +198,7 @@ class Scouts(Task[State]):
         if looks == self.search.looks:
             return self._ended(state, paid=paid, why="no look is left")
         state = state._replace(looking=True, total=state.total + paid)
-        return Transition(state, paid, self._score(state), anew=frozenset(self.possible_agents[1:]))
+        return Transition(state, paid, self._score(state), reset_history=frozenset(self.possible_agents[1:]))
 
     def _ended(self, state: State, paid: float, why: str) -> Transition[State]:
         state = state._replace(over=True, total=state.total + paid)
@@ -236,7 +236,7 @@ class Scouts(Task[State]):
 
     # --- teams without a model ---------------------------------------------------------------------------------------
 
-    def script(self, name: str) -> Say:
+    def script(self, name: str) -> Script:
         """The optimal team, and three that ignore the reports."""
         most = self.search.looks
         looks = {"never-stop": most, "stop-at-once": 0, "fixed-looks": self.search.best_fixed_looks()}
@@ -249,10 +249,10 @@ class Scouts(Task[State]):
         if agent != COORDINATOR:
             return GOOD if _number_after(_OFFER, history[-1].text) >= self.threshold else POOR
         _number_after(_LEFT, history[-1].text)
-        heard = (word for message in history if message.role == "told" for word in _reports(message.text))
+        heard = (word for message in history if message.role == "observation" for word in _reports(message.text))
         return STOP if self.threshold <= 0 or GOOD in heard else LOOK
 
-    def _making(self, looks: int) -> Say:
+    def _making(self, looks: int) -> Script:
         """A team that always makes this many looks."""
         stops_at = self.search.looks - looks
 

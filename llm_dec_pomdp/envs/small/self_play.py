@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from ...seeding import generator
 from ...types import Group, Message
-from ..base import Say
+from ..base import Script
 from ..task import Task
 
 History = tuple[Message, ...]
@@ -55,11 +55,11 @@ def frequencies(groups: Sequence[Group]) -> Strategy:
     for episode in (episode for group in groups for episode in group.episodes):
         histories: dict[str, History] = {}
         for turn in episode.turns:
-            for agent, text in {**turn.told, **turn.observations}.items():
-                histories[agent] = (*histories.get(agent, ()), Message("told", text))
+            for agent, text in {**turn.unasked_observations, **turn.observations}.items():
+                histories[agent] = (*histories.get(agent, ()), Message("observation", text))
             for agent, completion in turn.actions.items():
                 counts.setdefault((agent, histories[agent]), Counter())[completion.text] += 1
-                histories[agent] = (*histories[agent], Message("said", completion.text))
+                histories[agent] = (*histories[agent], Message("action", completion.text))
 
     def shares(agent: str, history: History) -> Mapping[str, float]:
         count = counts.get((agent, history), Counter({"": 1}))
@@ -68,7 +68,7 @@ def frequencies(groups: Sequence[Group]) -> Strategy:
     return shares
 
 
-def drawn(strategy: Strategy) -> Say:
+def drawn(strategy: Strategy) -> Script:
     """A team that draws its texts from a strategy, from a generator of its own."""
     random = generator(0, "strategy")
 
@@ -81,12 +81,12 @@ def drawn(strategy: Strategy) -> Say:
 
 def _best(task: Task[Any], strategy: Strategy, agent: str, nodes: Sequence[_Node]) -> float:
     """The return of a best response at positions that the agent may be in, each by its chance."""
-    waiting = [node for node in nodes if agent not in task.told(node.state)]
+    waiting = [node for node in nodes if agent not in task.observations(node.state)]
     earned, following = _play(task, strategy, agent, waiting, None) if waiting else (0.0, [])
     total = earned + (_best(task, strategy, agent, following) if following else 0.0)
     alike: dict[History, list[_Node]] = {}  # what the agent cannot tell apart
     for node in nodes:
-        if agent in task.told(node.state):
+        if agent in task.observations(node.state):
             alike.setdefault(node.histories[agent], []).append(node)
     for history, same in alike.items():
         after = [_play(task, strategy, agent, same, text) for text in task.choices(agent, history)]
@@ -100,7 +100,7 @@ def _play(
     """One turn: what the agent is paid, by chance, and the positions that go on; it says the text, if one is given."""
     earned, following = 0.0, list[_Node]()
     for node in nodes:
-        asked = list(task.told(node.state))
+        asked = list(task.observations(node.state))
         played = [{text: 1.0} if a == agent and text is not None else strategy(a, node.histories[a]) for a in asked]
         for texts in itertools.product(*(shares.items() for shares in played)):
             chance = node.chance
@@ -110,14 +110,14 @@ def _play(
             after = task.transition(node.state, actions, 0)
             earned += chance * (after.rewards or {}).get(agent, after.reward)
             if not after.terminated and chance:
-                spoken = {a: (*node.histories[a], Message("said", actions[a])) for a in asked}
+                spoken = {a: (*node.histories[a], Message("action", actions[a])) for a in asked}
                 following.append(_node(task, after.state, {**node.histories, **spoken}, chance))
     return earned, following
 
 
 def _node(task: Task[Any], state: Any, histories: Mapping[str, History], chance: float) -> _Node:
     observations = {
-        agent: (*histories.get(agent, ()), text if isinstance(text, Message) else Message("told", text))
-        for agent, text in task.told(state).items()
+        agent: (*histories.get(agent, ()), text if isinstance(text, Message) else Message("observation", text))
+        for agent, text in task.observations(state).items()
     }
     return _Node(state, {**histories, **observations}, chance)

@@ -191,7 +191,7 @@ class ClassEval(TextTask):
             raise ValueError(
                 f"max_turns is {common.get('max_turns')} with a reviewer, who speaks second; give at least 3"
             )
-        if reviewer and common.get("pays", "final") != "final":
+        if reviewer and common.get("turn_reward", "final") != "final":
             raise ValueError(f"pays is {common.get('pays')!r} with a reviewer, whose turns have no score; give 'final'")
         if reviewer:
             common.setdefault("max_turns", 3)
@@ -199,7 +199,7 @@ class ClassEval(TextTask):
         self.candidates = candidates
         authors = tuple(f"author {number}" for number in range(1, n_agents + 1))
         roles = (*authors, *(["tester"] if tester else []), *(["reviewer"] if reviewer else []))
-        self.declared = replace(self.declared, roles=roles, hears_others=reviewer)
+        self.declared = replace(self.declared, roles=roles, shares_texts=reviewer)
         super().__init__(tasks, **common)
         self.authors = self.possible_agents[:n_agents]
         self.tester = f"agent_{roles.index('tester')}" if tester else ""
@@ -317,15 +317,17 @@ class ClassEval(TextTask):
         if self.reviewer and self.reviewer in actions:
             return self._reviewed(state, actions[self.reviewer])
         after = super().transition(state, actions, seed)
-        if self.reviewer and after.state.told:
-            waiting = tuple((f"{_WAITING}{agent}", text) for agent, text in after.state.told if agent != self.reviewer)
+        if self.reviewer and after.state.observations:
+            waiting = tuple(
+                (f"{_WAITING}{agent}", text) for agent, text in after.state.observations if agent != self.reviewer
+            )
             shown = (self.reviewer, self._shown(state.item, actions, state.turn))
-            after = replace(after, state=after.state._replace(told=(shown, *waiting)))
+            after = replace(after, state=after.state._replace(observations=(shown, *waiting)))
         return after
 
-    def told(self, state: TextState) -> Mapping[str, str]:
+    def observations(self, state: TextState) -> Mapping[str, str]:
         """Return the observations of the next turn; authors and tester have none while the reviewer reads."""
-        return {agent: text for agent, text in state.told if text and not agent.startswith(_WAITING)}
+        return {agent: text for agent, text in state.observations if text and not agent.startswith(_WAITING)}
 
     def _shown(self, item: TaskItem, actions: Mapping[str, str], turn: int) -> str:
         bodies = self.written(item, actions).bodies
@@ -341,12 +343,12 @@ class ClassEval(TextTask):
         pieces = re.split(rf"(?im)^[ \t]*\[({roles})\][ \t]*:?", text)
         notes = dict(zip([name.lower() for name in pieces[1::2]], pieces[2::2], strict=True))
         told: list[tuple[str, str]] = []
-        for name, message in state.told:
+        for name, message in state.observations:
             agent = name.removeprefix(_WAITING)
             if agent != self.reviewer:
                 note = notes.get(self.role(agent), "").strip()[:LONGEST_REVIEW]
                 told.append((agent, f"The reviewer: {note}\n\n{message}" if note else message))
-        following = state._replace(told=tuple(told), turn=state.turn + 1)
+        following = state._replace(observations=tuple(told), turn=state.turn + 1)
         return Transition(following, 0.0)
 
     def respond(self, item: TaskItem, actions: Mapping[str, str], score: Score) -> Mapping[str, str]:

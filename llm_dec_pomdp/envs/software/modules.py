@@ -72,7 +72,7 @@ from ...registries import UnknownNameError, nearest
 from ...sandbox import Job, Limits, Verdict
 from ...types import Event, Group, Message, Score, TaskItem, Tool
 from .. import fences
-from ..base import Say, TextDecPOMDP
+from ..base import Script, TextDecPOMDP
 from ..coding import analysis
 from ..coding.candidates import judged
 from ..coding.schemes import scheme_of
@@ -106,7 +106,7 @@ class State(NamedTuple):
     sources: tuple[str, ...] = ()  # of the modules after the last turn
     score: float = 0.0
     spent: float = 0.0
-    told: tuple[tuple[str, Message], ...] = ()
+    observations: tuple[tuple[str, Message], ...] = ()
 
 
 class Modules(Task[State]):
@@ -182,7 +182,7 @@ class Modules(Task[State]):
             self.declared,
             roles=tuple(f"author {number}" for number in range(1, count + 1)),
             hidden_fields=hidden,
-            hears_others=self.messages,
+            shares_texts=self.messages,
             silence_is_lowest=not low,
         )
         kits = [] if form == "merge" or candidates else [files(characters=CHARACTERS, private=True), _tests_kit()]
@@ -223,7 +223,7 @@ class Modules(Task[State]):
         sources = [tuple(source for _, source in unpacked(item.fields["solution"])) for item in items]
         return tuple(replace(item, reference=texts) for item, texts in zip(items, sources, strict=True))
 
-    def script(self, name: str) -> Say:
+    def script(self, name: str) -> Script:
         """The team "gold" says the modules of the solution."""
         if name != "gold":
             return super().script(name)
@@ -245,13 +245,14 @@ class Modules(Task[State]):
     def initial_state(self, item: TaskItem, seed: int) -> State:
         """Everybody is told the interfaces."""
         told = tuple(
-            (agent, Message("told", self.introduction(item, place))) for place, agent in enumerate(self.possible_agents)
+            (agent, Message("observation", self.introduction(item, place)))
+            for place, agent in enumerate(self.possible_agents)
         )
-        return State(item, told=told, sources=self._stubs(item))
+        return State(item, observations=told, sources=self._stubs(item))
 
-    def told(self, state: State) -> Mapping[str, str | Message]:
+    def observations(self, state: State) -> Mapping[str, str | Message]:
         """At first the interfaces; then what came of the last turn."""
-        return dict(state.told)
+        return dict(state.observations)
 
     def introduction(self, item: TaskItem, place: int, written: str = "each written by another author") -> str:
         """What an author is told at first, of its module and how all are written."""
@@ -345,7 +346,7 @@ class Modules(Task[State]):
             for place, agent in enumerate(self.possible_agents):
                 notes[agent].append(_report(verdict, _name(unpacked(state.item.fields["solution"])[place][0])))
         spent = state.spent + cost
-        told = tuple((agent, Message("told", "\n".join(notes[agent]))) for agent in self.possible_agents)
+        told = tuple((agent, Message("observation", "\n".join(notes[agent]))) for agent in self.possible_agents)
         over = worth == 1.0
         known = state.score if math.isnan(worth) else worth
         following = State(state.item, tools, state.turn + 1, passed, tuple(sources), known, spent, () if over else told)
@@ -432,8 +433,8 @@ class Modules(Task[State]):
         if whole is None:
             counts = {"conflict": 1.0}
             score = Score(0.0, {"tests": 0.0, "costs": 0.0}, counts, {"detail": _CONFLICT})
-            told = tuple((agent, Message("told", _CONFLICT)) for agent in self.possible_agents)
-            following = state._replace(turn=state.turn + 1, score=0.0, told=told)
+            told = tuple((agent, Message("observation", _CONFLICT)) for agent in self.possible_agents)
+            following = state._replace(turn=state.turn + 1, score=0.0, observations=told)
             return Transition(following, 0.0 - state.score, score)
         verdict = judge(Job("", state.item.fields["test"], "", modules=((f"{merge.MODULE}.py", whole),), limits=LIMITS))
         failed = "Not all tests passed."

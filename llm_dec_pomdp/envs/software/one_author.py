@@ -11,10 +11,10 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from ...types import Episode, Group, Message, TaskItem
-from ..base import Say, TextDecPOMDP
+from ..base import Script, TextDecPOMDP
 from ..facts import Facts
 from ..task import Transition
-from ..wrappers.base import TaskAround
+from ..wrappers.base import TaskWrapper
 from .modules import Modules, State, recalled
 
 AUTHOR = "agent_0"
@@ -27,7 +27,7 @@ class Chosen(NamedTuple):
     letters: tuple[str, ...] = ()
 
 
-class OneAuthor(TaskAround[Chosen]):
+class OneAuthor(TaskWrapper[Chosen]):
     """One author of all modules, who is told of a module when it is to choose it.
 
     Args:
@@ -49,7 +49,7 @@ class OneAuthor(TaskAround[Chosen]):
         """Nothing is chosen yet."""
         return Chosen(self.env.initial_state(item, seed))
 
-    def told(self, state: Chosen) -> Mapping[str, str]:
+    def observations(self, state: Chosen) -> Mapping[str, str]:
         """The module that is next; at first also what the package is."""
         place = len(state.letters)
         if place == len(self.env.possible_agents):
@@ -74,12 +74,12 @@ class OneAuthor(TaskAround[Chosen]):
         chosen = Chosen(after.state, letters)
         return Transition(chosen, after.reward, after.score, terminated=True, events=after.events)
 
-    def script(self, name: str) -> Say:
+    def script(self, name: str) -> Script:
         """The team "gold" says the modules of the solution."""
         if name != "gold":
             return super().script(name)
         known = {
-            (AUTHOR, self.told(Chosen(state, ("",) * place))[AUTHOR]): source
+            (AUTHOR, self.observations(Chosen(state, ("",) * place))[AUTHOR]): source
             for state in (self.env.initial_state(item, 0) for item in self.items)
             for place, source in enumerate(state.item.reference)
         }

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from ...types import Group, Message, TaskItem, Tool
-from ..base import Say, TextDecPOMDP
+from ..base import Script, TextDecPOMDP
 from ..facts import Facts
 from ..streams import TaskStream
 from ..task import Task
@@ -27,7 +27,7 @@ class Wrapper(TextDecPOMDP):
         self.env, self.spec = env, env.spec
         self.metadata = {**env.metadata, "name": f"{env.metadata['name']}/{name}"}
 
-    def _around(self, env: TextDecPOMDP) -> Self:
+    def _rewrap(self, env: TextDecPOMDP) -> Self:
         """The same wrapper around another environment."""
         twin = copy.copy(self)
         twin.env = env
@@ -50,13 +50,13 @@ class Wrapper(TextDecPOMDP):
 
     def with_items(self, items: Sequence[TaskItem]) -> TextDecPOMDP:
         """A copy that plays other tasks, as they are given."""
-        return self._around(self.env.with_items(items))
+        return self._rewrap(self.env.with_items(items))
 
     def choices(self, agent: str, history: Sequence[Message] = ()) -> Sequence[str]:
         """Those of the environment inside."""
         return self.env.choices(agent, history)
 
-    def script(self, name: str) -> Say:
+    def script(self, name: str) -> Script:
         """That of the environment inside."""
         return self.env.script(name)
 
@@ -70,10 +70,10 @@ class Wrapper(TextDecPOMDP):
 
     def fork(self) -> TextDecPOMDP:
         """An independent copy at the same decision point."""
-        return TextDecPOMDP.fork(self._around(self.env.fork()))
+        return TextDecPOMDP.fork(self._rewrap(self.env.fork()))
 
 
-class Around(Protocol):
+class HasInner(Protocol):
     """The state of a wrapper, which holds that of the inner task."""
 
     @property
@@ -82,10 +82,10 @@ class Around(Protocol):
         ...
 
 
-S = TypeVar("S", bound=Around)
+S = TypeVar("S", bound=HasInner)
 
 
-class TaskAround(Wrapper, Task[S]):
+class TaskWrapper(Wrapper, Task[S]):
     """A task around another one: derive, and implement `initial_state`, `transition` and whatever else is different.
 
     Args:
@@ -99,9 +99,9 @@ class TaskAround(Wrapper, Task[S]):
         self._wrap(env, name)
         TextDecPOMDP.__init__(self, len(env.possible_agents), self.max_turns, env.render_mode)  # has tasks already
 
-    def told(self, state: S) -> Mapping[str, str | Message]:
+    def observations(self, state: S) -> Mapping[str, str | Message]:
         """As in the inner task."""
-        return self.env.told(state.inner)
+        return self.env.observations(state.inner)
 
     def asks(self, state: S) -> Collection[str] | None:
         """As in the inner task."""

@@ -15,10 +15,10 @@ from typing import Any, NamedTuple, cast
 
 from ...seeding import derive
 from ...types import Group, Message, TaskItem
-from ..base import Say, TextDecPOMDP
+from ..base import Script, TextDecPOMDP
 from ..facts import Facts
 from ..task import Task, Transition
-from .base import TaskAround
+from .base import TaskWrapper
 
 Offers = Callable[[TaskItem, str], Mapping[str, str]]
 _REQUEST = "\n\nAnswer with the letter of one of these texts, or write another text."
@@ -32,7 +32,7 @@ class Offered(NamedTuple):
     is_first: bool = True
 
 
-class Choices(TaskAround[Offered]):
+class Choices(TaskWrapper[Offered]):
     """A task whose agents choose among texts.
 
     The order of the letters depends only on the texts, so it does not reveal their kinds. `measure` adds a table with
@@ -74,7 +74,7 @@ class Choices(TaskAround[Offered]):
     @property
     def facts(self) -> Facts:
         """Letters of several agents in one action stand below headers, also where the task reads one module."""
-        return replace(super().facts, one_module=False, default_model="")
+        return replace(super().facts, joined_as_module=False, default_model="")
 
     def lettered(self, item: TaskItem, agent: str) -> dict[str, str]:
         """Return the offered texts of an agent by letter."""
@@ -89,9 +89,9 @@ class Choices(TaskAround[Offered]):
         """Return the initial state of the task, with the row."""
         return Offered(self.env.initial_state(item, seed), item)
 
-    def told(self, state: Offered) -> Mapping[str, str | Message]:
+    def observations(self, state: Offered) -> Mapping[str, str | Message]:
         """Return the observations of the task, the first ones with the offered texts."""
-        observed: Mapping[str, str | Message] = super().told(state)
+        observed: Mapping[str, str | Message] = super().observations(state)
         return (
             {agent: self._offer(state.item, agent, text) for agent, text in observed.items()}
             if state.is_first
@@ -112,7 +112,7 @@ class Choices(TaskAround[Offered]):
     def _written(self, item: TaskItem, actions: Mapping[str, str]) -> dict[str, str]:
         return {agent: self.lettered(item, agent).get(text.strip(), text) for agent, text in actions.items()}
 
-    def script(self, name: str) -> Say:
+    def script(self, name: str) -> Script:
         """Return the script of the task, which observes no offered texts."""
         say = self.env.script(name)
 

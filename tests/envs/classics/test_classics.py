@@ -56,7 +56,7 @@ def value_of_the_script(env: Classic) -> float:
         played = []
         for place, agent in enumerate(env.possible_agents):
             texts = ["the problem", *(env.phrases[name][0] for name in heard[place])]
-            text = env.script("optimal")(agent, [Message("told", text) for text in texts])
+            text = env.script("optimal")(agent, [Message("observation", text) for text in texts])
             played.append(model.actions[place].index(text.replace(" ", "-")))
         joint = tuple(played)
         total = float(weights @ (model.transitions * model.rewards)[joint].sum(axis=-1))
@@ -152,7 +152,7 @@ def test_an_optimum_that_is_not_known_is_said() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "pays"),
+    ("text", "turn_reward"),
     [
         ("listen", -2.0),
         ("I will LISTEN, then.", -2.0),

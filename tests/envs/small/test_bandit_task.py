@@ -35,7 +35,7 @@ def test_only_the_word_alone_is_right() -> None:
 
 
 def test_the_optimum_of_other_rules_of_pay_is_not_claimed() -> None:
-    assert llm_dec_pomdp.make("bandit-v0", max_turns=2, pays="each").facts.optimum is None
+    assert llm_dec_pomdp.make("bandit-v0", max_turns=2, turn_reward="each").facts.optimum is None
     assert llm_dec_pomdp.make("bandit-v0", max_turns=2).facts.optimum == 1.0
 
 

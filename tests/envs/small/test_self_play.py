@@ -60,7 +60,7 @@ def test_the_script_draws_the_equilibrium() -> None:
     env: Any = make("kuhn-v0")
     say, history = (
         env.script("equilibrium"),
-        (Message("told", "Your card is J of J, Q and K. The first player passes."),),
+        (Message("observation", "Your card is J of J, Q and K. The first player passes."),),
     )
     bets = np.mean([say("agent_1", history) == BET for _ in range(900)])
     assert bets == pytest.approx(1 / 3, abs=0.05)

@@ -91,7 +91,7 @@ def test_an_author_alone_chooses_module_after_module() -> None:
         rewards: list[float] = []
         for place, letter in enumerate(said):
             history = env.history("agent_0")
-            assert [message.text for message in history if message.role == "said"] == said[:place]
+            assert [message.text for message in history if message.role == "action"] == said[:place]
             assert env.choices("agent_0", history) == list(OF_MODULES.lettered(item, place))
             rewards.append(env.step({"agent_0": letter})[1]["agent_0"])
         team.reset(options={"index": 0})

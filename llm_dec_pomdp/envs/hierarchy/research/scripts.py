@@ -241,7 +241,7 @@ class Scripts:
     def alone(self, agent: str, history: Sequence[Message]) -> str:
         """One agent that has the tools: uses them for each open step, and answers."""
         item = self._item(history)
-        texts = [message.text for message in history if message.role == "said"]
+        texts = [message.text for message in history if message.role == "action"]
         tools = [message.text for message in history if message.role == "tool"]
         blocks = [block.partition("\n") for block in _blocks(history[-1].text)]
         answers = dict(zip(texts, tools, strict=True)) if texts else {first: rest for first, _, rest in blocks}
@@ -282,7 +282,7 @@ class Scripts:
     def goes_on(self, agent: str, history: Sequence[Message]) -> str:
         """Knows the answer, but asks for its first step once more."""
         text = self.optimal(agent, history)
-        lines = "\n".join(message.text for message in history if message.role == "said").split("\n")
+        lines = "\n".join(message.text for message in history if message.role == "action").split("\n")
         late = agent == MAIN and not text.startswith("ask(") and lines.count(lines[0]) == 1
         return lines[0] if late else text
 
@@ -337,12 +337,12 @@ def _blocks(prompt: str) -> list[str]:
 
 
 def _observed(history: Sequence[Message]) -> str:
-    return "\n".join(message.text for message in history if message.role != "said")
+    return "\n".join(message.text for message in history if message.role != "action")
 
 
 def _begins(agent: str, history: Sequence[Message]) -> bool:
     """Whether this is the first text of main."""
-    return agent == MAIN and all(message.role != "said" for message in history)
+    return agent == MAIN and all(message.role != "action" for message in history)
 
 
 def _first_line(text: str) -> str:

@@ -95,7 +95,7 @@ from typing import Any, Literal, NamedTuple, Unpack, get_args
 from ....registries import nearest
 from ....seeding import derive
 from ....types import Event, Group, Message, Reviewer, Score, TaskItem, Tool
-from ...base import Say, TextDecPOMDP
+from ...base import Script, TextDecPOMDP
 from ...facts import Facts
 from ...task import Task, TaskOptions, Transition
 from ...tasks import TaskError, Tasks, TaskSource
@@ -193,7 +193,7 @@ class Research(Hierarchy[QuestionState]):
         score_range=(-math.inf, 1.0),  # follows max_turns
         joint_reward=False,
         hierarchical=True,
-        hears_others=True,  # reports are for main
+        shares_texts=True,  # reports are for main
         hidden_fields=("answer", "steps"),
         scripts=TEAMS,
     )
@@ -244,7 +244,7 @@ class Research(Hierarchy[QuestionState]):
         costs = self.max_invocations * self.cost_per_invocation + self.max_turns * self.cost_per_turn
         return replace(self.declared, score_range=(-costs, 1.0))
 
-    def script(self, name: str) -> Say:
+    def script(self, name: str) -> Script:
         """Teams that play embedded questions; those that make one mistake need the grammar "free"."""
         if name not in self.declared.scripts:
             return super().script(name)
@@ -302,7 +302,7 @@ class Research(Hierarchy[QuestionState]):
         state = QuestionState(item, derive(seed, "options"))
         return state._replace(messages=((MAIN, self._prompt(state)),))
 
-    def told(self, state: QuestionState) -> Mapping[str, str | Message]:
+    def observations(self, state: QuestionState) -> Mapping[str, str | Message]:
         """What follows from the last texts."""
         return dict(state.messages)
 
@@ -319,7 +319,7 @@ class Research(Hierarchy[QuestionState]):
         else:
             rules = f"{self._rules} A text without a call is your answer; give it in a few words."
             blocks = [f"Question: {state.item.prompt}\n{rules}", self._box(state.item).notice(MAIN), seen]
-        return Message("told", "\n\n".join(filter(None, blocks)))
+        return Message("observation", "\n\n".join(filter(None, blocks)))
 
     @property
     def _rules(self) -> str:
@@ -346,7 +346,7 @@ class Research(Hierarchy[QuestionState]):
                 f"{REPORT_WORDS} words. Letters without a name, gossip and rumours may be wrong.",
                 self._box(state.item).notice(work.agent),
             ]
-        return Message("told", "\n\n".join(filter(None, blocks)))
+        return Message("observation", "\n\n".join(filter(None, blocks)))
 
     def describe(self, state: QuestionState) -> Mapping[str, Any]:
         """What every invocation did, and what main called."""
@@ -397,7 +397,7 @@ class Research(Hierarchy[QuestionState]):
 
     def _work(self, state: QuestionState, actions: Mapping[str, str]) -> Transition[QuestionState]:
         """The sub-agents go on with their work; main is told when the last one has reported."""
-        box, events, anew = self._box(state.item), list[Event](), list[str]()
+        box, events, reset_history = self._box(state.item), list[Event](), list[str]()
         for place, work in enumerate(state.invocations):
             if work.report is not None:
                 continue
@@ -414,9 +414,9 @@ class Research(Hierarchy[QuestionState]):
                 if now.turns == SUB_TURNS - 1 and self.grammar == "free":
                     message = message._replace(text=f"{message.text}\n\nYour next text has to be your report.")
                 state = state._replace(messages=(*state.messages, (work.agent, message)))
-                anew += [work.agent] if self.grammar == "choice" else []
+                reset_history += [work.agent] if self.grammar == "choice" else []
             state = state._replace(invocations=(*state.invocations[:place], now, *state.invocations[place + 1 :]))
-        return self._on(state, events, anew) if state.working else self._tell_main(state, events)
+        return self._on(state, events, reset_history) if state.working else self._tell_main(state, events)
 
     def _reported(self, item: TaskItem, work: Invocation, text: str) -> Invocation:
         """An invocation after its report."""
@@ -428,16 +428,18 @@ class Research(Hierarchy[QuestionState]):
     def _tell_main(self, state: QuestionState, events: Sequence[Event]) -> Transition[QuestionState]:
         """Tell main what its calls gave, after all sub-agents have reported."""
         if self._whole:
-            return self._on(state._replace(messages=((MAIN, self._prompt(state)),)), events, anew=(MAIN,))
+            return self._on(state._replace(messages=((MAIN, self._prompt(state)),)), events, reset_history=(MAIN,))
         reports = {work.agent: reported(work) for work in state.invocations}
         pairs = zip(state.calls[len(state.calls) - len(state.pending) :], state.pending, strict=True)
         given = [Answered(Call(used.tool), reports.get(agent, used.answer), used.ran, 0.0) for used, agent in pairs]
         return self._on(state._replace(messages=((MAIN, self._box(state.item).message(given)),)), events)
 
-    def _on(self, state: QuestionState, events: Sequence[Event], anew: Sequence[str] = ()) -> Transition[QuestionState]:
+    def _on(
+        self, state: QuestionState, events: Sequence[Event], reset_history: Sequence[str] = ()
+    ) -> Transition[QuestionState]:
         """The question goes on, unless its turns are used up."""
         if state.turn < self.max_turns:
-            return self.go_on(state, events, anew)
+            return self.go_on(state, events, reset_history)
         score = self._score(state, "", f"no answer in {self.max_turns} turns")
         return self.end(state._replace(messages=()), score, events)
 
@@ -495,7 +497,7 @@ class ResearchAlone(Research):
         """From minus the costs of all turns to 1."""
         return replace(self.declared, score_range=(-self.max_turns * self.cost_per_turn, 1.0))
 
-    def script(self, name: str) -> Say:
+    def script(self, name: str) -> Script:
         """ "optimal" uses the tools for each open step of an embedded question, and answers."""
         return Scripts((*embedded(), *self.items), {}, 0).alone if name == "optimal" else super().script(name)
 
@@ -522,10 +524,10 @@ class ResearchAlone(Research):
         return [Invocation(MAIN, "", state.item.prompt, calls=state.calls, report=answer)]
 
     def go_on(
-        self, state: QuestionState, events: Sequence[Event], anew: Sequence[str] = ()
+        self, state: QuestionState, events: Sequence[Event], reset_history: Sequence[str] = ()
     ) -> Transition[QuestionState]:
         """Its reward is the team's."""
-        return replace(super().go_on(state, events, anew), rewards=None)
+        return replace(super().go_on(state, events, reset_history), rewards=None)
 
     def end(self, state: QuestionState, score: Score, events: Sequence[Event]) -> Transition[QuestionState]:
         """Its reward is the team's."""

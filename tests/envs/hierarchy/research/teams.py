@@ -8,7 +8,7 @@ from typing import Any
 import llm_dec_pomdp
 from llm_dec_pomdp.types import Event, Message
 
-Say = Callable[[str, Sequence[Message]], str]
+Script = Callable[[str, Sequence[Message]], str]
 
 
 def research(**options: Any) -> Any:
@@ -16,7 +16,7 @@ def research(**options: Any) -> Any:
     return llm_dec_pomdp.make("research-v0", **options)
 
 
-def play(env: Any, say: Say, **options: Any) -> tuple[Mapping[str, float], list[Event]]:
+def play(env: Any, say: Script, **options: Any) -> tuple[Mapping[str, float], list[Event]]:
     """One episode: the last rewards, and all events."""
     env.reset(seed=options.pop("seed", 0), options=options or {"index": 0})
     rewards: Mapping[str, float] = {}
@@ -27,7 +27,7 @@ def play(env: Any, say: Say, **options: Any) -> tuple[Mapping[str, float], list[
     return rewards, events
 
 
-def main_says(*texts: str, sub: Say) -> Say:
+def main_says(*texts: str, sub: Script) -> Script:
     """Main says these in turn, sub-agents what `sub` says."""
     left = list(texts)
 

@@ -55,7 +55,7 @@ def test_main_sees_nothing_that_tools_gave_unless_it_is_reported() -> None:
         main_says(*texts, sub=lambda agent, history: calls[agent] if len(history) == 1 else "I will not say"),
         index=CHAIN,
     )
-    seen = "\n".join(message.text for message in env.history("agent_0") if message.role != "said")
+    seen = "\n".join(message.text for message in env.history("agent_0") if message.role != "action")
     assert "Edda Tader" in env.history("agent_1")[2].text and "41919" in env.history("agent_9")[2].text
     assert "Edda Tader" not in seen and "41919" not in seen
 

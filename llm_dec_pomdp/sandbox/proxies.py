@@ -50,7 +50,7 @@ class World:
         self._got: deque[tuple[Remote, str, Any, bytes]] = deque(maxlen=_REMEMBERED)
 
     def ask(self, what: str, *parts: Any) -> Any:
-        """Have something done; see `objects`."""
+        """Have something done; see `guest_objects`."""
         self._solution.ready()
         if self._expected != self._solution.starts:
             self._begin_again()

@@ -40,7 +40,7 @@ def f(values):
 
 
 def serve(modules: Callable[[int, Any], NoReturn]) -> NoReturn:
-    """Answer frames until the judge hangs up; a program of several files is handed to `objects.serve`."""
+    """Answer frames until the judge hangs up; a program of several files is handed to `guest_objects.serve`."""
     function: Any = None
     low = False
     random.seed()  # the process that this one was forked from has drawn nothing since

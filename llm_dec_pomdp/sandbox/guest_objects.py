@@ -1,6 +1,6 @@
 """The untrusted room for programs of several files: imports their modules and works on their objects by number.
 
-What is no plain value stays here and travels as a number; see `remote` for the other side. As everywhere in this room,
+What is no plain value stays here and travels as a number; see `proxies` for the other side. As everywhere in this room,
 nothing here is a verdict: generated code may change any of it.
 """
 
@@ -22,7 +22,7 @@ from itertools import islice
 from types import ModuleType
 from typing import Any, NoReturn
 
-from . import codec, room
+from . import codec, guest
 
 MOST_ITEMS = 100_000  # of an iterable that are sent
 
@@ -81,7 +81,7 @@ class Objects:
         return self.objects[number]
 
     def do(self, what: str, *parts: Any) -> Any:
-        """Do one thing that `remote` asks for."""
+        """Do one thing that `proxies` asks for."""
         return _DOES[what](*parts)
 
 
@@ -132,9 +132,9 @@ def serve(number: int, files: Sequence[tuple[str, str]]) -> NoReturn:
     objects = Objects()
     answer: tuple[Any, ...] = ("loaded",)
     while True:
-        room.send(number, answer, keep=objects.keep)
-        number, body = room.receive()
+        guest.send(number, answer, keep=objects.keep)
+        number, body = guest.receive()
         try:
             answer = ("value", objects.do(*codec.decode(body, low=True, kept=objects.kept)))
         except BaseException as error:  # whatever the program raises, SystemExit too, is its outcome
-            answer = room.describe(error)
+            answer = guest.describe(error)

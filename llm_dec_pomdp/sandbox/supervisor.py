@@ -36,7 +36,7 @@ PRELOAD = (
 ).split()
 
 
-class Keeper:
+class Supervisor:
     """The loop and what it holds."""
 
     def __init__(self, judge: socket.socket, folder: str, site: list[str], layers: list[str]) -> None:
@@ -111,8 +111,10 @@ def main(options: dict[str, Any]) -> None:
     import_site(options["site"])
     confine.adopt_orphans()
     gc.freeze()
-    keeper = Keeper(socket.socket(fileno=options["judge"]), options["folder"], options["site"], options["layers"])
+    supervisor = Supervisor(
+        socket.socket(fileno=options["judge"]), options["folder"], options["site"], options["layers"]
+    )
     try:
-        keeper.serve()
+        supervisor.serve()
     finally:
-        keeper.leave()
+        supervisor.leave()
