@@ -19,7 +19,7 @@ VLLM_TESTS = "tests/agents/engines/test_vllm_real.py"
 PYTEST = ("python", "-m", "pytest", "-n", "0", "-m", "")
 UNTIE = """
 import sys, torch
-from llm_dec_pomdp.agents.loading import load_model
+from llm_dec_pomdp.agents.io.models import load_model
 model, tokenizer = load_model(sys.argv[1], dtype="float32")
 model.config.tie_word_embeddings = False  # without a GPU vLLM does not reload tied ones, see docs/notes/vllm.md
 model.lm_head.weight = torch.nn.Parameter(model.lm_head.weight.clone())

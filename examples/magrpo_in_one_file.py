@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 import torch
 
 import llm_dec_pomdp
-from llm_dec_pomdp.agents.loading import load_model
+from llm_dec_pomdp.agents.io.models import load_model
 
 TASKS_PER_UPDATE = 4
 GROUP_SIZE = 8  # G, the episodes per task

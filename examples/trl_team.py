@@ -17,8 +17,8 @@ import typer
 
 import llm_dec_pomdp
 from llm_dec_pomdp.agents import Sampling, Team
+from llm_dec_pomdp.agents.io.models import load_model
 from llm_dec_pomdp.agents.language_model.policy import LanguageModel
-from llm_dec_pomdp.agents.loading import load_model
 from llm_dec_pomdp.integrations.trl import episode_return, rollout_func, team_dataset
 from llm_dec_pomdp.rollout import Trajectories
 

@@ -23,6 +23,7 @@ from .envs import check_env, make, register, registry, spec
 
 if TYPE_CHECKING:
     from .agents import Sampling, Team
+    from .agents.io.save import save_team
     from .api import collect, evaluate, load_team, train
 
 __all__ = [
@@ -37,11 +38,13 @@ __all__ = [
     "register",
     "register_algorithm",
     "registry",
+    "save_team",
     "spec",
     "train",
 ]
 _WHEN_USED = {
     **dict.fromkeys(("Sampling", "Team"), ".agents"),
+    "save_team": ".agents.io.save",
     **dict.fromkeys(("collect", "evaluate", "load_team", "train"), ".api"),
 }
 

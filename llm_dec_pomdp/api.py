@@ -17,14 +17,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from .agents.assembly import MemberConfig, TeamConfig, agents_by_name, assemble_team, read_members
 from .agents.base import Policy, Sampling, Team
-from .agents.saved import load_weights, read_sampling, read_samplings
+from .agents.io.load import MemberConfig, TeamConfig, agents_by_name, assemble_team, read_members
+from .agents.io.save import load_weights, read_sampling, read_samplings
 from .algorithms.base import Algorithm
 from .algorithms.registration import find_algorithm, learns
 from .config import ConfigError, build
-from .envs.base import TextDecPOMDP
-from .envs.streams import first_rows
+from .envs.base import TextDecPOMDP, first_rows
 from .evaluation import play
 from .evaluation.metrics import Summary, earned
 from .evaluation.teams import default_model, known_of
@@ -62,9 +61,9 @@ def load_team(
         env: Whose agents, under the protocol of your choice (`envs.wrappers.with_protocol`).
         model: "builtin:tiny", "builtin:extractive", "builtin:words", "builtin:table", a folder, a .gguf file, a name on
             the hub, the address of a server, or a script of the environment such as "script:optimal". Or a mapping from
-            roles or agents to such names, or to tables with `model` and fields of `agents.assembly.MemberConfig`; or a
+            roles or agents to such names, or to tables with `model` and fields of `agents.io.load.MemberConfig`; or a
             .toml file of members. Left out: that of `evaluation.teams.default_model`.
-        weights: Whose weights to take, and whose sampling: what `Team.save`, a run or `export` wrote, a checkpoint, or
+        weights: Whose weights to take, and whose sampling: what `save_team`, a run or `export` wrote, a checkpoint, or
             the folder of some, of which the newest undamaged one counts.
         sampling: Of single agents, by name or role; the fields that are given take the place of those with which the
             team is trained and measured: `{"agent_0": Sampling(temperature=0.5)}`. Left out, that of `weights`.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import re
 import tomllib
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Annotated, Any, ClassVar, TypeAlias, TypeVar, cast, get_args
 import pydantic
 
 from .registries import nearest
-from .storage.reading import DEEPEST, FileError, is_deep, read_text
+from .storage.reading import FileError, read_text
 
 ConfigT = TypeVar("ConfigT", bound="Config")
 Kinds: TypeAlias = "Mapping[str, Mapping[str, type[Config]]]"
@@ -27,9 +26,7 @@ ALIASES: Mapping[str, tuple[str, ...]] = {
 }
 """Names of options in TRL, with the options of this package that each of them sets."""
 _SHOWN = 400  # characters of a value in a message
-_LARGEST = 1 << 20  # bytes of a TOML file; the time of its parser grows faster than the file
-# A dotted key of too many parts, for which that time grows with their square.
-_DEEP_KEY = re.compile(rf"""(?<![\w-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){{{DEEPEST}}}""")
+_LARGEST = 1 << 20  # bytes of a TOML file
 
 
 class ConfigError(ValueError):
@@ -64,24 +61,17 @@ class Config(pydantic.BaseModel):
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """Return the content of a TOML file of at most `_LARGEST` bytes and `DEEPEST` levels.
+    """Return the content of a TOML file of at most `_LARGEST` bytes.
 
     Raises:
         ConfigError: The file is missing, no regular file, too large, too deep or not TOML.
     """
-    where = f"configuration file {str(path)!r}"
     try:
-        text = read_text(path, _LARGEST)
-        values = {} if (deep := bool(_DEEP_KEY.search(text))) else tomllib.loads(text)
+        return tomllib.loads(read_text(path, _LARGEST))
     except FileError as error:
         raise ConfigError(f"configuration file {error}") from None
-    except RecursionError:
-        deep, values = True, {}
-    except ValueError as error:  # a number of too many digits too
-        raise ConfigError(f"{where} is not valid TOML: {error}") from error
-    if deep or is_deep(values):
-        raise ConfigError(f"{where} has values more than {DEEPEST} levels deep; write it with fewer levels")
-    return values
+    except (ValueError, RecursionError) as error:  # a number of too many digits too
+        raise ConfigError(f"configuration file {str(path)!r} is not valid TOML: {error}") from error
 
 
 def override(values: dict[str, Any], assignments: Sequence[str]) -> dict[str, Any]:

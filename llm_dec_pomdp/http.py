@@ -1,13 +1,11 @@
 """HTTP requests: without redirects, and with a limit of bytes and of seconds for each whole answer.
 
-By httpx2, with the proxies of the environment and the certificates of the system. Its own time limits are for each
-read, so a server that sends a byte now and then never reaches them; the limit here is for the whole answer.
+By httpx2, with the proxies of the environment and the certificates of the system. Its own time limit is for each read;
+the limit here also ends an answer whose body is not complete in time.
 """
 
 from __future__ import annotations
 
-import asyncio
-import concurrent.futures
 import contextlib
 import email.utils
 import functools
@@ -16,10 +14,9 @@ import re
 import ssl
 import threading
 import time
-import weakref
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from http.cookiejar import CookieJar, DefaultCookiePolicy
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 from .storage.secrets import keep_secret, masked
@@ -29,7 +26,6 @@ if TYPE_CHECKING:
     import httpx2
 
 T = TypeVar("T")
-_Work: TypeAlias = "Callable[[httpx2.AsyncClient], Coroutine[Any, Any, T]]"
 MOST_BYTES = 1 << 24  # of one answer
 LONGEST_TEXT = 1 << 20  # bytes of an answer with one text
 _FIRST_WAIT = 0.25  # seconds before the second try; they double from try to try
@@ -37,7 +33,6 @@ _LONGEST_WAIT = 60.0  # seconds, also where a server asks for more
 _SHOWN = 300  # bytes of a refusal in a message
 _REFUSAL = 1 << 12  # bytes of a refusal that are read
 _LONGEST_REST = 4.0  # seconds that an unused connection is kept; common servers close theirs after 5
-_GOODBYE = 1.0  # seconds to wait until connections are closed
 _AGAIN = (408, 425, 429)  # refusals below 500 that are worth another try
 
 
@@ -54,7 +49,7 @@ class WireError(Exception):
     def __init__(
         self, reason: str, *, again: bool = True, wait: float | None = None, status: int | None = None, body: str = ""
     ) -> None:
-        super().__init__(reason)
+        super().__init__(visible(masked(reason.encode(errors="replace")).decode()))
         self.again = again
         self.wait = wait
         self.status = status
@@ -124,11 +119,6 @@ def bearer(key: str | None) -> dict[str, str]:
     return {"Content-Type": "application/json", **({"Authorization": f"Bearer {key}"} if key else {})}
 
 
-def without_key(error: WireError, key: str | None) -> str:
-    """The text of an error without the key, which the server may have repeated."""
-    return visible(str(error).replace(key, "[key]") if key else str(error))
-
-
 def post(url: str, body: bytes, headers: dict[str, str], timeout: float, most: int = MOST_BYTES) -> bytes:
     """Return the answer of a server to a body, over a connection of its own.
 
@@ -136,30 +126,30 @@ def post(url: str, body: bytes, headers: dict[str, str], timeout: float, most: i
         url: The address.
         body: Bytes to send.
         headers: Headers besides the usual ones.
-        timeout: Seconds to connect, to send, and until the answer is complete.
+        timeout: Seconds to connect, to send, until the server begins its answer, and until it is complete.
         most: Bytes of the answer; no more are read.
 
     Raises:
         WireError: Anything that goes wrong, refusals and redirects included.
     """
-    return _answer(_once, "POST", url, body, headers, timeout, most)
+    with _client() as client:
+        return _answer(client, "POST", url, body, headers, timeout, most)
 
 
 def get(url: str, headers: dict[str, str], timeout: float) -> bytes:
     """Return the answer of a server to an address alone; see `post`."""
-    return _answer(_once, "GET", url, None, headers, timeout, LONGEST_TEXT)
+    with _client() as client:
+        return _answer(client, "GET", url, None, headers, timeout, LONGEST_TEXT)
 
 
 class Client:
     """Sends requests over connections that it keeps open between them (keep-alive); any thread may use it.
 
-    Its connections live in the event loop of a thread of its own, which starts with the first request and ends with
-    `close` or when the client is garbage collected. A copy, an unpickled client and a forked process open their own
-    connections. Cookies are not kept.
+    A copy, an unpickled client and a forked process open their own connections. Cookies are not kept.
     """
 
     def __init__(self) -> None:
-        self._kept: dict[int, _Kept] = {}  # by process: a fork must not use the connections of its parent
+        self._kept: dict[int, httpx2.Client] = {}  # by process: a fork must not use the connections of its parent
 
     def __enter__(self) -> Client:
         return self
@@ -167,98 +157,27 @@ class Client:
     def __exit__(self, *exc: object) -> None:
         self.close()
 
+    def __del__(self) -> None:
+        with contextlib.suppress(Exception):  # at the end of the interpreter its modules may be gone
+            self.close()
+
     def __reduce__(self) -> tuple[type[Client], tuple[()]]:
         return Client, ()
 
     def close(self) -> None:
         """Close its connections; a later request opens new ones."""
-        if kept := self._kept.pop(os.getpid(), None):
-            kept.close()
+        if client := self._kept.pop(os.getpid(), None):
+            client.close()
 
     def post(self, url: str, body: bytes, headers: dict[str, str], timeout: float, most: int = MOST_BYTES) -> bytes:
         """Return the answer of a server to a body; see the function `post`."""
-        return _answer(self._run, "POST", url, body, headers, timeout, most)
-
-    def _run(self, work: _Work[T]) -> T:
-        if (kept := self._kept.get(os.getpid())) is None:
-            kept = self._kept.setdefault(os.getpid(), _Kept())  # atomic: another thread may be first
-        return kept.run(work)
-
-
-class _Kept:
-    """Open connections, and the event loop of a thread that serves them; see `Client`."""
-
-    def __init__(self) -> None:
-        self._client = _client()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._lock = threading.Lock()
-        self._end: Callable[[], object] = lambda: None
-
-    def run(self, work: _Work[T]) -> T:
-        with self._lock:
-            if self._loop is None:
-                started = _Started()
-                thread = threading.Thread(target=_serve, args=(self._client, started), name="http", daemon=True)
-                thread.start()
-                self._loop, over = started.result()
-                self._end = weakref.finalize(self, _end, thread, self._loop, over, os.getpid())
-        return asyncio.run_coroutine_threadsafe(work(self._client), self._loop).result()
-
-    def close(self) -> None:
-        self._end()
-
-
-class _Started(concurrent.futures.Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]]):
-    """The loop of `_Kept`, and the event that ends it."""
-
-
-def _serve(client: httpx2.AsyncClient, started: _Started) -> None:
-    """Run the loop of a client's connections until its event is set."""
-
-    async def keep() -> None:
-        over = asyncio.Event()
-        async with client:
-            started.set_result((asyncio.get_running_loop(), over))
-            await over.wait()
-
-    try:
-        asyncio.run(keep())
-    except BaseException as error:  # e.g. too many open files: the caller waits for it
-        if started.done():
-            raise
-        started.set_exception(error)
-
-
-def _end(thread: threading.Thread, loop: asyncio.AbstractEventLoop, over: asyncio.Event, process: int) -> None:
-    """End the thread of `_Kept`; the garbage collector may call this in any thread, also in that one."""
-    if os.getpid() != process or loop.is_closed():
-        return
-    loop.call_soon_threadsafe(over.set)
-    if threading.current_thread() is not thread:
-        thread.join(_GOODBYE)
-
-
-def _once(work: _Work[T]) -> T:
-    """Return the result of work with a client of its own; in another thread where this one runs a loop already."""
-
-    async def alone() -> T:
-        async with contextlib.aclosing(_client()) as client:
-            return await work(client)
-
-    if not _is_looping():
-        return asyncio.run(alone())
-    with concurrent.futures.ThreadPoolExecutor(1) as other:
-        return other.submit(lambda: asyncio.run(alone())).result()
-
-
-def _is_looping() -> bool:
-    with contextlib.suppress(RuntimeError):
-        return bool(asyncio.get_running_loop())
-    return False
+        if (client := self._kept.get(os.getpid())) is None:
+            client = self._kept.setdefault(os.getpid(), _client())  # atomic: another thread may be first
+        return _answer(client, "POST", url, body, headers, timeout, most)
 
 
 def _answer(
-    run: Callable[[_Work[bytes]], bytes],
+    client: httpx2.Client,
     method: str,
     url: str,
     body: bytes | None,
@@ -266,35 +185,31 @@ def _answer(
     timeout: float,
     most: int,
 ) -> bytes:
-    """Return the answer to a request by a client that `run` provides; see `post`."""
+    """Return the answer to a request; see `post`."""
     import httpx2
 
     received = bytearray()
     opened = False
 
-    async def note_connections(event: str, _: Any) -> None:
+    def note_connections(event: str, _: object) -> None:
         nonlocal opened
         opened = opened or event.startswith("connection.connect")
 
-    async def ask(client: httpx2.AsyncClient) -> bytes:
-        extensions = {"trace": note_connections}
+    sent: dict[str, Any] = {"content": body, "headers": headers, "extensions": {"trace": note_connections}}
+    deadline = time.monotonic() + timeout
+    try:
         while True:
             try:
-                async with client.stream(method, url, content=body, headers=headers, extensions=extensions) as answer:
+                with client.stream(method, url, timeout=timeout, **sent) as answer:
                     if answer.is_success:
-                        await _read(answer, received, most)
+                        _read(answer, received, most, deadline)
                         return masked(bytes(received))
-                    raise await _refusal(answer, received)
+                    raise _refusal(answer, received, deadline)
             except (httpx2.NetworkError, httpx2.RemoteProtocolError):
                 if opened or received:
                     raise  # else the server had closed a kept connection: take the next one, at last a new one
-
-    try:
-        return run(lambda client: asyncio.wait_for(ask(client), timeout))
-    except TimeoutError:
+    except (httpx2.TimeoutException, TimeoutError):
         raise WireError(f"timed out after {len(received)} bytes of {timeout:g} s") from None
-    except concurrent.futures.CancelledError:
-        raise WireError("the client was closed before an answer came", again=False) from None
     except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError) as error:
         raise WireError(_reason(error)) from None
 
@@ -308,19 +223,21 @@ def _reason(error: BaseException) -> str:
     return str(error) or type(error).__name__
 
 
-async def _read(answer: httpx2.Response, received: bytearray, most: int) -> None:
+def _read(answer: httpx2.Response, received: bytearray, most: int, deadline: float) -> None:
     """Receive the body of an answer as it comes.
 
     Raises:
-        OSError: It is longer than `most` bytes.
+        OSError: It is longer than `most` bytes, or not complete at the deadline (TimeoutError).
     """
-    async for part in answer.aiter_raw():
+    for part in answer.iter_raw():
         received += part
+        if time.monotonic() > deadline:
+            raise TimeoutError
         if len(received) > most:
             raise OSError(f"its answer is longer than {most} bytes")
 
 
-async def _refusal(answer: httpx2.Response, received: bytearray) -> WireError:
+def _refusal(answer: httpx2.Response, received: bytearray, deadline: float) -> WireError:
     """The error for a status other than success; only the beginning of its body is read."""
     import httpx2
 
@@ -329,7 +246,7 @@ async def _refusal(answer: httpx2.Response, received: bytearray) -> WireError:
         reason = "it redirects to another address, which is not followed; give the final address"
         return WireError(f"{status}: {reason}", again=False, status=answer.status_code)
     with contextlib.suppress(httpx2.HTTPError, OSError):  # what came says enough
-        await _read(answer, received, _REFUSAL)
+        _read(answer, received, _REFUSAL, deadline)
     body = masked(bytes(received[:_REFUSAL])).decode(errors="replace")
     again = answer.status_code >= 500 or answer.status_code in _AGAIN
     wait = wait_asked(answer.headers.get("Retry-After"))
@@ -337,12 +254,11 @@ async def _refusal(answer: httpx2.Response, received: bytearray) -> WireError:
     return WireError(reason, again=again, wait=wait, status=answer.status_code, body=body)
 
 
-def _client() -> httpx2.AsyncClient:
+def _client() -> httpx2.Client:
     import httpx2
 
-    return httpx2.AsyncClient(
+    return httpx2.Client(
         verify=_certificates(),
-        timeout=None,
         headers={"Accept-Encoding": "identity"},
         limits=httpx2.Limits(max_connections=None, max_keepalive_connections=None, keepalive_expiry=_LONGEST_REST),
         cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),  # none

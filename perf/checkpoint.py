@@ -19,7 +19,7 @@ from typing import Any
 
 import llm_dec_pomdp
 from llm_dec_pomdp.agents import Sampling
-from llm_dec_pomdp.agents.loading import load_team
+from llm_dec_pomdp.agents.io.load import load_team
 from llm_dec_pomdp.algorithms.magrpo import MAGRPO, MAGRPOConfig
 from llm_dec_pomdp.training import TrainerConfig, train
 from llm_dec_pomdp.training.checkpoint import Checkpoints

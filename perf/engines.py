@@ -38,8 +38,8 @@ import llm_dec_pomdp
 from llm_dec_pomdp.agents.base import Sampling
 from llm_dec_pomdp.agents.engines import Prompt, Sampled, make_engine
 from llm_dec_pomdp.agents.engines.vllm import drawn_so
+from llm_dec_pomdp.agents.io.load import load_team
 from llm_dec_pomdp.agents.language_model.policy import LanguageModel
-from llm_dec_pomdp.agents.loading import load_team
 from llm_dec_pomdp.seeding import derive
 from llm_dec_pomdp.types import Completion
 

@@ -20,7 +20,7 @@ from typing import Any
 
 import llm_dec_pomdp
 from llm_dec_pomdp.agents import Sampling
-from llm_dec_pomdp.agents.loading import load_team
+from llm_dec_pomdp.agents.io.load import load_team
 from llm_dec_pomdp.rollout import Trajectories
 
 STEP_SHARE = 0.01  # of sampling

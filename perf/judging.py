@@ -19,9 +19,9 @@ import torch
 
 import llm_dec_pomdp
 from llm_dec_pomdp.agents import Request, Sampling
+from llm_dec_pomdp.agents.io.models import load_model
 from llm_dec_pomdp.agents.judges import ModelJudge
 from llm_dec_pomdp.agents.language_model.policy import LanguageModel
-from llm_dec_pomdp.agents.loading import load_model
 from llm_dec_pomdp.envs.judging import RememberingJudge
 from llm_dec_pomdp.envs.writing.v2 import judged
 

@@ -16,9 +16,9 @@ from sides import Peer, Timer, alternate, row
 import llm_dec_pomdp
 from llm_dec_pomdp.agents.base import Sampling, Team
 from llm_dec_pomdp.agents.engines import Prompt
+from llm_dec_pomdp.agents.io.models import load_model
 from llm_dec_pomdp.agents.language_model.decoding import sample
 from llm_dec_pomdp.agents.language_model.policy import LanguageModel
-from llm_dec_pomdp.agents.loading import load_model
 from llm_dec_pomdp.algorithms.batches import weigh
 from llm_dec_pomdp.algorithms.options import UpdaterOptions
 from llm_dec_pomdp.algorithms.registration import build_algorithm

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from llm_dec_pomdp.agents.loading import load_team
+from llm_dec_pomdp.agents.io.load import load_team
 from llm_dec_pomdp.types import Completion
 
 

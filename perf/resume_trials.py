@@ -26,7 +26,7 @@ os.environ |= {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}  # for
 
 import torch
 
-from llm_dec_pomdp.agents import loading  # noqa: F401  # loaded once, before the forks
+from llm_dec_pomdp.agents.io import models  # noqa: F401  # loaded once, before the forks
 from llm_dec_pomdp.algorithms.registration import algorithms, find_algorithm
 from llm_dec_pomdp.cli import app
 from llm_dec_pomdp.envs.registration import make

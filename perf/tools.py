@@ -18,7 +18,7 @@ from sides import Timer, alternate, row
 
 import llm_dec_pomdp
 from llm_dec_pomdp.agents.base import Request, Sampling
-from llm_dec_pomdp.agents.loading import load_team
+from llm_dec_pomdp.agents.io.load import load_team
 from llm_dec_pomdp.envs.tools import Kit, Toolbox, ToolState
 from llm_dec_pomdp.envs.tools.python import python
 from llm_dec_pomdp.envs.tools.ready import calculator, files, notes

@@ -31,7 +31,7 @@ import raw_data
 import llm_dec_pomdp
 from llm_dec_pomdp.agents import Request, Sampling, Scripted
 from llm_dec_pomdp.agents.base import Policy
-from llm_dec_pomdp.agents.loading import load_team
+from llm_dec_pomdp.agents.io.load import load_team
 from llm_dec_pomdp.envs.wrappers.stopping import MARK, Stopping
 from llm_dec_pomdp.evaluation.metrics import tests_passed
 from llm_dec_pomdp.rollout import Trajectories

@@ -26,8 +26,8 @@ import torch
 
 import llm_dec_pomdp
 from llm_dec_pomdp.agents import Sampling, Team
+from llm_dec_pomdp.agents.io.load import load_team
 from llm_dec_pomdp.agents.language_model.policy import LanguageModel
-from llm_dec_pomdp.agents.loading import load_team
 from llm_dec_pomdp.algorithms.magrpo import MAGRPO, MAGRPOConfig
 from llm_dec_pomdp.envs import TextDecPOMDP
 from llm_dec_pomdp.integrations import comlrl as adapter

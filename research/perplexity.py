@@ -17,9 +17,9 @@ from pathlib import Path
 
 import raw_data
 
+from llm_dec_pomdp.agents.io.models import load_model
 from llm_dec_pomdp.agents.judges import ModelJudge
 from llm_dec_pomdp.agents.language_model.policy import LanguageModel
-from llm_dec_pomdp.agents.loading import load_model
 from llm_dec_pomdp.episodes import read, to_episode
 from llm_dec_pomdp.episodes.files import evaluations
 from llm_dec_pomdp.evaluation.intervals import Interval, mean_interval

@@ -11,7 +11,8 @@ from models import same, save_model, weights
 from typer.testing import CliRunner
 
 import llm_dec_pomdp
-from llm_dec_pomdp.agents.loading import ModelError, load_team
+from llm_dec_pomdp.agents.io.load import load_team
+from llm_dec_pomdp.agents.io.models import ModelError
 from llm_dec_pomdp.cli import app
 from llm_dec_pomdp.config import ConfigError
 from llm_dec_pomdp.envs.base import TextDecPOMDP
@@ -70,7 +71,7 @@ def test_the_sampling_of_an_agent_is_saved_with_its_team(tmp_path: Path) -> None
     change = {"agent_0": llm_dec_pomdp.Sampling(temperature=0.5)}
     team = llm_dec_pomdp.load_team(tiger(), "builtin:table", sampling=change)
     llm_dec_pomdp.train(team, tiger(), steps=1, prompts_per_step=1, sampling=ONE_WORD, checkpoints=tmp_path / "trained")
-    team.save(tmp_path / "saved")
+    llm_dec_pomdp.save_team(team, tmp_path / "saved")
     for place in ("saved", "trained/step-000001"):
         again = llm_dec_pomdp.load_team(tiger(), "builtin:table", weights=tmp_path / place)
         assert again.sampling_of("agent_0", again.sampling) == ONE_WORD.model_copy(update={"temperature": 0.5})
@@ -92,7 +93,7 @@ def test_two_models_in_a_team_learn_and_come_back(form: str, tmp_path: Path) -> 
     short = llm_dec_pomdp.Sampling(max_new_tokens=48)
     llm_dec_pomdp.train(team, env, steps=1, prompts_per_step=2, learning_rate=0.01, sampling=short)
     assert [same([b], [a]) for b, a in zip(before, weights(team), strict=True)] == [False, False]
-    team.save(tmp_path / "saved")
+    llm_dec_pomdp.save_team(team, tmp_path / "saved")
     again = llm_dec_pomdp.load_team(env, roles, device="cpu", weights=tmp_path / "saved")
     assert same(weights(team), weights(again))
 

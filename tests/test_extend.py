@@ -11,7 +11,7 @@ from models import AGENTS, Softmax, episode, gradients, language_model, match, s
 
 from llm_dec_pomdp.agents import Sampling, Team
 from llm_dec_pomdp.agents.engines import ENGINES
-from llm_dec_pomdp.agents.loading import load_team
+from llm_dec_pomdp.agents.io.load import load_team
 from llm_dec_pomdp.algorithms.critics import Lesson
 from llm_dec_pomdp.algorithms.magrpo import MAGRPO, MAGRPOConfig
 from llm_dec_pomdp.algorithms.samples import Sample

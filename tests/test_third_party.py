@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import llm_dec_pomdp
-from llm_dec_pomdp.envs.check import CHECKS, check_env
+from llm_dec_pomdp.envs.checks import CHECKS, check_env
 from llm_dec_pomdp.envs.wrappers import Centralized, Sequential
 from llm_dec_pomdp.types import TaskItem
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import math
 import sys
 import threading
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -16,8 +15,6 @@ from typing import Any
 from ..storage.reading import conform
 from ..storage.runfolder import append, cut, read_lines
 from ..types import Completion, Usage
-from .base import Policy
-from .remote import Remote
 
 
 class Answers:
@@ -65,17 +62,3 @@ def _completion(line: Mapping[str, Any], path: Path) -> Completion:
     completion = conform(answer, Completion, f"{path}, field answer")
     usage = Usage(*(math.nan if count is None else count for count in counts)) if counts else None
     return replace(completion, usage=usage)
-
-
-@contextlib.contextmanager
-def keeping_answers(policies: Iterable[Policy], path: Path) -> Generator[Answers]:
-    """Make the policies on servers write their answers to a file, and reuse the answers that it holds."""
-    answers = Answers(path)
-    remotes = [policy for policy in policies if isinstance(policy, Remote)]
-    try:
-        for remote in remotes:
-            remote.answers = answers
-        yield answers
-    finally:
-        for remote in remotes:
-            remote.answers = None

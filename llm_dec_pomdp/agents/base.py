@@ -13,7 +13,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from ..config import ConfigError
@@ -432,26 +431,6 @@ class Team(Policy):
         ]
         answers = self.generate(requests, sampling)
         return {request.agent: completion.text for request, [completion] in zip(requests, answers, strict=True)}
-
-    def save(self, folder: str | Path) -> None:
-        """Write the weights that are trained, for `load_team(env, model, weights=folder)` with the same options.
-
-        Args:
-            folder: New or empty, or that of a saved team, which is replaced.
-
-        Raises:
-            ValueError: No member has weights that are trained.
-            FileExistsError: The folder holds something else.
-        """
-        from .saved import DESCRIPTION, save_team  # which needs this class
-
-        place = Path(folder).absolute()
-        if not self.trainable:
-            raise ValueError(f"{self!r} has no weights that are trained, so there is nothing to save")
-        if place.exists() and not (place / DESCRIPTION).is_file() and (place.is_file() or any(place.iterdir())):
-            raise FileExistsError(f"{str(folder)!r} is not empty and holds no saved team; give a new folder")
-        samplings = {agent: change.model_dump(exclude_unset=True) for agent, change in self.samplings.items()}
-        save_team(place, self, {"sampling": self.sampling.model_dump(), "samplings": samplings})
 
     def __repr__(self) -> str:
         kinds = {agent: type(policy).__name__ for agent, policy in self.members.items()}

@@ -7,10 +7,7 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from typing import TYPE_CHECKING, TypeVar
-
-if TYPE_CHECKING:
-    from .base import Policy
+from typing import Protocol, TypeVar
 
 T = TypeVar("T")
 OtherT = TypeVar("OtherT")
@@ -18,7 +15,21 @@ _ALIKE = 2  # how many times larger the largest model may be than the smallest
 _SWITCH_INTERVAL = 1e-4  # seconds between switches of threads; Python's 5e-3 makes a small step 6 % slower
 
 
-def side_by_side(policies: Sequence[Policy], tasks: Sequence[Callable[[], T]]) -> list[T]:
+class OnDevice(Protocol):
+    """A policy, of which only the device and the load matter here; see `Policy`."""
+
+    @property
+    def accelerator(self) -> str | None:
+        """The accelerator it computes on; None on the processor."""
+        ...
+
+    @property
+    def processor_load(self) -> int:
+        """The computation on the processor; 0: it works in turn."""
+        ...
+
+
+def side_by_side(policies: Sequence[OnDevice], tasks: Sequence[Callable[[], T]]) -> list[T]:
     """Do one task per policy; policies on different devices work at the same time.
 
     Each accelerator (`Policy.accelerator`) has a thread, in which its policies work in turn. The others work on
@@ -79,7 +90,7 @@ def _second() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(1, "beside")
 
 
-def _on_the_processor(policies: Sequence[Policy], tasks: Sequence[Callable[[], T]]) -> list[T]:
+def _on_the_processor(policies: Sequence[OnDevice], tasks: Sequence[Callable[[], T]]) -> list[T]:
     """Models of like size at the same time, anything else in turn."""
     loads = [policy.processor_load for policy in policies]
     if len(tasks) < 2 or not all(loads) or max(loads) > _ALIKE * min(loads):

@@ -167,12 +167,12 @@ def load_judge(name: str) -> TextJudge:
     """The judge of a model's name, loaded once in a process; on CUDA where there is one, always in 32 bits.
 
     Args:
-        name: See the table of `agents.loading`; a server has to give log-probabilities of its prompt.
+        name: See the table of `agents.io.models`; a server has to give log-probabilities of its prompt.
 
     Raises:
         ModelError: The model cannot be loaded.
     """
-    from .loading import load_model, server_model
+    from .io.models import load_model, server_model
     from .remote import RemoteJudge
 
     if server := server_model(name):

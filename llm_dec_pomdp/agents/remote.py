@@ -5,26 +5,26 @@ It has no tokens and no log-probabilities to train on.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import math
 import re
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from pathlib import Path
+from typing import Any, TypeVar, cast
 
-from ..http import LONGEST_TEXT, MOST_BYTES, Client, WireError, bearer, checked_address, retried, without_key
+from ..http import LONGEST_TEXT, MOST_BYTES, Client, WireError, bearer, checked_address, retried
 from ..types import Completion, Likelihood, Message, Usage, conversation
+from .answers import Answers
 from .base import Policy, Request, Sampling, definitions
 from .fields import Fields
 from .thoughts import Thinking, split_reply
 from .tool_calls import content_and_calls, messages_of
-
-if TYPE_CHECKING:
-    from .answers import Answers
 
 T = TypeVar("T")
 _MOST_STOPS = 4  # stop strings, of OpenAI's interface
@@ -174,7 +174,7 @@ class Remote(Policy):
         try:
             return retried(asked, self._tries, given_up)
         except WireError as error:
-            reason = without_key(error, self._api_key) + self._fields.advice(error, self._fields.of(body))
+            reason = str(error) + self._fields.advice(error, self._fields.of(body))
         raise RemoteError(f"{self.url} gave {reason}")
 
 
@@ -283,6 +283,20 @@ def _likelihood_of(answer: bytes, start: int, end: int) -> Likelihood:
         why = "an answer that does not echo the prompt; a judge needs `echo` with `logprobs`"
         raise WireError(why, again=False, status=200)
     return Likelihood(tuple(nats for _, nats in tokens), starts=tuple(place for place, _ in tokens))
+
+
+@contextlib.contextmanager
+def keeping_answers(policies: Iterable[Policy], path: Path) -> Generator[Answers]:
+    """Let the policies on servers write their answers to a file, and reuse the answers that it holds."""
+    answers = Answers(path)
+    remotes = [policy for policy in policies if isinstance(policy, Remote)]
+    try:
+        for remote in remotes:
+            remote.answers = answers
+        yield answers
+    finally:
+        for remote in remotes:
+            remote.answers = None
 
 
 class Expert:

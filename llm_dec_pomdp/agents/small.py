@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from ..types import Excerpt, grouped
 from .base import Policy, Team
 from .extractive import Extractive
-from .loading import EXTRACTIVE, TABLE, ModelError
+from .io.models import EXTRACTIVE, TABLE, ModelError
 from .options import ModelOptions
 from .table import Table
 

@@ -25,7 +25,7 @@ from typing import Any, TypeVar
 import torch
 
 from ..agents.base import ParameterGroup, Policy, Sampling, Team, side_by_side
-from ..agents.memory import BatchSize
+from ..agents.oom import BatchSize
 from ..seeding import derive
 from .base import Metrics
 from .batches import (

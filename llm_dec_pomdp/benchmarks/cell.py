@@ -19,8 +19,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from ..agents.base import Sampling, Team
-from ..agents.loading import TABLE, load_team, server_model
-from ..agents.saved import load_weights, save_team
+from ..agents.io.load import load_team
+from ..agents.io.models import TABLE, server_model
+from ..agents.io.save import load_weights, save_team
 from ..algorithms.base import Algorithm
 from ..algorithms.registration import find_algorithm
 from ..algorithms.staged import Stage, Staged
@@ -163,7 +164,7 @@ def _carry_out(
             train_seconds = _train(
                 cell, setup, folder, progress, trackers, other_versions=other_versions, traces=traces
             )
-            save_team(folder / "team", setup.team, cell.to_dict())
+            save_team(setup.team, folder / "team", cell.to_dict())
         trained = time.perf_counter()
         steps = cell.training.steps if learns else 0
         with keeping(cell, setup.team, setup.eval_env, folder, steps, token_ids=traces) as kept:

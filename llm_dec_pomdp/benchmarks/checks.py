@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from ..agents.assembly import MemberConfig, check_members, check_model
-from ..agents.loading import WHOLE_TEAMS
+from ..agents.io.load import MemberConfig, check_members, check_model
+from ..agents.io.models import WHOLE_TEAMS
 from ..algorithms.options import UpdaterOptions, refuse_endless_warmup
 from ..algorithms.registration import learns
 from ..config import ConfigError
-from ..envs.base import TextDecPOMDP
-from ..envs.streams import first_rows
+from ..envs.base import TextDecPOMDP, first_rows
 from ..envs.wrappers import with_protocol
 from ..training.fit import refuse_misfit
 from .setup import build_task, settled, shows_texts

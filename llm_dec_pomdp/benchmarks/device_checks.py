@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from ..agents.base import Request, Sampling, Team
-from ..agents.loading import load_team
+from ..agents.io.load import load_team
 from ..algorithms.options import UpdaterOptions
 from ..algorithms.samples import Sample
 from ..algorithms.updater import step_all, updaters_of
@@ -77,7 +77,7 @@ class DeviceChecks:
 
     Args:
         device: "cpu", "cuda:0", ...
-        model: Name of a model that loads quickly; see `agents.loading`.
+        model: Name of a model that loads quickly; see `agents.io.models`.
     """
 
     def __init__(self, device: str, model: str) -> None:

@@ -20,8 +20,8 @@ import transformers
 
 from ..agents.base import Sampling
 from ..agents.engines import Engine, Prompt, make_engine
+from ..agents.io.load import load_team
 from ..agents.language_model.policy import LanguageModel
-from ..agents.loading import load_team
 from ..algorithms.objectives import Clipped
 from ..algorithms.options import UpdaterOptions
 from ..algorithms.samples import Sample
@@ -77,7 +77,7 @@ def speeds(device: str, model: str, new_tokens: int = 64) -> Iterator[Row]:
 
     Args:
         device: "cpu", "cuda:0", ...
-        model: Its name, see `agents.loading`; `random:NAME` for random weights of a published shape.
+        model: Its name, see `agents.io.models`; `random:NAME` for random weights of a published shape.
         new_tokens: Of every text.
     """
     most = peak(device)

@@ -19,7 +19,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from ..agents.loading import WHOLE_TEAMS
+from ..agents.io.models import WHOLE_TEAMS
 from ..agents.scripted import Script
 from ..config import named_model
 from ..envs.base import TextDecPOMDP

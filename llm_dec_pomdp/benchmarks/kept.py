@@ -13,8 +13,9 @@ import time
 from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
 
-from ..agents.answers import Answers, keeping_answers
+from ..agents.answers import Answers
 from ..agents.base import Team
+from ..agents.remote import keeping_answers
 from ..envs.base import TextDecPOMDP
 from ..episodes import Header, Trace, TraceWriter, from_episode, to_episode
 from ..episodes.files import evaluation_file, unfinished_evaluation

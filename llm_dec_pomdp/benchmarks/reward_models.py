@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..agents.assembly import check_model
+from ..agents.io.load import check_model, load_team
+from ..agents.io.save import DESCRIPTION, load_weights, read_description
 from ..agents.judges import ModelJudge, value
-from ..agents.loading import ModelOptions, load_team
-from ..agents.saved import DESCRIPTION, load_weights, read_description
+from ..agents.options import ModelOptions
 from ..training.checkpoint import find_team
 from ..types import Message
 from .suite import Cell

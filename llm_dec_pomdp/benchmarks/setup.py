@@ -6,15 +6,14 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ..agents.assembly import MemberConfig, assemble_team
 from ..agents.base import Team
-from ..agents.loading import TABLE, load_policy, load_team
+from ..agents.io.load import MemberConfig, assemble_team, load_team
+from ..agents.io.models import TABLE, load_policy
 from ..agents.remote import Expert
 from ..algorithms.registration import find_algorithm
 from ..config import ConfigError, named_model
-from ..envs.base import TextDecPOMDP
+from ..envs.base import TextDecPOMDP, first_rows
 from ..envs.registration import make
-from ..envs.streams import first_rows
 from ..envs.wrappers import LearnedReward, with_protocol
 from ..evaluation.play import default_samples
 from ..evaluation.teams import default_model, known_of

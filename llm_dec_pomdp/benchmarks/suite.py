@@ -15,8 +15,8 @@ from typing import Annotated, Any, ClassVar, TypeVar, cast
 import pydantic
 from pydantic import AfterValidator, BeforeValidator, PlainSerializer
 
-from ..agents.assembly import Members, read_members
-from ..agents.loading import server_model
+from ..agents.io.load import Members, read_members
+from ..agents.io.models import server_model
 from ..agents.options import ModelOptions
 from ..algorithms.base import Options
 from ..algorithms.options import UpdaterOptions
@@ -457,6 +457,6 @@ def _assigned(values: dict[str, Any], assignments: Sequence[str], source: str) -
 
 
 def read_team(path: Path) -> ModelConfig:
-    """A team whose members a TOML file lists; raises ConfigError, see `agents.assembly.read_members`."""
+    """A team whose members a TOML file lists; raises ConfigError, see `agents.io.load.read_members`."""
     team = read_members(path)
     return ModelConfig(name=team.name, members=team.members, start=team.start)

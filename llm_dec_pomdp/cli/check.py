@@ -23,7 +23,7 @@ def check(
 
     Example: [bold]llm-dec-pomdp check tldr-v0[/]
     """
-    from ..envs.check import CheckFailure, check_env
+    from ..envs.checks import CheckFailure, check_env
 
     typed(env_id)
     with usage():

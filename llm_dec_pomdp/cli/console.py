@@ -78,7 +78,7 @@ def failure(folder: Path, *, command: str | None = None) -> Generator[None]:
     A run that is stopped, or whose server fails, can be resumed by `command`, or by the one that its folder shows.
     """
     from ..agents.engines import EngineError
-    from ..agents.memory import OutOfDeviceMemoryError
+    from ..agents.oom import OutOfDeviceMemoryError
     from ..storage.signals import Interrupted, stopping_at_once
     from ..training import DivergedError, TrainingError
 

@@ -92,7 +92,7 @@ def doctor(
 
 def _examine_device(device: str, model: str, shape: str | None, as_json: bool) -> None:
     """The checks of a device and its speeds."""
-    from ..agents.loading import locate
+    from ..agents.io.models import locate
     from ..agents.shapes import PREFIX
     from ..benchmarks.checks import check_device
 

@@ -40,10 +40,10 @@ def play(
     Examples: [bold]llm-dec-pomdp play tldr-v0 --role elaboration[/]
               [bold]llm-dec-pomdp play research-v0 --role reader --model script:optimal[/]
     """
-    from ..agents.assembly import MemberConfig, assemble_team, check_model
     from ..agents.base import Team
     from ..agents.human import Human
-    from ..agents.loading import WHOLE_TEAMS
+    from ..agents.io.load import MemberConfig, assemble_team, check_model
+    from ..agents.io.models import WHOLE_TEAMS
     from ..benchmarks.setup import make_task
     from ..envs.wrappers import with_protocol
     from ..evaluation.teams import default_model, known_of

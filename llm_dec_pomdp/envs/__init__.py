@@ -4,7 +4,8 @@ The names below are the public API for environments of other packages and of `ll
 """
 
 from .base import NotAskedToStepError, Script, TextDecPOMDP, step_many
-from .check import CheckFailure, check_env
+from .checks.base import CheckFailure
+from .checks.check import check_env
 from .episode import EpisodeError, Outcome, Transition
 from .facts import Facts
 from .registration import make, register, registry, spec

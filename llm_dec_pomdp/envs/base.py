@@ -24,7 +24,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 from gymnasium.utils import seeding as gym_seeding
@@ -35,15 +35,14 @@ from ..seeding import derive
 from ..spaces import FreeText
 from ..types import Group, Message, Score, TaskItem, Tool
 from ..user_code import note_episode
-from .episode import Outcome, Progress, agent_rewards, transcript
+from .episode import Outcome, Progress, agent_rewards
 from .facts import Facts
-from .tasks import check_options, named_item
-
-if TYPE_CHECKING:
-    from .streams import TaskStream
+from .streams import TaskStream
+from .tasks import TaskError, check_options, named_item
 
 RENDER_MODES = ("ansi", "human")
 MAX_TEXT = 10_000_000
+Env = TypeVar("Env", bound="TextDecPOMDP")
 Script = Callable[[str, Sequence[Message]], str]  # from an agent and its history to a text
 StepResult = tuple[dict[str, str], dict[str, float], dict[str, bool], dict[str, bool], dict[str, dict[str, Any]]]
 
@@ -266,7 +265,7 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
         """Return ("ansi") or print ("human") the episode so far as a transcript; do nothing without a mode."""
         if self.render_mode is None:
             return None
-        text = transcript(self) if self._now.item else f"{self.metadata['name']}: no episode yet"
+        text = self._transcript() if self._now.item else f"{self.metadata['name']}: no episode yet"
         if self.render_mode == "ansi":
             return text
         from ..visible import Terminal  # only people need it
@@ -353,6 +352,18 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
 
     # --- inside --------------------------------------------------------------------------------------------------
 
+    def _transcript(self) -> str:
+        """Return the messages of every agent in the running or finished episode, and the last score."""
+        lines = [f"{self.metadata['name']} / {self.item.id} / turn {self.turn} of {self.max_turns}"]
+        for agent in self.possible_agents:
+            for role, text, name in self.history(agent):
+                verb = {"observation": "observation", "action": "says", "tool": f"gets from {name}"}[role]
+                lines += [f"--- {agent} ({self.role(agent)}) {verb}:", text]
+        if self.last_score is not None:
+            parts = "  ".join(f"{name} {value:+.3f}" for name, value in self.last_score.components.items())
+            lines.append(f"=== score {self.last_score.total:.3f} of {self.facts.score_range[1]:g}:  {parts}")
+        return "\n".join(lines)
+
     def _choose(self, options: Mapping[str, Any]) -> TaskItem:
         if (named := named_item(self.items, options)) is not None:
             return named
@@ -403,3 +414,23 @@ def step_many(envs: Sequence[TextDecPOMDP], actions: Sequence[Mapping[str, str]]
             for env, action in zip(envs, actions, strict=True):
                 env.fork().step(action)
     return [env.step(action) for env, action in zip(envs, actions, strict=True)]
+
+
+def first_rows(env: Env, items: int | None) -> Env:
+    """Return an environment of the first tasks of a stream; an environment without a stream is returned unchanged.
+
+    Args:
+        env: The environment.
+        items: How many tasks to take.
+
+    Raises:
+        TaskError: The tasks are a stream and `items` is None.
+    """
+    if env.stream is None:
+        return env
+    if items is None:
+        raise TaskError(
+            f"the tasks of {env.metadata['name']} are a stream ({env.stream.place}), of which an evaluation does not "
+            "know the end; say how many of its tasks to take (items=100, --items 100), or give others"
+        )
+    return env.with_items(env.stream.read(0, items))  # type: ignore[return-value]

@@ -1,16 +1,13 @@
-"""The record of a running episode: transitions, histories, rewards and the transcript."""
+"""The record of a running episode: transitions, observations, rewards and all that changes."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from ..registries import nearest
 from ..types import Event, Message, Score, TaskItem
-
-if TYPE_CHECKING:
-    from .base import TextDecPOMDP
 
 S = TypeVar("S")
 
@@ -147,16 +144,3 @@ def agent_rewards(after: Transition[Any], there: Sequence[str], *, joint: bool) 
     if set(after.rewards) != set(there):
         raise EpisodeError(f"rewards are {dict(after.rewards)}; give one to each live agent of {list(there)}")
     return {agent: float(after.rewards[agent]) for agent in there}
-
-
-def transcript(env: TextDecPOMDP) -> str:
-    """Return the history of every agent in the episode and the last score as text."""
-    lines = [f"{env.metadata['name']} / {env.item.id} / turn {env.turn} of {env.max_turns}"]
-    for agent in env.possible_agents:
-        for role, text, name in env.history(agent):
-            verb = {"observation": "observes", "action": "acts", "tool": f"receives from {name}"}[role]
-            lines += [f"--- {agent} ({env.role(agent)}) {verb}:", text]
-    if env.last_score is not None:
-        parts = "  ".join(f"{name} {value:+.3f}" for name, value in env.last_score.components.items())
-        lines.append(f"=== score {env.last_score.total:.3f} of {env.facts.score_range[1]:g}:  {parts}")
-    return "\n".join(lines)

@@ -28,7 +28,7 @@ class RememberingJudge:
     """A judge that is asked once for each text after each prefix; threads may share it.
 
     Args:
-        judge: The judge, the name of a model that `agents.loading.load_model` takes, or "base": the model below the
+        judge: The judge, the name of a model that `agents.io.models.load_model` takes, or "base": the model below the
             adapters of the team that plays, which whoever builds the team hands in with `bind`.
     """
 

@@ -6,7 +6,7 @@
 
 A training step takes the next rows. After the last one it begins again with the first, so that the number of a row says
 which it is, and a run that is resumed goes on at the right one. What needs to know all rows, as an evaluation does, is
-an error that says so; `first_rows` makes an environment of the first ones.
+an error that says so; `envs.base.first_rows` makes an environment of the first ones.
 """
 
 from __future__ import annotations
@@ -14,15 +14,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from ..storage.reading import FileError, iterate_lines, parse
 from ..types import TaskItem
-from .base import TextDecPOMDP
 from .hub import stream_published
 from .tasks import TaskError, Tasks, TaskSource, columns_of, is_sample, item_of_row, split_of
 
-Env = TypeVar("Env", bound=TextDecPOMDP)
 Complete = Callable[[tuple[TaskItem, ...]], tuple[TaskItem, ...]]
 
 
@@ -159,19 +157,3 @@ def _explained(rows: Iterator[Any], place: str) -> Iterator[Any]:
                 "the network, and resume the run"
             ) from error
         yield row
-
-
-def first_rows(env: Env, items: int | None) -> Env:
-    """An environment of the first tasks of a stream; one whose tasks are known already stays as it is.
-
-    Raises:
-        TaskError: They are a stream, and nobody says how many.
-    """
-    if env.stream is None:
-        return env
-    if items is None:
-        raise TaskError(
-            f"the tasks of {env.metadata['name']} are a stream ({env.stream.place}), of which an evaluation does not "
-            "know the end; say how many of its tasks to take (items=100, --items 100), or give others"
-        )
-    return env.with_items(env.stream.read(0, items))  # type: ignore[return-value]

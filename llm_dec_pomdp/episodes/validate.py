@@ -8,9 +8,10 @@ being played again.
 from __future__ import annotations
 
 import functools
+import graphlib
 import itertools
 import json
-import sys
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import resources
@@ -23,7 +24,6 @@ from .record import ENVIRONMENT, Trace, tokens_in
 
 Profile = Literal["schema", "replayable"]
 SHOWN = 20  # problems that are told of one trace
-DEEPEST = 100  # levels of values within each other
 
 
 def validate(trace: Trace, profile: Profile = "replayable", store: ContentStore | None = None) -> list[str]:
@@ -115,18 +115,16 @@ def _place(trace: Trace, path: Sequence[str | int]) -> str:
 
 
 def _numbers(trace: Trace) -> Iterator[str]:
-    """All numbers are finite, and nothing is nested so deep that it could not be shown."""
-    waiting: list[tuple[tuple[str | int, ...], Any]] = [((), trace)]
-    while waiting:  # no recursion: a file decides how deep it goes
-        path, value = waiting.pop()
-        if isinstance(value, (int, float)) and not abs(value) <= sys.float_info.max:  # an integer may be above it
-            yield f"{_place(trace, path)}: {value!r:.60} is no finite number"
-        elif len(path) > DEEPEST:
-            yield f"{_place(trace, path[:3])}: it is nested deeper than {DEEPEST} levels"
-        elif isinstance(value, dict):
-            waiting.extend(((*path, name), inner) for name, inner in value.items())  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
-        elif isinstance(value, list):
-            waiting.extend(((*path, number), inner) for number, inner in enumerate(value))  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    """All numbers are finite."""
+
+    def look(value: Any, path: tuple[str | int, ...]) -> Iterator[str]:
+        if isinstance(value, float) and not math.isfinite(value):
+            yield f"{_place(trace, path)}: {value!r} is no finite number"
+        elif isinstance(value, (dict, list)):
+            for key, inner in value.items() if isinstance(value, dict) else enumerate(value):  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+                yield from look(inner, (*path, key))  # pyright: ignore[reportUnknownArgumentType]
+
+    return look(trace, ())
 
 
 def _graph(trace: Trace) -> Iterator[str]:
@@ -136,44 +134,24 @@ def _graph(trace: Trace) -> Iterator[str]:
         if event["id"] in events:
             yield f"event {event['id']!r:.60}, field id: another event has it too"
         events[event["id"]] = event
-    after: dict[str, list[str]] = {}
+    order = graphlib.TopologicalSorter[str]()
     for number, edge in enumerate(trace["edges"]):
         missing = [end for end in ("src", "dst") if edge[end] not in events]
         for end in missing:
             yield f"edge {number}, field {end}: there is no event {edge[end]!r:.60}"
         if missing:
             continue
-        after.setdefault(edge["src"], []).append(edge["dst"])
+        order.add(edge["dst"], edge["src"])
         before, behind = events[edge["src"]]["t"], events[edge["dst"]]["t"]
         if before > behind:
             yield (
                 f"event {edge['dst']!r:.60}, field t: it is {behind}, and event {edge['src']!r:.60}, which by edge "
                 f"{number} caused it, is at {before}"
             )
-    if cycle := _on_a_cycle(events, after):
-        yield f"event {cycle!r:.60}, field id: edges lead from it back to itself"
-
-
-def _on_a_cycle(events: Mapping[str, Any], after: Mapping[str, Sequence[str]]) -> str | None:
-    """An event that edges lead back to; None where there is none (Kahn's algorithm)."""
-    into = Counter(end for ends in after.values() for end in ends)
-    free = [name for name in events if not into[name]]
-    seen = 0
-    while free:
-        seen += 1
-        for end in after.get(free.pop(), ()):
-            into[end] -= 1
-            if not into[end]:
-                free.append(end)
-    if seen == len(events):
-        return None
-    name = next(name for name in events if into[name] > 0)
-    back = {end: start for start, ends in after.items() for end in ends if into[start] > 0 and into[end] > 0}
-    walked: set[str] = set()
-    while name not in walked:  # what is not on the cycle itself is behind it
-        walked.add(name)
-        name = back[name]
-    return name
+    try:
+        order.prepare()
+    except graphlib.CycleError as error:
+        yield f"event {error.args[1][0]!r:.60}, field id: edges lead from it back to itself"
 
 
 def _course(trace: Trace) -> Iterator[str]:

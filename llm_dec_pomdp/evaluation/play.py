@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from ..agents.base import Policy, Sampling
-from ..envs.base import TextDecPOMDP
-from ..envs.streams import first_rows
+from ..envs.base import TextDecPOMDP, first_rows
 from ..rollout import independent
 from ..types import Group
 from .metrics import Summary, summarise

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Sequence
 from typing import Any
 
-from ..agents.loading import TABLE, TINY
+from ..agents.io.models import TABLE, TINY
 from ..agents.word_model import NAME as WORDS
 from ..envs.base import Script, TextDecPOMDP
 from ..types import Message

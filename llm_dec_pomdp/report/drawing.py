@@ -9,7 +9,7 @@ import math
 import pickle
 import re
 import warnings
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ from markupsafe import escape
 
 from ..storage.files import replacing
 from ..visible import visible
-from .figures import Bars, Figure, Panel, Points
+from .figures import Figure, Panel
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
@@ -77,52 +77,52 @@ def _draw(figure: Figure) -> Drawing:
 
 
 def _height(panel: Panel) -> float:
-    return _ABOVE + _BELOW + _ROW * len(panel.bars) if isinstance(panel, Bars) else _HEIGHT
+    return _ABOVE + _BELOW + _ROW * len(panel.data) if panel.kind == "bars" else _HEIGHT
 
 
 def _draw_panel(axes: Any, panel: Panel) -> dict[str, Any]:
     """Draw it, and return the handles of a legend by name."""
     axes.set_title(visible(panel.title), y=1.0)  # a place of its own saves a search for one
     axes.set_xlabel(visible(panel.x_label))
-    if isinstance(panel, Bars):
+    if panel.kind == "bars":
         _draw_bars(axes, panel)
         return {}
     axes.grid(axis="y", linewidth=0.4, alpha=0.3)
-    axes.locator_params(axis="x", integer=not isinstance(panel, Points))  # lines go over updates or episodes
+    axes.locator_params(axis="x", integer=panel.kind == "lines")  # lines go over updates or episodes
     handles: dict[str, Any] = {}
-    for line in panel.series:
-        colour, label = COLOURS[line.colour % len(COLOURS)], _label(line.name)
-        if isinstance(panel, Points):
-            errors = _errors(line.y, line.low, line.high) if line.low else None
-            handles[label] = axes.errorbar(line.x, line.y, errors, fmt="o", markersize=4, color=colour)
+    for name, rows in panel.data.groupby("name", sort=False):
+        first, label, bounded = rows.iloc[0], _label(name), rows["low"].notna().any()
+        colour = COLOURS[int(first.colour) % len(COLOURS)]
+        if panel.kind == "points":
+            errors = _errors(rows) if bounded else None
+            handles[label] = axes.errorbar(rows["x"], rows["y"], errors, fmt="o", markersize=4, color=colour)
             continue
-        dashes, marker = ("--", "") if line.dashed else ("-", "o" if len(line.x) <= _FEW else "")
-        (handles[label],) = axes.plot(line.x, line.y, color=colour, linestyle=dashes, marker=marker, markersize=3)
-        if line.low:
-            axes.fill_between(line.x, line.low, line.high, alpha=0.18, color=colour, linewidth=0)
+        dashes, marker = ("--", "") if first.dashed else ("-", "o" if len(rows) <= _FEW else "")
+        (handles[label],) = axes.plot(rows["x"], rows["y"], color=colour, linestyle=dashes, marker=marker, markersize=3)
+        if bounded:
+            axes.fill_between(rows["x"], rows["low"], rows["high"], alpha=0.18, color=colour, linewidth=0)
     if panel.optimum is not None:
         axes.axhline(panel.optimum, color="black", linewidth=0.9, linestyle=":")
     axes.set_ylim(*_with_room(panel))
     return handles
 
 
-def _draw_bars(axes: Any, panel: Bars) -> None:
-    """Bars under their names, so that long ones take nothing from the plane."""
-    for place, bar in enumerate(panel.bars):
-        colour, value = COLOURS[bar.colour % len(COLOURS)], bar.value
-        if math.isfinite(value.mean):
-            axes.barh(place, value.mean, height=0.4, color=colour, alpha=0.55)
-        if math.isfinite(value.low):
-            axes.errorbar(
-                value.mean, place, xerr=_errors([value.mean], [value.low], [value.high]), color="black", capsize=2
-            )
+def _draw_bars(axes: Any, panel: Panel) -> None:
+    """Draw bars under their names, so that long names take no width from them."""
+    for place, bar in enumerate(panel.data.itertuples()):
+        colour = COLOURS[int(bar.colour) % len(COLOURS)]
+        if math.isfinite(bar.y):
+            axes.barh(place, bar.y, height=0.4, color=colour, alpha=0.55)
+        if math.isfinite(bar.low):
+            errors = _errors(panel.data.iloc[[place]])
+            axes.errorbar(bar.y, place, xerr=errors, color="black", capsize=2)
         if len(bar.seeds) > 1:
             dots = {"markersize": 4, "color": colour, "markeredgecolor": "white", "markeredgewidth": 0.5, "zorder": 5}
             axes.plot(bar.seeds, [place] * len(bar.seeds), "o", **dots)
         name = axes.text(0.01, place - 0.28, visible(bar.name), transform=axes.get_yaxis_transform(), fontsize=7)
         name.set_in_layout(False)
     axes.set_yticks([])
-    axes.set_ylim(len(panel.bars) - 0.5, -0.9)
+    axes.set_ylim(len(panel.data) - 0.5, -0.9)
     axes.axvline(0, color="black", linewidth=0.6)
     axes.set_xlim(*_with_room(panel))
 
@@ -134,12 +134,9 @@ def _with_room(panel: Panel) -> tuple[float, float]:
     return (low - room if low < 0 else low), high + room
 
 
-def _errors(middle: Sequence[float], low: Sequence[float], high: Sequence[float]) -> list[list[float]]:
-    """Lengths below and above, as matplotlib takes them."""
-    return [
-        [max(m - bound, 0.0) for m, bound in zip(middle, low, strict=True)],
-        [max(bound - m, 0.0) for m, bound in zip(middle, high, strict=True)],
-    ]
+def _errors(rows: Any) -> list[Any]:
+    """Return lengths below and above, as matplotlib takes them."""
+    return [(rows["y"] - rows["low"]).clip(lower=0), (rows["high"] - rows["y"]).clip(lower=0)]
 
 
 def _label(name: str) -> str:

@@ -1,11 +1,14 @@
-"""The figures of a report as values, which `drawing` draws."""
+"""The figures of a report as tables of pandas, which `drawing` draws."""
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
+
+import pandas as pd
 
 from ..evaluation.intervals import Interval
 from ..results.lines import Curve, Line, by_environment, return_axis
@@ -30,104 +33,67 @@ _BARS = (
 )
 
 
-def reach(values: Iterable[float]) -> tuple[float, float]:
-    """The range of an axis: all values and 0, or 0 to 1 where all values are 0."""
-    finite = [value for value in values if math.isfinite(value)]
-    low, high = min([0.0, *finite]), max([0.0, *finite])
-    return (low, high) if high - low > _ROUNDING else (0.0, 1.0)
-
-
 @dataclass(frozen=True, slots=True)
-class Series:
-    """A line with a band, or a point with an interval.
+class Panel:
+    """A plot with a scale of its own.
 
     Attributes:
-        name: In the legend.
-        x, y: Its points.
-        low, high: Bounds of a band or of the intervals; empty for none.
-        dashed: For a method that was measured only once.
-        colour: Number of its colour.
-    """
-
-    name: str
-    x: Sequence[float]
-    y: Sequence[float]
-    low: Sequence[float] = ()
-    high: Sequence[float] = ()
-    dashed: bool = False
-    colour: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Bar:
-    """A mean with its interval and the values of the seeds.
-
-    Attributes:
-        name: Whose.
-        value: Drawn as a bar from 0, with a whisker where it has bounds.
-        seeds: Drawn as dots.
-        colour: Number of its colour.
-    """
-
-    name: str
-    value: Interval
-    seeds: Sequence[float] = ()
-    colour: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Lines:
-    """A panel of lines.
-
-    Attributes:
+        kind: "lines" with bands, "points" with intervals, or horizontal "bars" from 0 with intervals.
         title, x_label: Above and below it.
-        series: The lines.
-        y_range: Range of its axis; None: all values and 0.
-        optimum: Where the best possible value is; None for nowhere.
+        data: A `pandas.DataFrame` with a row for each point or bar, see `rows`.
+        limits: Range of the axis of y; None: all values and 0, or 0 to 1 where all values are 0.
+        optimum: The best possible value, a dotted line; None for no line.
     """
 
+    kind: Literal["lines", "points", "bars"]
     title: str
     x_label: str
-    series: Sequence[Series]
-    y_range: tuple[float, float] | None = None
+    data: Any
+    limits: tuple[float, float] | None = None
     optimum: float | None = None
 
     @property
-    def reach(self) -> tuple[float, float]:
-        """The range of the vertical axis."""
-        return self.y_range or reach(self.values)
-
-    @property
     def values(self) -> list[float]:
-        """All that is drawn along the vertical axis."""
-        return [value for line in self.series for value in (*line.y, *line.low, *line.high)]
-
-
-@dataclass(frozen=True, slots=True)
-class Points(Lines):
-    """A panel of points; each series is one."""
-
-
-@dataclass(frozen=True, slots=True)
-class Bars:
-    """A panel of horizontal bars on a scale of its own.
-
-    Attributes:
-        title, x_label: Above and below it.
-        bars: From the top.
-    """
-
-    title: str
-    x_label: str
-    bars: Sequence[Bar]
+        """All finite values along the axis of y."""
+        shown = [*self.data[["y", "low", "high"]].to_numpy().ravel(), *itertools.chain(*self.data["seeds"])]
+        return [float(value) for value in shown if math.isfinite(value)]
 
     @property
     def reach(self) -> tuple[float, float]:
-        """The range of its axis."""
-        return reach(v for bar in self.bars for v in (bar.value.mean, bar.value.low, bar.value.high, *bar.seeds))
+        """The range of the axis of y."""
+        low, high = self.limits or (min([0.0, *self.values]), max([0.0, *self.values]))
+        return (low, high) if self.limits or high - low > _ROUNDING else (0.0, 1.0)
 
 
-Panel = Lines | Bars
+def rows(
+    name: str,
+    colour: int,
+    x: Sequence[float],
+    y: Sequence[float],
+    low: Sequence[float] = (),
+    high: Sequence[float] = (),
+    *,
+    dashed: bool = False,
+    seeds: Sequence[float] = (),
+) -> Any:
+    """Return the rows of a line or a point for the data of a `Panel`.
+
+    Args:
+        name: In the legend.
+        colour: Number of its colour.
+        x, y: Its points.
+        low, high: Bounds of a band or of intervals; empty for none.
+        dashed: For a method that was measured only once.
+        seeds: For a bar, the values of single seeds, drawn as dots.
+    """
+    low, high = (bound if len(bound) else [math.nan] * len(y) for bound in (low, high))
+    columns = {"x": x, "y": y, "low": low, "high": high}
+    return pd.DataFrame({**columns, "name": name, "colour": colour, "dashed": dashed, "seeds": [tuple(seeds)] * len(y)})
+
+
+def bar(name: str, colour: int, value: Interval, seeds: Sequence[float] = ()) -> Any:
+    """Return the row of a bar: a mean, with a whisker where it has bounds, and the values of the seeds."""
+    return rows(name, colour, [math.nan], [value.mean], [value.low], [value.high], seeds=seeds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,9 +116,10 @@ class Figure:
 
     @property
     def legend(self) -> dict[str, int]:
-        """Names and colours of the lines and points; bars stand beside their names."""
-        series = [line for panel in self.panels if isinstance(panel, Lines) for line in panel.series]
-        return dict(sorted({line.name: line.colour for line in series}.items(), key=lambda item: item[1]))
+        """Names and colours of the lines and points; bars stand next to their names."""
+        drawn = [panel.data for panel in self.panels if panel.kind != "bars"]
+        pairs = {(name, colour) for data in drawn for name, colour in zip(data["name"], data["colour"], strict=True)}
+        return dict(sorted(pairs, key=lambda pair: pair[1]))
 
 
 def figures(found: Findings) -> list[Figure]:
@@ -173,10 +140,10 @@ def learning_curves(found: Findings) -> Figure | None:
     return Figure("all environments", "learning", caption, panels) if panels else None
 
 
-def _curves_caption(panels: Sequence[Lines]) -> str:
+def _curves_caption(panels: Sequence[Panel]) -> str:
     """What the marks of learning curves are."""
     sentences = ["Lines are means, bands the range of the seeds, or one seed's 95 % interval over its tasks."]
-    if any(line.dashed for panel in panels for line in panel.series):
+    if any(panel.data["dashed"].any() for panel in panels):
         sentences.append("Dashed: methods that do not learn.")
     if any(panel.optimum is not None for panel in panels):
         sentences.append("Dotted: the optimum.")
@@ -208,34 +175,34 @@ def of_environment(group: Sequence[Line], colours: Mapping[str, int]) -> list[Fi
 
 def _returns(group: Sequence[Line], colours: Mapping[str, int]) -> Figure:
     """Test return during training, at the end, and against the response time, where these were measured."""
-    bars = [
-        Bar(line.name, line.value, [s.return_percent.mean for s in line.summaries], colours[line.name])
+    bars: Any = pd.concat(
+        bar(line.name, colours[line.name], line.value, [s.return_percent.mean for s in line.summaries])
         for line in group
-    ]
+    )
     curves, speed = learning(group, colours), _speed(group, colours)
     caption = [*([_curves_caption([curves])] if curves else []), _BARS]
     if speed:
         caption.append("Speed against quality: left and up is better.")
-    panels = [*([curves] if curves else []), Bars("return", "% of maximum", bars), *speed]
+    panels = [*([curves] if curves else []), Panel("bars", "return", "% of maximum", bars), *speed]
     return Figure(group[0].environment, "return", " ".join(caption), panels)
 
 
-def learning(group: Sequence[Line], colours: Mapping[str, int], title: str = "test return, %") -> Lines | None:
+def learning(group: Sequence[Line], colours: Mapping[str, int], title: str = "test return, %") -> Panel | None:
     """Return on the test rows during training, and dashed of methods that do not learn; None where none does."""
     trained = [(line, line.curve()) for line in group]
     curves = [curve for _, curve in trained if curve is not None]
     if not curves:
         return None
     longest = max(curve.x[-1] for curve in curves)
-    series = [
-        Series(line.name, [0.0, longest], [line.value.mean] * 2, dashed=True, colour=colours[line.name])
+    data = pd.concat(
+        rows(line.name, colours[line.name], [0.0, longest], [line.value.mean] * 2, dashed=True)
         if curve is None
-        else _series(line, curve, colours)
+        else _rows_of(line, curve, colours)
         for line, curve in trained
-    ]
+    )
     low, high = return_axis(group)
     optimum = _optimum(group[0])
-    return Lines(title, "training episodes", series, (low, max(high, optimum or high)), optimum)
+    return Panel("lines", title, "training episodes", data, (low, max(high, optimum or high)), optimum)
 
 
 def _optimum(line: Line) -> float | None:
@@ -244,24 +211,22 @@ def _optimum(line: Line) -> float | None:
     return result.scale.percent(known[0]["optimum"].mean) if known and result else None
 
 
-def _series(line: Line, curve: Curve, colours: Mapping[str, int]) -> Series:
-    return Series(line.name, curve.x, curve.mean, curve.low, curve.high, colour=colours[line.name])
+def _rows_of(line: Line, curve: Curve, colours: Mapping[str, int]) -> Any:
+    return rows(line.name, colours[line.name], curve.x, curve.mean, curve.low, curve.high)
 
 
-def _speed(group: Sequence[Line], colours: Mapping[str, int]) -> list[Points]:
+def _speed(group: Sequence[Line], colours: Mapping[str, int]) -> list[Panel]:
     """Return against response time: one task at a time where that was measured, else in batches."""
     alone = all(summary.latency is not None for line in group for summary in line.summaries)
-    series: list[Series] = []
+    measured: list[Any] = []
     for line in group:
-        seconds = line.mean(lambda s: s.latency.mean if alone and s.latency else s.response_seconds)
-        v = line.value
-        low, high = ([v.low], [v.high]) if math.isfinite(v.low) else ([], [])
-        series.append(Series(line.name, [seconds], [v.mean], low, high, colour=colours[line.name]))
-    pace = "one task at a time" if alone else "in batches"
-    measured = [s for s in series if math.isfinite(s.x[0]) and math.isfinite(s.y[0])]
-    timed = any(s.x[0] > 0 for s in measured)  # policies such as tables take no time
-    x_label = f"seconds to a joint answer, {pace}"
-    return [Points("return, %, against response time", x_label, measured, return_axis(group))] if timed else []
+        seconds, v = line.mean(lambda s: s.latency.mean if alone and s.latency else s.response_seconds), line.value
+        if math.isfinite(seconds) and math.isfinite(v.mean):
+            measured.append(rows(line.name, colours[line.name], [seconds], [v.mean], [v.low], [v.high]))
+    if not any(row["x"].item() > 0 for row in measured):  # policies such as tables take no time
+        return []
+    x_label = f"seconds to a joint answer, {'one task at a time' if alone else 'in batches'}"
+    return [Panel("points", "return, %, against response time", x_label, pd.concat(measured), return_axis(group))]
 
 
 def _parts(group: Sequence[Line], colours: Mapping[str, int]) -> tuple[list[Panel], list[str]]:
@@ -270,18 +235,18 @@ def _parts(group: Sequence[Line], colours: Mapping[str, int]) -> tuple[list[Pane
     panels: list[Panel] = []
     empty: list[str] = []
     for name in dict.fromkeys(name for by_name in parts.values() for name in by_name):
-        bars = [
-            Bar(
+        bars: Any = pd.concat(
+            bar(
                 line.name,
+                colours[line.name],
                 parts[line.name][name],
                 [s.components[name].mean for s in line.summaries if name in s.components],
-                colours[line.name],
             )
             for line in group
             if name in parts[line.name]
-        ]
-        if any(bar.value.mean or any(bar.seeds) for bar in bars):
-            panels.append(Bars(name, "mean", bars))
+        )
+        if bars["y"].any() or any(map(any, bars["seeds"])):
+            panels.append(Panel("bars", name, "mean", bars))
         else:
             empty.append(name)
     return panels, empty
@@ -299,27 +264,27 @@ def _training(group: Sequence[Line], colours: Mapping[str, int]) -> tuple[list[P
     reported = dict.fromkeys(name for by_name in curves.values() for name in by_name["metrics"])
     known = [name for name in _DIAGNOSTICS if name in reported]
 
-    def panel(kind: Literal["returns", "parts", "metrics"], name: str, title: str) -> Lines:
+    def panel(kind: Literal["returns", "parts", "metrics"], name: str, title: str) -> Panel:
         having = [(line, curve) for line in group if (curve := curves[line.name][kind].get(name))]
-        return Lines(title, "updates", [_series(line, curve, colours) for line, curve in having])
+        return Panel("lines", title, "updates", pd.concat(_rows_of(line, curve, colours) for line, curve in having))
 
     earned = any(by_name["returns"] for by_name in curves.values())
     scores = [panel("returns", "return", "training return, %")] if earned else []
     scores += [panel("parts", name, name) for name in in_order]
     updates = [panel("metrics", name, name) for name in [*known, *(name for name in reported if name not in known)]]
-    return [*scores], [_reaching(update) for update in updates if _changes(update)]
+    return scores, [_reaching(update) for update in updates if _changes(update)]
 
 
-def _reaching(panel: Lines) -> Lines:
+def _reaching(panel: Panel) -> Panel:
     """The same panel with the axis of a known diagnostic."""
     if panel.title not in _DIAGNOSTICS:
         return panel
     top = _DIAGNOSTICS[panel.title][1]
-    return replace(panel, y_range=(min(0.0, *panel.values), max(top, *panel.values)))
+    return replace(panel, limits=(min(0.0, *panel.values), max(top, *panel.values)))
 
 
-def _changes(panel: Lines) -> bool:
-    return panel.title in _DIAGNOSTICS or len({value for line in panel.series for value in line.y}) > 1
+def _changes(panel: Panel) -> bool:
+    return panel.title in _DIAGNOSTICS or panel.data["y"].nunique(dropna=False) > 1
 
 
 def _updates_caption(panels: Sequence[Panel]) -> str:
@@ -334,16 +299,14 @@ def _updates_caption(panels: Sequence[Panel]) -> str:
 def over_all(methods: Sequence[Overall], colours: Mapping[str, int]) -> Figure:
     """Performance profile and interquartile mean; below three seeds without intervals."""
     thresholds = [float(t) for t in THRESHOLDS]
-    series: list[Series] = []
-    for m in methods:
-        middle, low, high = ([float(v) for v in column if math.isfinite(v)] for column in m.profile)
-        series.append(Series(m.name, thresholds, middle, low, high, colour=colours[m.name]))
-    profile = Lines("share of runs above a return", "return, % of maximum", series, (0.0, 1.0))
-    means = Bars(
-        "interquartile mean", "return, % of maximum", [Bar(m.name, m.iqm, (), colours[m.name]) for m in methods]
-    )
+    profile = pd.concat(rows(m.name, colours[m.name], thresholds, *m.profile) for m in methods)
+    means = pd.concat(bar(m.name, colours[m.name], m.iqm) for m in methods)
+    panels = [
+        Panel("lines", "share of runs above a return", "return, % of maximum", profile, (0.0, 1.0)),
+        Panel("bars", "interquartile mean", "return, % of maximum", means),
+    ]
     caption = (
         "Performance profile: share of runs that earn more than a return, with its 95 % score interval. Interquartile "
         "mean: the middle half of all runs, with a 95 % t interval over seeds. Definitions of arXiv:2108.13264."
     )
-    return Figure("all environments", "overall", caption, [profile, means])
+    return Figure("all environments", "overall", caption, panels)

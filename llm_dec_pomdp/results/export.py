@@ -9,9 +9,16 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from ..agents.io.save import (
+    DESCRIPTION,
+    CheckpointError,
+    folder_of,
+    load_weights,
+    players,
+    read_description,
+    write_weights,
+)
 from ..agents.language_model.policy import LanguageModel
-from ..agents.saved import DESCRIPTION, CheckpointError, folder_of, load_weights, players, read_description
-from ..agents.weights import write_weights
 from ..benchmarks.setup import build_env, build_team, settled
 from ..benchmarks.suite import Cell
 from ..storage.files import Draft

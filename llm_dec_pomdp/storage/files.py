@@ -5,8 +5,9 @@ A `Draft` is built under a temporary name beside its place. Every file is hashed
 `manifest.json`, with the size and SHA-256 of every file and of itself, comes last; then the folder is renamed into its
 place and the parent is fsynced. `verify` checks a folder against its manifest.
 
-Tensors are saved as safetensors, everything else as JSON; nothing is pickled. The package safetensors would copy all
-tensors first, and the hash would need a second reading, so the format is written here.
+Tensors are saved as safetensors, everything else as JSON; nothing is pickled. The package safetensors keeps copies of
+all tensors of an accelerator in host memory while it writes, and the hash would need a second read, so the format is
+written here, one tensor at a time.
 """
 
 from __future__ import annotations

@@ -1,14 +1,12 @@
 """Files that others may have made: every reader of run folders, traces, checkpoints and task files reads them by this.
 
-A name in such a folder may be a pipe that nobody writes to, a link to a device that never ends, or a folder; a file may
-be larger than memory, nested deeper than any program can follow, or hold a list where a number is expected. Only
-regular files are opened (also through links), only so much is read, and what is read has the types that were asked for.
-What does not is a `FileError`, whose message names the file, what is wrong and what to do.
+Only regular files are opened, also through links, and only up to a limit of bytes; a pipe would block and a device may
+have no end. The content is checked against the type that was asked for. A file that fails is a `FileError`, whose
+message names the file, the problem and the remedy.
 """
 
 from __future__ import annotations
 
-import errno
 import functools
 import json
 import os
@@ -22,15 +20,6 @@ import pydantic
 T = TypeVar("T")
 LONGEST = 1 << 26  # bytes of what is read at once: a JSON file, or a line of one with many
 LARGEST = 1 << 30  # bytes of a file all of whose lines are kept
-DEEPEST = 100  # levels of JSON values within each other
-_KINDS = (
-    (stat.S_ISDIR, "a folder"),
-    (stat.S_ISFIFO, "a pipe"),
-    (stat.S_ISSOCK, "a socket"),
-    (stat.S_ISCHR, "a device"),
-    (stat.S_ISBLK, "a device"),
-)
-_WITHOUT_WAITING = os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 
 
 class FileError(ValueError):
@@ -56,8 +45,9 @@ def open_file(path: Path, largest: int | None = None) -> BinaryIO:
         FileError: It is missing, may not be read, is no regular file, or larger.
     """
     try:
-        _refuse_others(path, path.stat())  # before a device is opened, which may do something by that alone
-        file = _opened(path, os.O_RDONLY, "rb")
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise FileError(f"{str(path)!r} is not a regular file; remove it, or give another")
+        file = path.open("rb")
     except OSError as error:
         raise FileError(f"{str(path)!r} cannot be read ({_reason(error)}); give a regular file") from None
     if largest is not None and (size := os.fstat(file.fileno()).st_size) > largest:
@@ -74,29 +64,12 @@ def open_to_append(path: Path) -> BinaryIO:
     Raises:
         FileError: It is a link, which may lead to any file of whoever writes, or no regular file.
     """
+    if path.is_symlink() or (path.exists() and not path.is_file()):
+        raise FileError(f"{str(path)!r} is a link or not a regular file; remove it, or give another folder")
     try:
-        return _opened(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, "a+b")
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS):
-            raise
-        reason = "it is a link" if path.is_symlink() else _reason(error)
-        raise FileError(f"{str(path)!r} is not written to ({reason}); remove it, or give another folder") from None
-
-
-def _opened(path: Path, flags: int, mode: str) -> Any:
-    handle = os.open(path, flags | _WITHOUT_WAITING, 0o666)
-    try:
-        _refuse_others(path, os.fstat(handle))
-        return os.fdopen(handle, mode)
-    except BaseException:
-        os.close(handle)
-        raise
-
-
-def _refuse_others(path: Path, facts: os.stat_result) -> None:
-    if not stat.S_ISREG(facts.st_mode):
-        kind = next((name for test, name in _KINDS if test(facts.st_mode)), "something else")
-        raise FileError(f"{str(path)!r} is {kind}, not a regular file; remove it, or give another")
+        return path.open("a+b")
+    except PermissionError as error:
+        raise FileError(f"{str(path)!r} cannot be written ({_reason(error)}); give another folder") from None
 
 
 def _reason(error: OSError) -> str:
@@ -109,13 +82,7 @@ def _reason(error: OSError) -> str:
 def read_bytes(path: Path, largest: int = LONGEST) -> bytes:
     """The content of a file; raises FileError, see `open_file`."""
     with open_file(path, largest) as file:
-        try:
-            content = file.read(largest + 1) or b""  # None of a file of the system that has nothing at the moment
-        except OSError as error:
-            raise FileError(f"{str(path)!r} cannot be read ({_reason(error)}); give a regular file") from None
-    if len(content) > largest:  # it grew meanwhile
-        raise FileError(f"{str(path)!r} has more than {largest / 1e6:,.0f} MB; give a smaller file")
-    return content
+        return file.read(largest)
 
 
 def read_text(path: Path, largest: int = LONGEST) -> str:
@@ -151,31 +118,12 @@ def parse(text: bytes | str, where: str) -> Any:
     """The value of a JSON text.
 
     Raises:
-        FileError: It is none, or deeper than `DEEPEST`; the message begins with `where`.
+        FileError: It is none; the message begins with `where`.
     """
     try:
-        value = json.loads(text)
+        return json.loads(text)
     except (ValueError, RecursionError) as error:  # endless numbers and brackets too
         raise FileError(f"{where}: it is no JSON ({error}); correct or remove it") from None
-    if is_deep(value):
-        raise FileError(f"{where}: its values lie deeper than {DEEPEST} levels within each other; correct or remove it")
-    return value
-
-
-def is_deep(value: Any) -> bool:
-    """Return whether lists and tables lie more than `DEEPEST` levels within each other."""
-    level: list[Any] = [value]
-    for _ in range(DEEPEST):
-        level = [
-            inner
-            for outer in level
-            if isinstance(outer, (dict, list))
-            for inner in (outer.values() if isinstance(outer, dict) else outer)  # pyright: ignore[reportUnknownVariableType]
-            if isinstance(inner, (dict, list))
-        ]
-        if not level:
-            return False
-    return True
 
 
 def conform(value: Any, kind: type[T], where: str) -> T:

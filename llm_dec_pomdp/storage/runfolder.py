@@ -1,8 +1,8 @@
 """The folder of a run: its lock, its status and its logs.
 
-Only one process writes to a folder at a time. The file `lock` holds its pid, start time, boot id and host; the kernel
-keeps the file locked until the process ends, after which another process may lock it. `status.json` says "running",
-"interrupted", "failed" (with the reason) or "done". After a failure, `traceback.txt` has the full traceback.
+Only one process writes to a folder at a time: it holds a lock (flock) on the file `lock`, which names its pid and host.
+The kernel releases the lock when the process ends. `status.json` says "running", "interrupted", "failed" (with the
+reason) or "done". After a failure, `traceback.txt` has the full traceback.
 Logs are JSONL files: each line is on disk before the run goes on, and a resumed run first cuts off the lines that come
 after its checkpoint.
 """
@@ -24,7 +24,18 @@ from typing import Any, Literal, TypeVar, cast
 
 from ..user_code import is_of_user, summary
 from .files import clean, replace, replace_json
-from .reading import LARGEST, FileError, conform, find_json, is_there, iterate_lines, open_to_append, parse, read_json
+from .reading import (
+    LARGEST,
+    FileError,
+    conform,
+    find_json,
+    is_there,
+    iterate_lines,
+    open_file,
+    open_to_append,
+    parse,
+    read_text,
+)
 from .secrets import masked
 from .signals import Interrupted, before_the_end
 
@@ -40,70 +51,16 @@ class RunFolderError(OSError):
 # --- one writer -------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Holder:
-    """The process that writes to a folder."""
-
-    pid: int
-    started: str
-    boot: str
-    host: str
-
-    @classmethod
-    def current(cls) -> Holder:
-        """This process."""
-        return cls(os.getpid(), _start_of(os.getpid()), _boot_id(), platform.node())
-
-    def lives(self) -> bool:
-        """Whether that very process is running on this machine, since this boot."""
-        if self.boot != _boot_id():
-            return False
-        try:
-            os.kill(self.pid, 0)
-        except ProcessLookupError:
-            return False
-        except PermissionError:
-            pass
-        return _start_of(self.pid) == self.started
-
-
-def _boot_id() -> str:
-    path = Path("/proc/sys/kernel/random/boot_id")
-    return path.read_text().strip() if path.exists() else ""
-
-
-def _start_of(pid: int) -> str:
-    """Start of a process in ticks since boot, since pids are reused; "" where there is no /proc."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return ""
-    state, *fields = stat.rpartition(")")[2].split()
-    return "" if state == "Z" else fields[18]
-
-
-def read_holder(folder: Path) -> Holder | None:
-    """The process that writes to a folder, or was killed while it did; None when none does."""
-    try:
-        return read_json(folder / LOCK, Holder)
-    except FileError:
-        return None
-
-
 @contextlib.contextmanager
 def locked(folder: Path) -> Generator[None]:
-    """Be the only writer of a folder; raises RunFolderError where another process is."""
-    path = folder / LOCK
-    with open_to_append(path) as file:
+    """Be the only writer of a folder; raise RunFolderError where another process is."""
+    with open_to_append(folder / LOCK) as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             _refuse(folder)
-        holder = read_holder(folder)
-        if holder is not None and holder.lives() and holder != Holder.current():
-            _refuse(folder)
         file.truncate(0)
-        file.write(json.dumps(asdict(Holder.current())).encode())
+        file.write(f"process {os.getpid()} on {platform.node()}".encode())
         file.flush()
         try:
             yield
@@ -111,9 +68,20 @@ def locked(folder: Path) -> Generator[None]:
             file.truncate(0)
 
 
+def is_locked(folder: Path) -> bool:
+    """Return whether a process writes to a folder."""
+    try:
+        with open_file(folder / LOCK) as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileError:
+        return False
+    except OSError:
+        return True
+    return False
+
+
 def _refuse(folder: Path) -> None:
-    holder = read_holder(folder)
-    who = f"process {holder.pid} on {holder.host}" if holder else "another process"
+    who = read_text(folder / LOCK)[:100] or "another process"
     raise RunFolderError(f"{str(folder)!r} is being written by {who}; wait for it, stop it, or give another folder")
 
 
@@ -161,7 +129,7 @@ def open_run(folder: Path, *, resume: bool = False) -> Generator[None]:
 
 def write_traceback(folder: Path, error: Exception) -> None:
     """Write the full traceback of an exception to a folder, and add a note with its path to one of user code."""
-    replace(folder / TRACEBACK, masked("".join(traceback.format_exception(error)).encode("utf-8", "backslashreplace")))
+    replace(folder / TRACEBACK, "".join(traceback.format_exception(error)).encode("utf-8", "backslashreplace"))
     if is_of_user(error):
         error.add_note(f"full traceback: {folder / TRACEBACK}")
 
@@ -169,8 +137,7 @@ def write_traceback(folder: Path, error: Exception) -> None:
 def _refuse_content(folder: Path) -> None:
     if not folder.exists() or not {path.name for path in folder.iterdir()} - {LOCK}:
         return
-    holder = read_holder(folder)
-    if holder is not None and holder.lives():
+    if is_locked(folder):
         _refuse(folder)
     go_on = f", or go on with the run in it: --resume {folder}" if (folder / STATUS).is_file() else ""
     raise FileExistsError(f"{str(folder)!r} is not empty; give a new folder with --out{go_on}")
@@ -199,10 +166,8 @@ def read_status(folder: Path) -> tuple[Status, str, float] | None:
     """
     if (status := find_json(folder / STATUS, _Status)) is None:
         return None
-    if status.state == "running":
-        holder = read_holder(folder)
-        if holder is None or not holder.lives():
-            return "failed", "the process was killed", status.time
+    if status.state == "running" and not is_locked(folder):
+        return "failed", "the process was killed", status.time
     return status.state, status.reason, status.time
 
 

@@ -11,7 +11,7 @@
       manifest.json                                            size and SHA-256 of every file, written last
 
 A checkpoint appears only when it is complete (`storage.files.Draft`). The folders of the agents are those of a saved
-team (`agents.saved`), which transformers and peft can load.
+team (`agents.io.save`), which transformers and peft can load.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from typing import Any
 
 from ..__about__ import __version__
 from ..agents.base import Team
-from ..agents.saved import CHECKPOINT, DESCRIPTION, CheckpointError, load_weights, read_tensors, write_team
+from ..agents.io.save import CHECKPOINT, DESCRIPTION, CheckpointError, load_weights, read_tensors, write_team
 from ..storage.files import DamagedError, Draft, pack, remove_drafts, unpack, verify
 from ..storage.reading import FileError, conform, find_json, read_json
 from ..storage.runfolder import read_status

@@ -16,10 +16,10 @@ from servers import Reply, Server
 
 from llm_dec_pomdp.agents.base import Sampling, Team
 from llm_dec_pomdp.agents.engines import Prompt
+from llm_dec_pomdp.agents.io.load import load_team
 from llm_dec_pomdp.agents.language_model.decoding import sample
 from llm_dec_pomdp.agents.language_model.policy import LanguageModel
 from llm_dec_pomdp.agents.language_model.stepping import forward
-from llm_dec_pomdp.agents.loading import load_team
 from llm_dec_pomdp.algorithms.magrpo import MAGRPO, MAGRPOConfig
 from llm_dec_pomdp.rollout import Trajectories
 from llm_dec_pomdp.types import Score, TaskItem

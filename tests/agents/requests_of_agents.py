@@ -9,8 +9,8 @@ import torch
 from models import AGENTS
 
 from llm_dec_pomdp.agents.base import Request, Sampling
+from llm_dec_pomdp.agents.io.load import load_team
 from llm_dec_pomdp.agents.language_model.policy import LanguageModel
-from llm_dec_pomdp.agents.loading import load_team
 from llm_dec_pomdp.types import Completion, conversation
 
 REQUESTS = [

@@ -11,10 +11,10 @@ import pytest
 import torch
 from models import AGENTS, match, same, weights
 
-from llm_dec_pomdp.agents.assembly import MemberConfig, assemble_team
 from llm_dec_pomdp.agents.base import Request, Sampling, Team
+from llm_dec_pomdp.agents.io.load import MemberConfig, assemble_team
+from llm_dec_pomdp.agents.io.models import ModelError, load_model
 from llm_dec_pomdp.agents.language_model.policy import LanguageModel
-from llm_dec_pomdp.agents.loading import ModelError, load_model
 from llm_dec_pomdp.agents.scripted import RandomText, Scripted
 from llm_dec_pomdp.algorithms.magrpo import MAGRPO, MAGRPOConfig
 from llm_dec_pomdp.algorithms.updater import parameter_groups

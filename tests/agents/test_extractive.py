@@ -13,7 +13,7 @@ from models import same, weights
 import llm_dec_pomdp
 from llm_dec_pomdp.agents import Request, Sampling, Team
 from llm_dec_pomdp.agents.extractive import CONNECTIVES, Extractive, LengthCritic
-from llm_dec_pomdp.agents.loading import ModelError, locate
+from llm_dec_pomdp.agents.io.models import ModelError, locate
 from llm_dec_pomdp.agents.scripted import Scripted
 from llm_dec_pomdp.envs.base import TextDecPOMDP
 from llm_dec_pomdp.envs.wrappers import PROTOCOLS, with_protocol
@@ -217,7 +217,7 @@ def test_what_it_cannot_do_is_refused(env_id: str, options: dict[str, Any], mess
 
 
 def test_it_is_no_language_model_and_needs_the_roles_of_agents() -> None:
-    from llm_dec_pomdp.agents.loading import load_team
+    from llm_dec_pomdp.agents.io.load import load_team
 
     with pytest.raises(ModelError, match="'builtin:extractive' is a whole team"):
         locate("builtin:extractive")

@@ -13,7 +13,8 @@ import pytest
 from servers import Reply, Server, reply
 
 from llm_dec_pomdp.agents import Remote, RemoteError, Request, Sampling
-from llm_dec_pomdp.agents.loading import ModelError, load_policy, load_team
+from llm_dec_pomdp.agents.io.load import load_team
+from llm_dec_pomdp.agents.io.models import ModelError, load_policy
 from llm_dec_pomdp.agents.options import ModelOptions, RunOptions
 from llm_dec_pomdp.config import ConfigError, build
 from llm_dec_pomdp.types import Tool, conversation

@@ -12,8 +12,9 @@ import torch
 from models import language_model
 from servers import Reply, Server
 
+from llm_dec_pomdp.agents.io.load import load_team
+from llm_dec_pomdp.agents.io.models import ModelError
 from llm_dec_pomdp.agents.judges import ModelJudge, load_judge
-from llm_dec_pomdp.agents.loading import ModelError, load_team
 from llm_dec_pomdp.agents.remote import RemoteError, RemoteJudge
 from llm_dec_pomdp.types import Likelihood, conversation
 

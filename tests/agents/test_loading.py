@@ -17,8 +17,9 @@ from transformers import LlamaForCausalLM
 
 from llm_dec_pomdp.agents import Remote
 from llm_dec_pomdp.agents.base import Request, Sampling
+from llm_dec_pomdp.agents.io.load import load_team
+from llm_dec_pomdp.agents.io.models import ModelError, load_model, load_policy, locate
 from llm_dec_pomdp.agents.language_model.policy import LanguageModel
-from llm_dec_pomdp.agents.loading import ModelError, load_model, load_policy, load_team, locate
 from llm_dec_pomdp.config import ConfigError
 from llm_dec_pomdp.types import Completion, conversation
 
@@ -241,7 +242,7 @@ def test_the_models_of_roles_are_loaded_on_devices_in_turn() -> None:
 def test_what_does_not_go_together_is_refused_before_anything_is_loaded(
     options: dict[str, object], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("llm_dec_pomdp.agents.loading.load_model", None)
+    monkeypatch.setattr("llm_dec_pomdp.agents.io.load.load_model", None)
     with pytest.raises(ConfigError, match=message):
         load_team(AGENTS, **options)
 

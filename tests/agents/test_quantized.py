@@ -10,8 +10,9 @@ import torch
 from models import ITEMS, Colourful, weights
 
 from llm_dec_pomdp.agents.base import Sampling
+from llm_dec_pomdp.agents.io.load import load_team
+from llm_dec_pomdp.agents.io.models import ModelError
 from llm_dec_pomdp.agents.language_model.policy import LanguageModel
-from llm_dec_pomdp.agents.loading import ModelError, load_team
 from llm_dec_pomdp.algorithms.magrpo import MAGRPO, MAGRPOConfig
 from llm_dec_pomdp.config import ConfigError
 from llm_dec_pomdp.rollout import Trajectories

@@ -12,7 +12,7 @@ import torch
 from models import AGENTS, Softmax, language_model, same, separate_team, softmax_team, weights
 
 from llm_dec_pomdp.agents import Scripted, Team
-from llm_dec_pomdp.agents.saved import DESCRIPTION, CheckpointError, load_weights, read_description, save_team
+from llm_dec_pomdp.agents.io.save import DESCRIPTION, CheckpointError, load_weights, read_description, save_team
 from llm_dec_pomdp.storage.files import MANIFEST
 
 ABOUT: dict[str, Any] = {"model": "builtin:tiny", "agents": list(AGENTS), "nested": {"rank": 8, "rate": 0.5}}
@@ -30,7 +30,7 @@ FIRST = {DESCRIPTION, MANIFEST, AGENTS[0]}
 def folder(tmp_path: Path) -> Path:
     """Where the team of seed 1 is saved."""
     place = tmp_path / "team"
-    save_team(place, separate_team(seed=1), ABOUT)
+    save_team(separate_team(seed=1), place, ABOUT)
     return place
 
 
@@ -39,7 +39,7 @@ def folder(tmp_path: Path) -> Path:
 
 def comes_back(folder: Path, team: Team, other: Team) -> set[str]:
     """Save one team, load it into another, compare, and tell the names of the files."""
-    save_team(folder, team, ABOUT)
+    save_team(team, folder, ABOUT)
     load_weights(folder, other)
     assert same(weights(other), weights(team))
     return names(folder)
@@ -116,7 +116,7 @@ def test_a_damaged_file_is_named(folder: Path) -> None:
 
 
 def test_a_new_team_replaces_the_old_one_and_leaves_nothing_temporary(folder: Path) -> None:
-    save_team(folder, Team({"agent_0": language_model(seed=5)}), {"new": True})
+    save_team(Team({"agent_0": language_model(seed=5)}), folder, {"new": True})
     assert names(folder) == FIRST
     assert read_description(folder) == {"new": True}
     assert names(folder.parent) == {"team"}
@@ -137,7 +137,7 @@ def intact(folder: Path) -> bool:
 
 def test_a_failing_second_policy_leaves_the_old_team(folder: Path) -> None:
     with pytest.raises(OSError, match="disk is full"):
-        save_team(folder, Team({"agent_0": language_model(seed=5), "agent_1": Unsaveable()}), ABOUT)
+        save_team(Team({"agent_0": language_model(seed=5), "agent_1": Unsaveable()}), folder, ABOUT)
     assert intact(folder)
 
 
@@ -155,7 +155,7 @@ def test_a_failing_move_leaves_the_old_team(folder: Path, monkeypatch: pytest.Mo
 
         monkeypatch.setattr(owner, name, move)
     with pytest.raises(OSError, match="disk is gone"):
-        save_team(folder, separate_team(seed=5), ABOUT)
+        save_team(separate_team(seed=5), folder, ABOUT)
     assert moves
     assert intact(folder)
 
@@ -169,7 +169,7 @@ def test_a_reader_never_sees_half_a_team(folder: Path) -> None:
             seen.append({"whole": names(folder), "about": json.loads((folder / DESCRIPTION).read_text())})
             return super().state_dict()
 
-    save_team(folder, Team({"agent_0": Watched()}), {"new": True})
+    save_team(Team({"agent_0": Watched()}), folder, {"new": True})
     assert seen
     assert all(state == {"whole": WHOLE, "about": ABOUT} for state in seen)
     assert read_description(folder) == {"new": True}

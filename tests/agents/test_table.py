@@ -11,7 +11,8 @@ import torch
 
 import llm_dec_pomdp
 from llm_dec_pomdp.agents import Request, Sampling, Team
-from llm_dec_pomdp.agents.loading import ModelError, load_team, locate
+from llm_dec_pomdp.agents.io.load import load_team
+from llm_dec_pomdp.agents.io.models import ModelError, locate
 from llm_dec_pomdp.agents.table import Table
 from llm_dec_pomdp.algorithms.credit import JointCredit
 from llm_dec_pomdp.algorithms.magrpo import MAGRPO, MAGRPOConfig

@@ -15,8 +15,9 @@ from servers import Reply, Server, reply
 import llm_dec_pomdp
 from llm_dec_pomdp.agents import Request, Sampling, Scripted, Team
 from llm_dec_pomdp.agents.engines import Prompt, Sampled
+from llm_dec_pomdp.agents.io.load import load_team
+from llm_dec_pomdp.agents.io.models import load_model, load_policy
 from llm_dec_pomdp.agents.language_model.policy import LanguageModel
-from llm_dec_pomdp.agents.loading import load_model, load_policy, load_team
 from llm_dec_pomdp.agents.options import ModelOptions, RunOptions
 from llm_dec_pomdp.agents.scripted import Script
 from llm_dec_pomdp.agents.thoughts import ThoughtTags

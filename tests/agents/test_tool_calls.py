@@ -17,8 +17,8 @@ from transformers import PreTrainedTokenizerFast
 import llm_dec_pomdp
 from llm_dec_pomdp.agents import Remote, Request, Sampling, Team
 from llm_dec_pomdp.agents.base import definitions
+from llm_dec_pomdp.agents.io.models import load_model
 from llm_dec_pomdp.agents.language_model.prompts import Prompts
-from llm_dec_pomdp.agents.loading import load_model
 from llm_dec_pomdp.agents.tool_calls import messages_of
 from llm_dec_pomdp.envs.tools.calls import read_calls
 from llm_dec_pomdp.envs.tools.ready import calculator

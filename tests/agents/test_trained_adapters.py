@@ -15,8 +15,9 @@ from peft import LoraConfig, PeftModel, PromptTuningConfig, get_peft_model
 from requests_of_agents import pairs
 from safetensors.torch import load_file, save_file
 
+from llm_dec_pomdp.agents.io.load import load_team
+from llm_dec_pomdp.agents.io.models import ModelError, load_model, load_policy
 from llm_dec_pomdp.agents.language_model.policy import LanguageModel
-from llm_dec_pomdp.agents.loading import ModelError, load_model, load_policy, load_team
 
 # peft asks transformers for an attribute under its old name.
 pytestmark = [
@@ -162,7 +163,7 @@ def test_what_cannot_be_merged_whole_is_refused(
 
 
 def test_an_adapter_is_not_merged_into_4_bits(adapter: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("llm_dec_pomdp.agents.loading._refuse_unquantizable", lambda *names: None)
+    monkeypatch.setattr("llm_dec_pomdp.agents.io.models._refuse_unquantizable", lambda *names: None)
     with pytest.raises(ModelError, match="quantize is '4bit'"):
         load_team(AGENTS, str(adapter), sharing="lora", quantize="4bit", device="cpu")
 

@@ -9,8 +9,8 @@ import torch
 from models import same, weights
 
 from llm_dec_pomdp.agents import Request, Sampling, Team
-from llm_dec_pomdp.agents.assembly import MemberConfig, assemble_team
-from llm_dec_pomdp.agents.loading import ModelError, load_model, load_team, locate
+from llm_dec_pomdp.agents.io.load import MemberConfig, assemble_team, load_team
+from llm_dec_pomdp.agents.io.models import ModelError, load_model, locate
 from llm_dec_pomdp.types import Message, conversation
 
 WORDS = ("red", "green", "blue")

@@ -14,7 +14,7 @@ from models import Softmax, softmax_team
 
 import llm_dec_pomdp
 from llm_dec_pomdp.agents import Sampling, Team
-from llm_dec_pomdp.agents.loading import load_team
+from llm_dec_pomdp.agents.io.load import load_team
 from llm_dec_pomdp.agents.table import Table
 from llm_dec_pomdp.algorithms import exchange
 from llm_dec_pomdp.algorithms.advantages import returns_of_group

@@ -13,7 +13,7 @@ from models import AGENTS, Recorder, Softmax, gradients, match, same, sampled, s
 
 import llm_dec_pomdp
 from llm_dec_pomdp.agents import Request, Sampling, Scripted, Team
-from llm_dec_pomdp.agents.loading import load_team
+from llm_dec_pomdp.agents.io.load import load_team
 from llm_dec_pomdp.agents.scripted import Uniform
 from llm_dec_pomdp.algorithms.imitation import Imitation
 from llm_dec_pomdp.envs.hierarchy.keys.task import Keys

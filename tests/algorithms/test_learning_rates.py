@@ -11,8 +11,8 @@ from models import AGENTS, Softmax, language_model, network, sampled, softmax_te
 from updates import SAMPLING
 
 from llm_dec_pomdp.agents import Policy, Team
+from llm_dec_pomdp.agents.io.load import load_team
 from llm_dec_pomdp.agents.language_model.policy import LanguageModel
-from llm_dec_pomdp.agents.loading import load_team
 from llm_dec_pomdp.agents.table import Table
 from llm_dec_pomdp.algorithms.options import UpdaterOptions
 from llm_dec_pomdp.algorithms.registration import algorithms, build_algorithm, find_algorithm, learns

@@ -13,7 +13,7 @@ from models import AGENTS, Softmax, match, same, separate_team, softmax_team, we
 
 from llm_dec_pomdp.agents import Sampling, Team
 from llm_dec_pomdp.agents.language_model.policy import LanguageModel
-from llm_dec_pomdp.agents.memory import BatchSize, OutOfDeviceMemoryError
+from llm_dec_pomdp.agents.oom import BatchSize, OutOfDeviceMemoryError
 from llm_dec_pomdp.algorithms.magrpo import MAGRPO, MAGRPOConfig
 from llm_dec_pomdp.rollout import Trajectories
 from llm_dec_pomdp.types import Group

@@ -13,7 +13,7 @@ from models import AGENTS, Softmax, copy_of, gradients, group, match, same, save
 from updates import SAMPLING, THREE, TWO_WORDS, P, make, play, table_team, texts
 
 from llm_dec_pomdp.agents import Team
-from llm_dec_pomdp.agents.loading import load_team
+from llm_dec_pomdp.agents.io.load import load_team
 from llm_dec_pomdp.algorithms.credit import CREDITS, CrossedCredit
 from llm_dec_pomdp.algorithms.options import MAGRPOConfig, UpdaterOptions
 from llm_dec_pomdp.algorithms.registration import algorithms, build_algorithm, find_algorithm

@@ -12,8 +12,8 @@ import torch
 from models import AGENTS, ITEMS, WORDS, Colourful, same, save_model, separate_team, softmax_team, weights
 
 from llm_dec_pomdp.agents import Sampling, Team
-from llm_dec_pomdp.agents.loading import load_team
-from llm_dec_pomdp.agents.saved import load_weights, save_team
+from llm_dec_pomdp.agents.io.load import load_team
+from llm_dec_pomdp.agents.io.save import load_weights, save_team
 from llm_dec_pomdp.algorithms.actor_critic import IAC
 from llm_dec_pomdp.algorithms.registration import build_algorithm
 from llm_dec_pomdp.algorithms.staged import Stage, Staged
@@ -84,7 +84,7 @@ def test_adapters_of_a_saved_team_are_their_own_reference(folder: str, tmp_path:
     with torch.no_grad():
         for parameter in trained.trainable[0].parameters():
             parameter.normal_(std=0.3, generator=torch.Generator().manual_seed(1))
-    save_team(tmp_path / "team", trained, {})
+    save_team(trained, tmp_path / "team", {})
     team = adapters(folder)
     load_weights(tmp_path / "team", team)
     [first, second] = updates(build_algorithm("madpo", {"learning_rate": 0.05}, team, SAMPLING), 2)

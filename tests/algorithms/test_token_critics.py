@@ -12,8 +12,8 @@ import torch
 from models import AGENTS, WORDS, Softmax, gradients, language_model, network, tokenizer, weights
 
 from llm_dec_pomdp.agents import Request, Sampling, Team
+from llm_dec_pomdp.agents.io.load import load_team
 from llm_dec_pomdp.agents.language_model.policy import LanguageModel
-from llm_dec_pomdp.agents.loading import load_team
 from llm_dec_pomdp.agents.table import Table
 from llm_dec_pomdp.algorithms.actor_critic import IAC, MAAC, ActorCritic
 from llm_dec_pomdp.config import ConfigError, build

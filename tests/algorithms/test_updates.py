@@ -27,8 +27,8 @@ from peft import LoraConfig, get_peft_model
 from updates import SAMPLING, THREE, TWO_WORDS, both, make, moved, play, texts
 
 from llm_dec_pomdp.agents import Sampling, Scripted, Team
+from llm_dec_pomdp.agents.io.load import load_team
 from llm_dec_pomdp.agents.language_model.policy import LanguageModel
-from llm_dec_pomdp.agents.loading import load_team
 from llm_dec_pomdp.algorithms.magrpo import MAGRPO
 from llm_dec_pomdp.training import TrainerConfig, train
 from llm_dec_pomdp.types import Completion, Group

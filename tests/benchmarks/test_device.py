@@ -12,7 +12,7 @@ import torch
 from typer.testing import CliRunner
 
 from llm_dec_pomdp.agents.base import Team
-from llm_dec_pomdp.agents.loading import ModelError, load_model
+from llm_dec_pomdp.agents.io.models import ModelError, load_model
 from llm_dec_pomdp.agents.shapes import SHAPES, random_model
 from llm_dec_pomdp.benchmarks import device_checks, device_speed
 from llm_dec_pomdp.benchmarks.device_checks import DeviceChecks, Finding, Precision

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from llm_dec_pomdp.agents.assembly import MemberConfig
 from llm_dec_pomdp.agents.base import Sampling
+from llm_dec_pomdp.agents.io.load import MemberConfig
 from llm_dec_pomdp.benchmarks.cell import run_cell
 from llm_dec_pomdp.benchmarks.estimate import estimate, estimate_table, estimates, model_parameters
 from llm_dec_pomdp.benchmarks.kept import header_of

@@ -11,7 +11,7 @@ from evaluated import last_episodes
 
 import llm_dec_pomdp
 from llm_dec_pomdp.agents import Sampling
-from llm_dec_pomdp.agents.assembly import MemberConfig
+from llm_dec_pomdp.agents.io.load import MemberConfig
 from llm_dec_pomdp.benchmarks.cell import build_cell, evaluate, read_lines
 from llm_dec_pomdp.benchmarks.result import is_done
 from llm_dec_pomdp.benchmarks.runner import run_suite

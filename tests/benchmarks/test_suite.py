@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from llm_dec_pomdp.agents.assembly import MemberConfig
+from llm_dec_pomdp.agents.io.load import MemberConfig
 from llm_dec_pomdp.algorithms.base import Algorithm, Options
 from llm_dec_pomdp.algorithms.objectives import Clipped
 from llm_dec_pomdp.algorithms.options import MAGRPOConfig

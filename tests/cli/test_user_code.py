@@ -18,7 +18,7 @@ from llm_dec_pomdp.agents import Team
 from llm_dec_pomdp.agents.base import Policy, Request, Sampling
 from llm_dec_pomdp.agents.scripted import Scripted
 from llm_dec_pomdp.cli import app
-from llm_dec_pomdp.envs.check import CheckFailure
+from llm_dec_pomdp.envs.checks import CheckFailure
 from llm_dec_pomdp.envs.tasks import TaskError
 from llm_dec_pomdp.registries import UnknownNameError
 from llm_dec_pomdp.training.workers.process import Processes

@@ -14,7 +14,7 @@ from written_runs import run_here
 
 import llm_dec_pomdp
 from llm_dec_pomdp.agents import Team
-from llm_dec_pomdp.agents.saved import CheckpointError
+from llm_dec_pomdp.agents.io.save import CheckpointError
 from llm_dec_pomdp.benchmarks.suite import load_suite
 from llm_dec_pomdp.cli import app
 from llm_dec_pomdp.results.runs import read_run
@@ -102,7 +102,7 @@ def test_a_team_file_trains_on_the_command_line_and_a_wrong_one_leaves_no_run(tm
 
 def test_a_team_comes_back_from_wherever_it_was_saved(tmp_path: Path) -> None:
     team = trained(checkpoints=tmp_path / "many", save_every=1)
-    team.save(tmp_path / "saved")
+    llm_dec_pomdp.save_team(team, tmp_path / "saved")
     for place in ("saved", "many", "many/step-000002"):
         again = llm_dec_pomdp.load_team(tiger(), "builtin:table", weights=tmp_path / place)
         assert same(weights(team), weights(again)), place
@@ -117,7 +117,7 @@ def test_a_team_that_copies_sentences_comes_back_from_its_run_and_is_not_exporte
     size = ["--steps", "1", "--prompts", "2", "--items", "2", "--max-new-tokens", "8"]
     assert call("train", "tldr-v0", *size, "--out", str(run)).exit_code == 0
     team = llm_dec_pomdp.load_team(env, weights=run)
-    team.save(tmp_path / "saved")
+    llm_dec_pomdp.save_team(team, tmp_path / "saved")
     assert same(weights(team), weights(llm_dec_pomdp.load_team(env, weights=tmp_path / "saved")))
     assert not same(weights(team), weights(llm_dec_pomdp.load_team(env)))
     refused = call("export", str(run), str(tmp_path / "exported"))
@@ -143,12 +143,12 @@ def test_a_shared_model_comes_back_from_an_export_where_every_agent_has_a_copy(t
 def test_what_is_no_saved_team_is_not_replaced(tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("precious")
     with pytest.raises(FileExistsError, match="holds no saved team"):
-        trained().save(tmp_path)
+        llm_dec_pomdp.save_team(trained(), tmp_path)
     with pytest.raises(ValueError, match="nothing to save"):
-        llm_dec_pomdp.load_team(tiger(), "script:optimal").save(tmp_path / "new")
+        llm_dec_pomdp.save_team(llm_dec_pomdp.load_team(tiger(), "script:optimal"), tmp_path / "new")
     saved = tmp_path / "saved"
-    trained().save(saved)
-    trained().save(saved)
+    llm_dec_pomdp.save_team(trained(), saved)
+    llm_dec_pomdp.save_team(trained(), saved)
     ran = call("eval", "dectiger-v0", "--team", str(saved))
     assert ran.exit_code == 2
     assert "load_team(env, model, weights=...)" in ran.stderr
@@ -166,7 +166,7 @@ def test_peft_loads_a_saved_adapter_with_its_base(tmp_path: Path) -> None:
     with torch.no_grad():
         for parameter in policy.parameters():
             parameter.add_(0.1)
-    team.save(tmp_path / "saved")
+    llm_dec_pomdp.save_team(team, tmp_path / "saved")
     loaded = AutoPeftModelForCausalLM.from_pretrained(tmp_path / "saved" / "agent_1")
     ids = torch.tensor([[5, 6, 7, 8]])
     plain = language_model().model(ids).logits

@@ -23,8 +23,8 @@ from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 
 from llm_dec_pomdp.agents import Team
+from llm_dec_pomdp.agents.io.load import load_team
 from llm_dec_pomdp.agents.language_model.stepping import forward
-from llm_dec_pomdp.agents.loading import load_team
 from llm_dec_pomdp.storage.files import MANIFEST, DamagedError
 from llm_dec_pomdp.training import checkpoint as module
 from llm_dec_pomdp.training.checkpoint import Checkpoint, CheckpointError, Checkpoints, read_checkpoint

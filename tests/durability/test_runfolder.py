@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import re
 import subprocess
 import sys
-from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from llm_dec_pomdp.storage.reading import FileError
 from llm_dec_pomdp.storage.runfolder import (
-    LOCK,
     STATUS,
-    Holder,
     RunFolderError,
     append,
     cut,
     locked,
     open_run,
-    read_holder,
     read_lines,
     read_status,
 )
@@ -79,7 +73,6 @@ def test_the_lock_of_a_killed_process_is_taken_over(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     with Other(folder):
         pass
-    assert read_holder(folder) is not None
     assert read_status(folder)[:2] == ("failed", "the process was killed")  # type: ignore[index]
     enter(folder, resume=True)
     assert read_status(folder)[0] == "done"  # type: ignore[index]
@@ -88,38 +81,6 @@ def test_the_lock_of_a_killed_process_is_taken_over(tmp_path: Path) -> None:
 def test_a_second_writer_in_the_same_process_is_refused(tmp_path: Path) -> None:
     with locked(tmp_path), pytest.raises(RunFolderError, match=str(os.getpid())):
         locked(tmp_path).__enter__()
-
-
-@pytest.mark.parametrize(
-    ("change", "lives"),
-    [
-        ({}, True),
-        ({"boot": "another boot"}, False),
-        ({"started": "1"}, False),  # the pid was given to another process
-        ({"pid": 2**22 + 5}, False),
-    ],
-)
-def test_a_lock_is_stale_when_its_process_is_gone(change: dict[str, Any], lives: bool, tmp_path: Path) -> None:
-    with Other(tmp_path / "other") as other:
-        holder = read_holder(tmp_path / "other")
-        assert holder is not None
-        assert holder.pid == other.process.pid
-        found = replace(holder, **change)
-        assert found.lives() is lives
-        (tmp_path / LOCK).write_text(json.dumps(asdict(found)))
-        if lives:
-            with pytest.raises(RunFolderError, match="is being written"):
-                locked(tmp_path).__enter__()
-        else:
-            with locked(tmp_path):
-                assert read_holder(tmp_path) == Holder.current()
-
-
-def test_a_lock_that_says_nothing_is_stale(tmp_path: Path) -> None:
-    (tmp_path / LOCK).write_text('{"pid": ')
-    with locked(tmp_path):
-        assert read_holder(tmp_path) == Holder.current()
-    assert (tmp_path / LOCK).read_text() == ""
 
 
 # --- a run ------------------------------------------------------------------------------------------------------------

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from llm_dec_pomdp.envs.adversarial import adversarial_texts
 from llm_dec_pomdp.envs.base import StepResult, TextDecPOMDP
-from llm_dec_pomdp.envs.check import CHECKS, CheckFailure, check_env
+from llm_dec_pomdp.envs.checks import CHECKS, CheckFailure, check_env
+from llm_dec_pomdp.envs.checks.texts import adversarial_texts
 from llm_dec_pomdp.envs.facts import Facts
 from llm_dec_pomdp.envs.task import Transition
 from llm_dec_pomdp.envs.tasks import TaskError, TaskSource

@@ -8,10 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from waiting import left_of, wait_until
 
-from llm_dec_pomdp.envs import elsewhere
-from llm_dec_pomdp.envs.check import CHECKS, CHILD, CheckFailure, check_env
+from llm_dec_pomdp.envs.checks import CHECKS, CHILD, CheckFailure, check_env
 
 PAGE = Path(__file__).parents[2] / "docs" / "tutorials" / "environment.md"
 FUSE = """import os, pathlib
@@ -63,7 +61,7 @@ def test_a_copy_that_does_not_come_to_an_end_is_killed(
     slow = f"import os, time\nif {CHILD!r} in os.environ:\n    time.sleep(600)\n"
     (tmp_path / "slow_echo.py").write_text(slow + echo.read_text().removesuffix(CHECK).removeprefix(FUSE))
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr(elsewhere, "LEAST_SECONDS", 0.5)
+    monkeypatch.setattr("llm_dec_pomdp.envs.checks.processes.LEAST_SECONDS", 0.5)
     from slow_echo import Echo  # type: ignore[import-not-found]  # pyright: ignore
 
     with pytest.raises(CheckFailure, match="'processes': another process has not imported and played"):
@@ -83,21 +81,3 @@ def test_an_end_without_an_answer_is_told_and_harms_no_other_check(
         check_env(Echo())
     (tmp_path / "short_echo.py").write_text(lines)
     assert check_env(Echo()) == list(CHECKS)
-
-
-WAITS = """
-from llm_dec_pomdp.envs import check_env, elsewhere, make
-check_env(make("relay-v0"), rows=1)
-print(elsewhere._idle[0][0].pid, flush=True)
-input()
-"""
-
-
-@pytest.mark.slow
-def test_what_a_check_keeps_ends_with_a_process_that_is_killed() -> None:
-    process = subprocess.Popen([sys.executable, "-c", WAITS], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    kept = int(process.stdout.readline())
-    process.kill()
-    process.communicate()
-    wait_until(lambda: not left_of(kept))

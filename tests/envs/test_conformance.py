@@ -9,7 +9,7 @@ import pytest
 from every import make_least
 
 import llm_dec_pomdp
-from llm_dec_pomdp.envs.check import CHECKS
+from llm_dec_pomdp.envs.checks import CHECKS
 from llm_dec_pomdp.envs.registration import least_arguments
 from llm_dec_pomdp.envs.wrappers import with_protocol
 

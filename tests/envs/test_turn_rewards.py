@@ -13,7 +13,7 @@ from tasks import ITEMS, Graded
 import llm_dec_pomdp
 from llm_dec_pomdp.agents import Policy, Sampling, Team
 from llm_dec_pomdp.envs.base import TextDecPOMDP
-from llm_dec_pomdp.envs.check import CHECKS, check_env
+from llm_dec_pomdp.envs.checks import CHECKS, check_env
 from llm_dec_pomdp.envs.turn_rewards import RULES
 from llm_dec_pomdp.envs.wrappers import ByteObservation, DiscreteMenu, FixedRoster, make_vec, with_protocol
 from llm_dec_pomdp.rollout import Counterfactual, Rollout, Tree

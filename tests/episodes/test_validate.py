@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import functools
 import itertools
 import json
 import math
@@ -183,7 +182,6 @@ VALUES = (
     1.5,
     -0.0,
     1e308,
-    10**400,
     math.nan,
     math.inf,
     "",
@@ -258,13 +256,6 @@ def test_others_may_put_anything_where_we_have_keys_of_our_own(key: str) -> None
         else:
             assert all(isinstance(number, (int, float)) for number in stats(trace).values())
             assert render([trace])
-
-
-def test_what_is_nested_too_deep_to_be_shown_is_refused() -> None:
-    trace = example()
-    trace["events"][1]["content"] = functools.reduce(lambda inner, _: [inner], range(500), "x")
-    with pytest.raises(TraceError, match="event 'e2', field content: it is nested deeper than 100 levels"):
-        check_graph(trace)
 
 
 def _played_again(trace: Trace) -> str:

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 import llm_dec_pomdp
+from llm_dec_pomdp.agents.io.models import load_model
 from llm_dec_pomdp.agents.language_model.policy import LanguageModel
-from llm_dec_pomdp.agents.loading import load_model
 from llm_dec_pomdp.integrations.comlrl import formatters, joint_reward, task_dataset
 
 ENV = llm_dec_pomdp.make("tldr-v0")

@@ -19,7 +19,7 @@ from mcp_servers import FLOOD, TOOL, Odd, served
 pytest.importorskip("mcp.client.client", reason="mcp 2 is not installed: pip install -e '.[mcp]'")
 
 from llm_dec_pomdp.envs import make
-from llm_dec_pomdp.envs.check_tools import tools_check
+from llm_dec_pomdp.envs.checks.tools import tools_check
 from llm_dec_pomdp.envs.tools import Limits as ToolLimits
 from llm_dec_pomdp.envs.tools import Toolbox, ToolState
 from llm_dec_pomdp.envs.wrappers import WithTools

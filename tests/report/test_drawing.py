@@ -6,11 +6,12 @@ import math
 import re
 import xml.etree.ElementTree as ElementTree
 
+import pandas as pd
 import pytest
 
 from llm_dec_pomdp.evaluation.intervals import Interval
 from llm_dec_pomdp.report.drawing import inline
-from llm_dec_pomdp.report.figures import Bar, Bars, Lines, Panel, Points, Series
+from llm_dec_pomdp.report.figures import Panel, bar, rows
 
 NAMED = "{http://www.w3.org/1999/xlink}href"
 
@@ -32,8 +33,8 @@ def texts(root: ElementTree.Element) -> list[str | None]:
 
 
 def test_points_stand_where_their_values_are() -> None:
-    line = Series("a <b>", [0, 50, 100], [0, 50, 100], [0, 40, 90], [10, 60, 100])
-    root = drawn(Lines("v <w>", "x", [line], (0, 100)))
+    line = rows("a <b>", 0, [0, 50, 100], [0, 50, 100], [0, 40, 90], [10, 60, 100])
+    root = drawn(Panel("lines", "v <w>", "x", line, (0, 100)))
     (left, low), (x, y), (right, high) = marks(root)
     assert (x, y) == pytest.approx(((left + right) / 2, (low + high) / 2), abs=0.2)
     assert left < right
@@ -43,7 +44,7 @@ def test_points_stand_where_their_values_are() -> None:
 
 
 def test_the_axis_of_few_updates_has_whole_numbers() -> None:
-    root = drawn(Lines("v", "updates", [Series("a", [1, 2], [5, 5])], (0, 10)))
+    root = drawn(Panel("lines", "v", "updates", rows("a", 0, [1, 2], [5, 5]), (0, 10)))
     numbers = [text for text in texts(root) if text and re.fullmatch(r"[\d.]+", text)]
     assert {"1", "2"} <= set(numbers)
     assert not any("." in number for number in numbers)
@@ -51,7 +52,7 @@ def test_the_axis_of_few_updates_has_whole_numbers() -> None:
 
 def test_a_long_curve_has_no_marks() -> None:
     steps = [float(step) for step in range(1, 201)]
-    root = drawn(Lines("v", "x", [Series("a", steps, steps)]))
+    root = drawn(Panel("lines", "v", "x", rows("a", 0, steps, steps)))
     assert marks(root) == []
     assert "var(--c0)" in {path.attrib.get("stroke") for path in root.iter("path")}
 
@@ -59,11 +60,11 @@ def test_a_long_curve_has_no_marks() -> None:
 def test_bars_have_their_names_intervals_and_seeds_and_what_is_missing_is_left_out() -> None:
     missing = Interval(math.nan, math.nan, math.nan)
     bars = [
-        Bar("a", Interval(1.0, 0.5, 1.5), (0.8, 1.2)),
-        Bar("b", Interval(2.0, math.nan, math.nan), colour=1),
-        Bar("c" * 400, missing, colour=2),
+        bar("a", 0, Interval(1.0, 0.5, 1.5), (0.8, 1.2)),
+        bar("b", 1, Interval(2.0, math.nan, math.nan)),
+        bar("c" * 400, 2, missing),
     ]
-    root = drawn(Bars("v", "x", bars))
+    root = drawn(Panel("bars", "v", "x", pd.concat(bars)))
     fills = [path.attrib.get("fill") for path in root.iter("path")]
     assert (fills.count("var(--c0)"), fills.count("var(--c1)"), fills.count("var(--c2)")) == (1, 1, 0)
     assert len(marks(root)) == 2
@@ -71,7 +72,8 @@ def test_bars_have_their_names_intervals_and_seeds_and_what_is_missing_is_left_o
 
 
 def test_a_page_may_have_any_number_of_pictures_and_refuse_styles() -> None:
-    panel = Points("v", "x", [Series("fast", [1], [90]), Series("slow", [9], [95], [90], [99])], (0, 100))
+    points = pd.concat([rows("fast", 0, [1], [90]), rows("slow", 0, [9], [95], [90], [99])])
+    panel = Panel("points", "v", "x", points, (0, 100))
     text = inline(panel, "t")
     assert "style" not in text
     assert "#0b66c3" not in text

@@ -13,7 +13,7 @@ from evaluated import write_evaluation
 from pages import packed
 from typer.testing import CliRunner
 
-from llm_dec_pomdp.agents.saved import folder_of
+from llm_dec_pomdp.agents.io.save import folder_of
 from llm_dec_pomdp.benchmarks.result import Result
 from llm_dec_pomdp.benchmarks.suite import Cell, EnvironmentConfig, MethodConfig, ModelConfig
 from llm_dec_pomdp.cli import app

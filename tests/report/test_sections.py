@@ -13,7 +13,7 @@ from written_runs import report_and_texts
 
 import llm_dec_pomdp
 from llm_dec_pomdp.agents import Sampling
-from llm_dec_pomdp.agents.loading import load_team
+from llm_dec_pomdp.agents.io.load import load_team
 from llm_dec_pomdp.benchmarks.cell import run_cell
 from llm_dec_pomdp.benchmarks.runner import run_folder
 from llm_dec_pomdp.benchmarks.suite import load_suite

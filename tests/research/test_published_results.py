@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from llm_dec_pomdp.agents.assembly import read_members
+from llm_dec_pomdp.agents.io.load import read_members
 from llm_dec_pomdp.benchmarks.suite import load_suite
 
 ROOT = Path(__file__).resolve().parents[2]

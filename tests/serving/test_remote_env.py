@@ -14,7 +14,7 @@ from every import CHECKED, make_least
 
 from llm_dec_pomdp.agents import RandomText, Sampling, Team
 from llm_dec_pomdp.envs import TextDecPOMDP, check_env, make
-from llm_dec_pomdp.envs.check import CHECKS
+from llm_dec_pomdp.envs.checks import CHECKS
 from llm_dec_pomdp.envs.wrappers import ByteObservation, DiscreteMenu, with_protocol
 from llm_dec_pomdp.rollout import Trajectories
 from llm_dec_pomdp.serving import RemoteEnv, RemoteEnvError

@@ -13,7 +13,8 @@ from models import AGENTS, ITEMS, Colourful, Softmax, copy_of, language_model, s
 from placing import Here, Nearby
 
 from llm_dec_pomdp.agents.base import Request, Sampling, Team
-from llm_dec_pomdp.agents.loading import ModelError, load_team
+from llm_dec_pomdp.agents.io.load import load_team
+from llm_dec_pomdp.agents.io.models import ModelError
 from llm_dec_pomdp.agents.table import Table
 from llm_dec_pomdp.algorithms.magrpo import MAGRPO
 from llm_dec_pomdp.storage.files import pack
@@ -160,7 +161,7 @@ def test_an_error_in_a_worker_is_raised_here_with_where_it_came_from() -> None:
             with pytest.raises(ModelError, match="no built-in model 'builtin:nonsense'") as caught:
                 team.generate([Request("agent_0", conversation("hello"))], Sampling())
         assert isinstance(caught.value.__cause__, WorkerTraceback)
-        assert 'agents/loading.py", line' in str(caught.value.__cause__)
+        assert 'agents/io/models.py", line' in str(caught.value.__cause__)
         odd = executor.place(["agent_0"], failing_team)
         for _ in range(2):  # it goes on after an error
             with pytest.raises(RuntimeError, match="Odd: one and another"):

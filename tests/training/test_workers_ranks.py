@@ -14,7 +14,7 @@ import torch
 from models import AGENTS, save_model
 
 from llm_dec_pomdp.agents.base import Request, Sampling, Team
-from llm_dec_pomdp.agents.loading import load_team
+from llm_dec_pomdp.agents.io.load import load_team
 from llm_dec_pomdp.algorithms.options import UpdaterOptions
 from llm_dec_pomdp.algorithms.samples import Sample
 from llm_dec_pomdp.algorithms.updater import updaters_of

@@ -16,7 +16,7 @@ from ...registries import Registry
 from ..base import Sampling
 
 if TYPE_CHECKING:
-    from ..language_model.policy import LanguageModel
+    from ..language_model.base import ModelPolicy
 
 ENGINES = Registry("engine", "llm_dec_pomdp.engines")
 register = ENGINES.register
@@ -67,7 +67,7 @@ class Engine(Protocol):
     again when it is given weights or asked for texts. Its `rests` says whether it does.
     """
 
-    def load(self, policy: LanguageModel, version: int) -> None:
+    def load(self, policy: ModelPolicy, version: int) -> None:
         """Take over the weights of a policy; later texts are drawn with them.
 
         Args:

@@ -27,7 +27,7 @@ from .vllm import LARGEST_GAP, drawn_so, gap_of
 if TYPE_CHECKING:
     import torch
 
-    from ..language_model.policy import LanguageModel
+    from ..language_model.base import ModelPolicy
 
 # Without the first, vLLM starts a process of its own, which could not read the weights here.
 _SETTINGS = {"VLLM_ENABLE_V1_MULTIPROCESSING": "0", "VLLM_LOGGING_LEVEL": "ERROR", **CPU_SETTINGS}
@@ -50,7 +50,7 @@ class ColocatedVLLM:
     def __init__(self, config: ColocatedVLLM.Config) -> None:
         self.config = config
         self._llm: Any = None
-        self._policy: LanguageModel | None = None
+        self._policy: ModelPolicy | None = None
         self._adapters: dict[str, Any] = {}  # vLLM's description of an adapter by its name here
         self._given = 0  # adapters so far
         self._asleep = False
@@ -97,7 +97,7 @@ class ColocatedVLLM:
 
     # --- weights ------------------------------------------------------------------------------------------------------
 
-    def load(self, policy: LanguageModel, version: int) -> None:
+    def load(self, policy: ModelPolicy, version: int) -> None:
         """See `Engine`.
 
         Raises:
@@ -114,7 +114,7 @@ class ColocatedVLLM:
             self._wake()
             self._give_adapters(policy)
 
-    def _start(self, policy: LanguageModel) -> None:
+    def _start(self, policy: ModelPolicy) -> None:
         self.refuse("")
         _refuse_place(policy)
         os.environ.update({name: value for name, value in _SETTINGS.items() if name not in os.environ})
@@ -131,7 +131,7 @@ class ColocatedVLLM:
             self._llm = None
             raise
 
-    def _try_adapters(self, policy: LanguageModel, adapters: Mapping[str, str]) -> None:
+    def _try_adapters(self, policy: ModelPolicy, adapters: Mapping[str, str]) -> None:
         """Give other adapters first: new ones change nothing, so that nobody could tell whether they arrived."""
         import torch
 
@@ -144,7 +144,7 @@ class ColocatedVLLM:
         for agent in dict(zip(adapters.values(), adapters, strict=True)).values():
             self._refuse_others(other, agent)
 
-    def _refuse_others(self, policy: LanguageModel, agent: str) -> None:
+    def _refuse_others(self, policy: ModelPolicy, agent: str) -> None:
         gap = gap_of(policy, lambda prompts, sampling: self.generate(prompts, sampling, frozenset()), agent)
         if not gap < LARGEST_GAP:
             weights = f"the model and the adapter of {agent!r}" if agent else "the model"
@@ -154,7 +154,7 @@ class ColocatedVLLM:
                 'the texts (kind = "vllm"), or leave the engine out'
             )
 
-    def _give_base(self, policy: LanguageModel) -> None:
+    def _give_base(self, policy: ModelPolicy) -> None:
         weights = (
             (name.replace(".base_layer.", "."), tensor.detach())
             for name, tensor in _base(policy).state_dict().items()
@@ -165,7 +165,7 @@ class ColocatedVLLM:
         if not self._llm.reset_prefix_cache():
             raise EngineError("vLLM in this process keeps what it computed of prompts with the weights before")
 
-    def _give_adapters(self, policy: LanguageModel) -> None:
+    def _give_adapters(self, policy: ModelPolicy) -> None:
         from vllm.lora.request import LoRARequest  # pyright: ignore[reportMissingImports]
 
         assert policy.adapters is not None
@@ -215,12 +215,12 @@ def _sampled(output: Any, started: float, stop_ids: frozenset[int]) -> Sampled:
     return Sampled(ids, logprobs, truncated=not ended, seconds=output.metrics.last_token_ts - started)
 
 
-def _base(policy: LanguageModel) -> Any:
+def _base(policy: ModelPolicy) -> Any:
     """The model, without adapters."""
     return policy.model if policy.adapters is None else policy.model.get_base_model()
 
 
-def _refuse_place(policy: LanguageModel) -> None:
+def _refuse_place(policy: ModelPolicy) -> None:
     """Raises ConfigError where vLLM in this process would compute elsewhere, or with other ranks."""
     from torch import distributed
 
@@ -236,7 +236,7 @@ def _refuse_place(policy: LanguageModel) -> None:
         )
 
 
-def _made(policy: LanguageModel, config: ColocatedVLLM.Config) -> Any:
+def _made(policy: ModelPolicy, config: ColocatedVLLM.Config) -> Any:
     """A `vllm.LLM` of the same architecture, with random weights."""
     import vllm
     from vllm.platforms import current_platform  # pyright: ignore[reportMissingImports]

@@ -11,7 +11,7 @@ from ..language_model.decoding import sample
 from .base import Prompt, Sampled
 
 if TYPE_CHECKING:
-    from ..language_model.policy import LanguageModel
+    from ..language_model.base import ModelPolicy
 
 Batch = list[tuple[int, Prompt]]  # places of prompts, each prompt with the seeds that are sampled now
 
@@ -38,10 +38,10 @@ def batches(prompts: Sequence[Prompt], rows: int) -> list[Batch]:
 class OwnLoop:
     """Draws texts with the model of a policy itself, which is always loaded."""
 
-    def __init__(self, policy: LanguageModel) -> None:
+    def __init__(self, policy: ModelPolicy) -> None:
         self._policy = policy
 
-    def load(self, policy: LanguageModel, version: int) -> None:
+    def load(self, policy: ModelPolicy, version: int) -> None:
         """Nothing to load."""
 
     def generate(self, prompts: Sequence[Prompt], sampling: Sampling, stop_ids: frozenset[int]) -> list[list[Sampled]]:

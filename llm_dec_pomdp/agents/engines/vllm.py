@@ -28,15 +28,15 @@ import pydantic
 
 from ...config import Config as Options
 from ...config import ConfigError, Positive
-from ...http import LONGEST_TEXT, WireError, bearer, checked_address, get, post, retried, without_key
+from ...http import LONGEST_TEXT, WireError, bearer, checked_address, get, post, retried
 from ...storage.files import Draft
 from ...types import Completion
 from ..base import Sampling
-from ..weights import write_weights
+from ..io.save import write_weights
 from . import EngineError, Prompt, Sampled
 
 if TYPE_CHECKING:
-    from ..language_model.policy import LanguageModel
+    from ..language_model.base import ModelPolicy
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
@@ -86,7 +86,7 @@ class VLLM:
         self.config = config
         self._key = os.environ.get("OPENAI_API_KEY")
         self._run = uuid.uuid4().hex[:8]  # several runs may share a server
-        self._policy: LanguageModel | None = None
+        self._policy: ModelPolicy | None = None
         self._version = -1
         self._names: dict[str, str] = {}  # under which the server knows an adapter
         self._label = ""  # by which it tells the whole model that it was given from others
@@ -115,7 +115,7 @@ class VLLM:
             if not error.again:
                 raise ConfigError(
                     f"sharing is {sharing!r}, which trains all weights, and {self.config.url} takes no whole models "
-                    f"({without_key(error, self._key)}); start it by `llm-dec-pomdp engine vllm MODEL --all-weights`, "
+                    f"({error}); start it by `llm-dec-pomdp engine vllm MODEL --all-weights`, "
                     'train adapters (sharing = "lora"), or leave the engine out'
                 ) from None
 
@@ -126,7 +126,7 @@ class VLLM:
             self._sleeps(_QUICK)
         except WireError as error:
             if not error.again:
-                reason = without_key(error, self._key)
+                reason = str(error)
                 raise ConfigError(
                     f"engine vllm: sleep is true, and {self.config.url} knows no sleep ({reason}); "
                     "start it by `llm-dec-pomdp engine vllm MODEL --sleep`, which is VLLM_SERVER_DEV_MODE=1 and the "
@@ -147,7 +147,7 @@ class VLLM:
             try:
                 self._post("sleep?level=1", {})
             except WireError as error:
-                _log.warning("%s does not sleep (%s)", self.config.url, without_key(error, self._key))
+                _log.warning("%s does not sleep (%s)", self.config.url, error)
 
     def _wake(self) -> None:
         """Wake the server where it sleeps; others may have sent it to sleep.
@@ -165,7 +165,7 @@ class VLLM:
 
     # --- weights ------------------------------------------------------------------------------------------------------
 
-    def load(self, policy: LanguageModel, version: int) -> None:
+    def load(self, policy: ModelPolicy, version: int) -> None:
         """See `Engine`.
 
         Raises:
@@ -184,7 +184,7 @@ class VLLM:
         elif policy.adapters is not None:
             self._load_adapters(policy, policy.adapters, version)
 
-    def _load_adapters(self, policy: LanguageModel, adapters: Mapping[str, str], version: int) -> None:
+    def _load_adapters(self, policy: ModelPolicy, adapters: Mapping[str, str], version: int) -> None:
         old = self._names
         self._names = {}
         for agent, weights in policy.weight_files(list(adapters)).items():
@@ -204,7 +204,7 @@ class VLLM:
             self._tell("v1/unload_lora_adapter", lora_name=name)
         shutil.rmtree(self._place(name), ignore_errors=True)
 
-    def _try_out(self, policy: LanguageModel) -> None:
+    def _try_out(self, policy: ModelPolicy) -> None:
         """Give the server other weights and compare what it says of a text with what they say here.
 
         It may keep a part of its own without an error, which the first weights of a run, being its own, would not show.
@@ -286,7 +286,7 @@ class VLLM:
         try:
             return retried(attempt, self.config.tries)
         except WireError as error:
-            reason = without_key(error, self._key)
+            reason = str(error)
         raise EngineError(
             f"{self.config.url} does not take weights ({order}): {reason}; does it run, and was it started by "
             "`llm-dec-pomdp engine vllm MODEL`, which allows that (a whole model: --all-weights; sleep: --sleep)?"
@@ -349,7 +349,7 @@ class VLLM:
             drawn.seconds = time.perf_counter() - started
             return drawn
         except WireError as error:
-            reason, gone = without_key(error, self._key), error.status == 404 and prompt.adapter is not None
+            reason, gone = str(error), error.status == 404 and prompt.adapter is not None
         if gone:
             raise _WeightsGoneError
         raise EngineError(f"{self.config.url} gave {reason}; is the server running, with {self.config.model!r}?")
@@ -364,7 +364,7 @@ class VLLM:
 
 
 def drawn_so(
-    seed: int, sampling: Sampling, stop_ids: frozenset[int], policy: LanguageModel | None = None
+    seed: int, sampling: Sampling, stop_ids: frozenset[int], policy: ModelPolicy | None = None
 ) -> dict[str, Any]:
     """Return the parameters of vLLM for sampling one text; ids that a policy has no token for are not sampled."""
     ids = None if policy is None else policy.tokenless
@@ -384,7 +384,7 @@ def drawn_so(
 
 
 def gap_of(
-    policy: LanguageModel,
+    policy: ModelPolicy,
     draw: Callable[[Sequence[Prompt], Sampling], list[list[Sampled]]],
     agent: str = "",
 ) -> float:

@@ -17,20 +17,20 @@ from typing import TYPE_CHECKING
 import torch
 
 from ..base import Reading
-from ..weights import refuse_misfits
+from ..io.save import refuse_misfits
 from .decoding import left_padded
 from .names import adapter_of
 from .recomputing import recomputed
 from .stepping import forward
 
 if TYPE_CHECKING:
-    from .policy import LanguageModel
+    from .base import ModelPolicy
 
 
 class HeadCritic:
     """A head for each group of agents, on the body of a policy or, with `separate`, on one of its own; see `Critic`."""
 
-    def __init__(self, policy: LanguageModel, groups: Sequence[Sequence[str]], *, separate: bool) -> None:
+    def __init__(self, policy: ModelPolicy, groups: Sequence[Sequence[str]], *, separate: bool) -> None:
         self._policy, self._model = policy, policy.model
         self._adapters: Mapping[str, str | None] = dict.fromkeys((a for agents in groups for a in agents), None)
         self._rows = {agent: row for row, agents in enumerate(groups) for agent in agents}

@@ -14,7 +14,7 @@ import torch
 from ...types import Completion
 
 if TYPE_CHECKING:
-    from .policy import LanguageModel
+    from .base import ModelPolicy
 
 
 class Packed(NamedTuple):
@@ -49,7 +49,7 @@ def refuse_unpackable(model: Any) -> None:
 
 
 @torch.no_grad()
-def refuse_unlike(policy: LanguageModel) -> None:
+def refuse_unlike(policy: ModelPolicy) -> None:
     """Raise ValueError where texts that are packed have other log-probabilities than texts in rows of their own."""
     agent = next(iter(policy.adapters or ("",)))
     rows = policy.model.get_input_embeddings().weight.shape[0]

@@ -22,13 +22,14 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 from ...config import ConfigError
 from ...registries import UnknownNameError
 from ...types import Completion, Message, Tool
-from ..base import LEARNING_RATE, Policy, Request, Sampling, WeightFile
+from ..base import LEARNING_RATE, Request, Sampling, WeightFile
 from ..engines import Engine, Prompt, Sampled
 from ..engines.own import OwnLoop
-from ..memory import BatchSize
+from ..io.save import refuse_misfits
+from ..oom import BatchSize
 from ..thoughts import Thinking, Thoughts
-from ..weights import refuse_misfits
 from .attention import avoid_plans
+from .base import ModelPolicy
 from .critic import HeadCritic
 from .decoding import left_padded, prefill
 from .logprobs import chunked_logprobs, has_plain_head
@@ -54,7 +55,7 @@ register_optimizer_step_post_hook(_count_step)
 __all__ = ["LanguageModel", "PromptTooLongError"]
 
 
-class LanguageModel(Policy):
+class LanguageModel(ModelPolicy):
     """A causal language model as a policy.
 
     Args:
@@ -116,27 +117,6 @@ class LanguageModel(Policy):
         self._loaded = SimpleNamespace(weights=None)  # whose weights the engine has, and which version of them
         if packed and model.device.type != "meta":
             refuse_unlike(self)
-
-    @property
-    def device(self) -> torch.device:
-        """Where it computes."""
-        return next(self.model.parameters()).device
-
-    @functools.cached_property
-    def processor_load(self) -> int:
-        """Number of parameters, by which models share the processor's cores; 0 on an accelerator."""
-        return sum(p.numel() for p in self.model.parameters()) if self.accelerator is None else 0
-
-    @functools.cached_property
-    def accelerator(self) -> str | None:
-        """The accelerator it computes on, e.g. "cuda:1"; None on the processor."""
-        return None if self.device.type == "cpu" else str(self.device)
-
-    def precision(self) -> Any:
-        """A context in which the model computes in `compute_dtype`."""
-        if self.compute_dtype is None:
-            return contextlib.nullcontext()
-        return torch.autocast(self.device.type, self.compute_dtype)
 
     @property
     def version(self) -> int:

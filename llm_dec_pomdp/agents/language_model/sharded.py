@@ -22,7 +22,7 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 
 from ...types import Completion
 from ..base import Request, Sampling, Team
-from ..weights import refuse_misfits
+from ..io.save import refuse_misfits
 from .policy import BASE, LanguageModel
 
 _WHOLE = StateDictOptions(full_state_dict=True, strict=False)  # what is frozen is not among the tensors

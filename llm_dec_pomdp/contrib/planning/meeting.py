@@ -37,7 +37,7 @@ Measured (`env.measure`): turns, words, and the share of episodes with a meeting
 What it tests. Sharing private knowledge in few words, and acting alike on it.
 
 Source: this suite's own, after the calendar task of NATURAL PLAN (arXiv:2406.04520). A server can play a person, as a
-member of a team (`agents.assembly`).
+member of a team (`agents.io.load`).
 
 Version history: v0, the first.
 

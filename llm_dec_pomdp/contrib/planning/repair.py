@@ -41,7 +41,7 @@ Measured (`env.measure`): turns, words, and the share of episodes in which the p
 What it tests. Instructing somebody who sees what one does not, and waiting for one's turn.
 
 Source: this suite's own, after the telecom domain of tau2-bench, which its authors model as a Dec-POMDP. A server can
-play the customer, as a member of a team (`agents.assembly`).
+play the customer, as a member of a team (`agents.io.load`).
 
 Version history: v0, the first.
 

@@ -40,7 +40,7 @@ Measured (`env.measure`): turns, words, and the share of episodes with a trip, a
 What it tests. Asking for and telling what the other needs, and a choice among many that only both can judge.
 
 Source: this suite's own, after the planning task of DialOp (arXiv:2305.20076). A server can play the traveller, as a
-member of a team (`agents.assembly`).
+member of a team (`agents.io.load`).
 
 Version history: v0, the first.
 

@@ -117,7 +117,7 @@ class PolicyWorker:
         self.policy.load_state_dict(state)
 
     def weight_files(self, agents: Sequence[str]) -> dict[str, WeightFile]:
-        """See `agents.weights`."""
+        """See `agents.io.save`."""
         return self.policy.weight_files(agents)
 
     def state(self, updater: int) -> dict[str, Any]:

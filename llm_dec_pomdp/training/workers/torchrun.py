@@ -29,7 +29,7 @@ import torch
 import torch.distributed as dist
 
 from ...agents.base import Team
-from ...agents.loading import load_team
+from ...agents.io.load import load_team
 from ...config import ConfigError
 from ..checkpoint import differences, versions
 from ..loop import TrainingError

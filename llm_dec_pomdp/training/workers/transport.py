@@ -15,7 +15,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...agents.base import Team
-from ...agents.loading import load_team, server_model
+from ...agents.io.load import load_team
+from ...agents.io.models import server_model
 from ...registries import Registry
 from ...types import grouped
 from .base import Resources, Worker, WorkerLostError, until_done
@@ -43,7 +44,7 @@ class Executor:
     """
 
     def load_team(self, agents: Sequence[str], model: str = "builtin:tiny", **options: Any) -> Team:
-        """The team that `agents.loading.load_team` makes, with its policies where this executor puts them."""
+        """The team that `agents.io.load.load_team` makes, with its policies where this executor puts them."""
         return load_team(agents, model, **options)
 
     def __enter__(self) -> Self:

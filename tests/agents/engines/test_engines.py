@@ -18,7 +18,7 @@ from servers import Reply, Server
 
 from llm_dec_pomdp.agents.base import Sampling
 from llm_dec_pomdp.agents.engines import EngineError, Prompt, make_engine
-from llm_dec_pomdp.agents.loading import load_team
+from llm_dec_pomdp.agents.io.load import load_team
 from llm_dec_pomdp.algorithms.magrpo import MAGRPO, MAGRPOConfig
 from llm_dec_pomdp.config import ConfigError
 from llm_dec_pomdp.rollout import Trajectories

@@ -13,7 +13,7 @@ from models import match
 
 from llm_dec_pomdp.agents.base import Sampling, Team
 from llm_dec_pomdp.agents.engines import EngineError, colocated
-from llm_dec_pomdp.agents.loading import load_team
+from llm_dec_pomdp.agents.io.load import load_team
 from llm_dec_pomdp.benchmarks import device_speed
 from llm_dec_pomdp.benchmarks.device_checks import DeviceChecks
 from llm_dec_pomdp.config import ConfigError

@@ -13,7 +13,7 @@ from servers import Reply, Server
 
 from llm_dec_pomdp.agents.base import Sampling, Team
 from llm_dec_pomdp.agents.engines import EngineError
-from llm_dec_pomdp.agents.loading import load_team
+from llm_dec_pomdp.agents.io.load import load_team
 from llm_dec_pomdp.config import ConfigError
 from llm_dec_pomdp.rollout import Trajectories
 
@@ -159,7 +159,7 @@ def test_a_server_that_takes_no_whole_models_is_told_before_anything_is_loaded(
     def load_model(*given: Any, **options: Any) -> None:
         raise LoadedError
 
-    monkeypatch.setattr("llm_dec_pomdp.agents.loading.load_model", load_model)
+    monkeypatch.setattr("llm_dec_pomdp.agents.io.models.load_model", load_model)
     server.answer = lambda body, number: (status, b'{"detail": "Not Found"}')
     with pytest.raises(ConfigError, match=message) if message else pytest.raises(LoadedError):
         team_of(server, tmp_path, sharing)

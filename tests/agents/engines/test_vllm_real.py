@@ -23,8 +23,8 @@ from fake_vllm import AGENTS, flat, only_policy, truncated_logprobs
 import llm_dec_pomdp
 from llm_dec_pomdp.agents.base import Sampling
 from llm_dec_pomdp.agents.engines import Prompt
+from llm_dec_pomdp.agents.io.load import load_team
 from llm_dec_pomdp.agents.language_model.policy import LanguageModel
-from llm_dec_pomdp.agents.loading import load_team
 from llm_dec_pomdp.algorithms.magrpo import MAGRPO, MAGRPOConfig
 from llm_dec_pomdp.rollout import Trajectories
 from llm_dec_pomdp.types import Completion, Episode, Group

@@ -9,9 +9,9 @@ import torch
 from models import AGENTS, network, tokenizer
 from requests_of_agents import kept_bytes
 
+from llm_dec_pomdp.agents.io.load import load_team
 from llm_dec_pomdp.agents.language_model.adapters import MixedLinear
 from llm_dec_pomdp.agents.language_model.policy import LanguageModel
-from llm_dec_pomdp.agents.loading import load_team
 from llm_dec_pomdp.types import Completion
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*is_gradient_checkpointing:FutureWarning")

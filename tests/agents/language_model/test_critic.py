@@ -11,9 +11,9 @@ from requests_of_agents import adapted, pairs
 
 from llm_dec_pomdp.agents.base import Reading, Sampling
 from llm_dec_pomdp.agents.base import Request as Asked
+from llm_dec_pomdp.agents.io.load import load_team
 from llm_dec_pomdp.agents.language_model.critic import HeadCritic
 from llm_dec_pomdp.agents.language_model.policy import LanguageModel
-from llm_dec_pomdp.agents.loading import load_team
 from llm_dec_pomdp.algorithms.actor_critic import IAC
 from llm_dec_pomdp.algorithms.critics import CriticOptions
 from llm_dec_pomdp.types import conversation

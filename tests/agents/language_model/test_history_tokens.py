@@ -12,8 +12,8 @@ import torch
 from models import AGENTS, ITEMS, Match, Recorder, language_model, network, tokenizer
 
 from llm_dec_pomdp.agents import Request, Sampling, Scripted, Team
+from llm_dec_pomdp.agents.io.load import load_team
 from llm_dec_pomdp.agents.language_model.policy import LanguageModel
-from llm_dec_pomdp.agents.loading import load_team
 from llm_dec_pomdp.envs.wrappers import with_protocol
 from llm_dec_pomdp.rollout import Counterfactual, Trajectories, Tree
 from llm_dec_pomdp.types import Completion, Episode, Group, Message, TaskItem, Tool, conversation

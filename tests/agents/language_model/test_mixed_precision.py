@@ -10,10 +10,10 @@ from models import AGENTS, match, network, tokenizer
 from requests_of_agents import SHORT, pairs, recorded
 
 from llm_dec_pomdp.agents import Team
+from llm_dec_pomdp.agents.io.models import mixed_precision
 from llm_dec_pomdp.agents.language_model.logprobs import CHUNK
 from llm_dec_pomdp.agents.language_model.policy import LanguageModel
 from llm_dec_pomdp.agents.language_model.stepping import layerwise
-from llm_dec_pomdp.agents.loading import mixed_precision
 from llm_dec_pomdp.algorithms.magrpo import MAGRPO, MAGRPOConfig
 from llm_dec_pomdp.rollout import Trajectories
 

@@ -6,8 +6,8 @@ import pytest
 import torch
 from models import network, tokenizer
 
+from llm_dec_pomdp.agents.io.load import load_team
 from llm_dec_pomdp.agents.language_model.policy import LanguageModel
-from llm_dec_pomdp.agents.loading import load_team
 from llm_dec_pomdp.agents.options import ModelOptions
 from llm_dec_pomdp.config import ConfigError
 from llm_dec_pomdp.types import Completion

@@ -10,8 +10,8 @@ import torch
 from models import AGENTS, network
 from transformers import AutoModelForCausalLM, GPT2Config, GPT2LMHeadModel, Qwen2Config, Qwen3Config
 
+from llm_dec_pomdp.agents.io.load import load_team
 from llm_dec_pomdp.agents.language_model.stepping import LayerSteps, ModelSteps, forward, layerwise, token_steps
-from llm_dec_pomdp.agents.loading import load_team
 
 
 def qwen(kind: Any = Qwen2Config, **options: Any) -> Any:

@@ -17,10 +17,10 @@ from transformers import PreTrainedTokenizerFast
 
 from llm_dec_pomdp.agents.base import Request, Sampling
 from llm_dec_pomdp.agents.engines import Sampled
+from llm_dec_pomdp.agents.io.models import load_model
 from llm_dec_pomdp.agents.judges import ModelJudge, end_of, ended
 from llm_dec_pomdp.agents.language_model.policy import LanguageModel
 from llm_dec_pomdp.agents.language_model.prompts import Prompts
-from llm_dec_pomdp.agents.loading import load_model
 from llm_dec_pomdp.config import ConfigError
 from llm_dec_pomdp.types import Message, Tool, conversation
 

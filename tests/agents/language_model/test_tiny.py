@@ -9,8 +9,8 @@ import pytest
 
 import llm_dec_pomdp
 from llm_dec_pomdp.agents import Sampling, Team
+from llm_dec_pomdp.agents.io.load import load_team
 from llm_dec_pomdp.agents.language_model.policy import LanguageModel
-from llm_dec_pomdp.agents.loading import load_team
 from llm_dec_pomdp.envs.wrappers import PROTOCOLS, with_protocol
 from llm_dec_pomdp.rollout import Trajectories
 

@@ -17,7 +17,7 @@ from llm_dec_pomdp.agents.scripted import Uniform
 from llm_dec_pomdp.contrib.calls.bfcl import BFCL, kits, owners, row_of
 from llm_dec_pomdp.contrib.calls.published import COMMAND, installed
 from llm_dec_pomdp.envs import TextDecPOMDP
-from llm_dec_pomdp.envs.check import CHECKS
+from llm_dec_pomdp.envs.checks.check import CHECKS
 from llm_dec_pomdp.envs.tools import Call, Toolbox, ToolState
 from llm_dec_pomdp.rollout import Trajectories
 from llm_dec_pomdp.types import TaskItem

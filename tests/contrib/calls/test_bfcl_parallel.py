@@ -12,7 +12,7 @@ import llm_dec_pomdp
 from llm_dec_pomdp.contrib.calls.parallel import BFCLParallel
 from llm_dec_pomdp.contrib.calls.parallel_reward import LONGEST, score
 from llm_dec_pomdp.contrib.calls.published import COMMAND, installed
-from llm_dec_pomdp.envs.check import CHECKS
+from llm_dec_pomdp.envs.checks.check import CHECKS
 from llm_dec_pomdp.envs.tasks import TaskError
 
 PUBLISHED = Path(__file__).with_name("parallel_published.jsonl")

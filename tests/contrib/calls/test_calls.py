@@ -12,7 +12,7 @@ import llm_dec_pomdp
 from llm_dec_pomdp.agents import Sampling, Scripted
 from llm_dec_pomdp.contrib.calls.applications import APPLICATIONS, asked, understood
 from llm_dec_pomdp.contrib.calls.generator import embedded, turns_of
-from llm_dec_pomdp.envs.check import CHECKS
+from llm_dec_pomdp.envs.checks.check import CHECKS
 from llm_dec_pomdp.envs.tasks import TaskError
 from llm_dec_pomdp.envs.wrappers import with_protocol
 from llm_dec_pomdp.rollout import Trajectories

@@ -10,7 +10,7 @@ import pytest
 
 import llm_dec_pomdp
 from llm_dec_pomdp.agents import Sampling, Scripted
-from llm_dec_pomdp.agents.loading import load_team
+from llm_dec_pomdp.agents.io.load import load_team
 from llm_dec_pomdp.algorithms.registration import build_algorithm
 from llm_dec_pomdp.contrib.planning.base import LIMIT, NOTHING, TELL, Dialogue, State
 from llm_dec_pomdp.envs.tasks import TaskError

@@ -10,7 +10,7 @@ import pytest
 from teams import main_says, play, research
 
 from llm_dec_pomdp.agents import Sampling, Team
-from llm_dec_pomdp.agents.assembly import MemberConfig, assemble_team
+from llm_dec_pomdp.agents.io.load import MemberConfig, assemble_team
 from llm_dec_pomdp.agents.table import Table
 from llm_dec_pomdp.algorithms.mgrpo import MGRPO
 from llm_dec_pomdp.algorithms.options import Alignment, MGRPOConfig

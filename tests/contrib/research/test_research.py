@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from teams import main_says, play, research
 
-from llm_dec_pomdp.envs.check import CHECKS, check_env
+from llm_dec_pomdp.envs.checks import CHECKS, check_env
 from llm_dec_pomdp.envs.wrappers import FixedRoster
 from llm_dec_pomdp.seeding import uniforms
 

@@ -13,7 +13,7 @@ import pytest
 from teams import main_says, play, research
 
 from llm_dec_pomdp.contrib.research import corpus as corpora
-from llm_dec_pomdp.envs.check import CHECKS, check_env
+from llm_dec_pomdp.envs.checks.check import CHECKS, check_env
 from llm_dec_pomdp.envs.tasks import TaskError
 
 PASSAGES = [

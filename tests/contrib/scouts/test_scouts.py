@@ -10,7 +10,7 @@ import pytest
 
 import llm_dec_pomdp
 from llm_dec_pomdp.agents import Sampling, Scripted
-from llm_dec_pomdp.agents.loading import load_team
+from llm_dec_pomdp.agents.io.load import load_team
 from llm_dec_pomdp.contrib.scouts.scouts import Scouts
 from llm_dec_pomdp.envs.wrappers import with_protocol
 from llm_dec_pomdp.rollout import Trajectories

@@ -12,8 +12,8 @@ from exact import Solver
 
 import llm_dec_pomdp
 from llm_dec_pomdp.agents import Request, Sampling
-from llm_dec_pomdp.agents.assembly import MemberConfig, assemble_team
-from llm_dec_pomdp.agents.loading import ModelError
+from llm_dec_pomdp.agents.io.load import MemberConfig, assemble_team
+from llm_dec_pomdp.agents.io.models import ModelError
 from llm_dec_pomdp.envs.classics.base import Classic
 from llm_dec_pomdp.envs.wrappers import with_protocol
 from llm_dec_pomdp.types import Message

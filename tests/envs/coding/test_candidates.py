@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import llm_dec_pomdp
-from llm_dec_pomdp.agents.loading import TABLE
+from llm_dec_pomdp.agents.io.models import TABLE
 from llm_dec_pomdp.envs.coding.candidates import candidates
 from llm_dec_pomdp.envs.coding.reward import Program, job, judged
 from llm_dec_pomdp.envs.coding.schemes import classify

@@ -12,7 +12,7 @@ import pytest
 import llm_dec_pomdp
 from llm_dec_pomdp.agents import Sampling, Team
 from llm_dec_pomdp.agents.tool_calls import messages_of
-from llm_dec_pomdp.envs.check import CheckFailure, check_env
+from llm_dec_pomdp.envs.checks import CheckFailure, check_env
 from llm_dec_pomdp.envs.tools import Limits
 from llm_dec_pomdp.envs.tools.function import kit
 from llm_dec_pomdp.envs.tools.ready import calculator, notes
@@ -144,7 +144,7 @@ def remember(text: str) -> str:
 
 @pytest.mark.parametrize(("call", "why"), [(peek, "a file of this machine"), (remember, "fork")])
 def test_tools_that_reach_beyond_the_state_fail_a_check(call: Any, why: str) -> None:
-    from llm_dec_pomdp.envs.check_tools import tools_check
+    from llm_dec_pomdp.envs.checks.tools import tools_check
 
     with pytest.raises(CheckFailure, match=why):
         tools_check(WithTools(llm_dec_pomdp.make("tldr-v0"), [kit("bad", call)]), 1)

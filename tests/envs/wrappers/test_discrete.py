@@ -169,7 +169,7 @@ def test_a_tokenizer_decodes_and_says_which_id_pads() -> None:
 
 @pytest.mark.slow
 def test_the_tokenizer_of_the_built_in_model_decodes() -> None:
-    from llm_dec_pomdp.agents.loading import load_model
+    from llm_dec_pomdp.agents.io.models import load_model
 
     _, tokenizer = load_model("builtin:tiny")
     env = playing(TokenIds(duo(), tokenizer, 12))

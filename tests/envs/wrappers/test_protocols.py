@@ -10,7 +10,7 @@ from tasks import Duo
 
 import llm_dec_pomdp
 from llm_dec_pomdp.envs.base import TextDecPOMDP
-from llm_dec_pomdp.envs.check import CHECKS, check_env
+from llm_dec_pomdp.envs.checks import CHECKS, check_env
 from llm_dec_pomdp.envs.wrappers import PROTOCOLS, Centralized, Discussion, Sequential, with_protocol
 from llm_dec_pomdp.types import Score, TaskItem
 

@@ -19,7 +19,7 @@ from llm_dec_pomdp.agents import Sampling
 from llm_dec_pomdp.agents.scripted import Scripted
 from llm_dec_pomdp.cli import app
 from llm_dec_pomdp.envs.base import TextDecPOMDP
-from llm_dec_pomdp.envs.check import CHECKS, check_env
+from llm_dec_pomdp.envs.checks import CHECKS, check_env
 from llm_dec_pomdp.envs.wrappers import Discussion, Stopping, with_protocol
 from llm_dec_pomdp.rollout import Trajectories
 from llm_dec_pomdp.types import Event, Score, TaskItem

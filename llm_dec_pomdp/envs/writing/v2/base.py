@@ -21,7 +21,7 @@ class JudgedWritingTask(WritingTask):
     A subclass declares `full`, the measurements from which on the factors are 1.
 
     Args:
-        judge: The judge: the name of a model that `agents.loading.load_model` takes, "base" (the model below the
+        judge: The judge: the name of a model that `agents.io.models.load_model` takes, "base" (the model below the
             adapters of the team that plays) or a `types.TextJudge`.
         tasks, common: See `WritingTask`.
 

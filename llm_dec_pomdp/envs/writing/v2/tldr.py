@@ -6,7 +6,7 @@
 | turns | 1; `max_turns` for more, with rewards as in `envs.turn_rewards`; `feedback`: `envs.writing.feedback` |
 | data | `trl-lib/tldr` (field `prompt`), train[:1000] / test[:1000] |
 | offline | 120 posts written for this suite |
-| judge | `judge=`, a frozen language model: a name that `agents.loading` takes, "base", or a `types.TextJudge` |
+| judge | `judge=`, a frozen language model: a name that `agents.io.models` takes, "base", or a `types.TextJudge` |
 | return | 0 to 3.0, reachable 2.98; embedded reference pairs get at least 90 % on average |
 
 Observation, action: as in tldr-v0.

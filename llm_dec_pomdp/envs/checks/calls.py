@@ -7,7 +7,7 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
-from ..types import Tool
+from ...types import Tool
 
 _VALUES: tuple[Any, ...] = (
     *(

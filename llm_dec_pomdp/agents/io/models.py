@@ -1,5 +1,5 @@
 # pyright: basic
-"""Models by name, and teams of them.
+"""Models by name; `agents.io.load` makes teams of them.
 
 | name | what is loaded |
 |---|---|
@@ -13,16 +13,14 @@
 | `http://host:port/v1#name` | a model behind an OpenAI-compatible server; its key is read from OPENAI_API_KEY |
 | anything else | a model id of the hub |
 
-Where a team is named, `agents.assembly` also takes `script:NAME`: a team without a model.
+Where a team is named, `agents.io.load` also takes `script:NAME`: a team without a model.
 """
 
 from __future__ import annotations
 
 import contextlib
-import copy
 import difflib
 import importlib.util
-import itertools
 import os
 import pickle
 import warnings
@@ -31,16 +29,14 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from ..config import build
-from ..http import checked_address
-from ..registries import nearest
-from ..types import Excerpt
-from . import gguf, shapes, word_model
-from .base import Policy, Team
-from .engines import make_engine
-from .options import ModelOptions, RunOptions
-from .remote import Remote
-from .trained_adapters import CONFIG, AdapterError, base_of, merged
+from ...http import checked_address
+from ...registries import nearest
+from .. import gguf, shapes, word_model
+from ..base import Policy
+from ..engines import make_engine
+from ..options import RunOptions
+from ..remote import Remote
+from ..trained_adapters import CONFIG, AdapterError, base_of, merged
 
 TINY = "builtin:tiny"
 BUILTIN = {TINY: "tiny"}
@@ -353,99 +349,28 @@ def load_policy(
                 raise ModelError(f"{option} is {value!r}, but {name!r} runs on a server; leave {option} out")
         of_server: dict[str, Any] = {"thinking": options.thinking, "extra_body": options.extra_body}
         return Remote(*server, api_key=os.environ.get("OPENAI_API_KEY"), **of_server)
-    _refuse_extra_body(name, options)
+    refuse_extra_body(name, options)
     building: dict[str, Any] = {"vocabulary": vocabulary, "seed": seed, "attention": attention, "quantize": quantize}
     network, tokenizer = load_model(name, device=device, dtype=dtype, trained=trained, **building)
-    return _policy(network, tokenizer, dtype, trained, **running)
+    return policy_of(network, tokenizer, dtype, trained, **running)
 
 
-def _refuse_extra_body(name: str, options: RunOptions) -> None:
+def refuse_extra_body(name: str, options: RunOptions) -> None:
+    """Raise ModelError where a model of this process is given `extra_body`, which only servers read."""
     if options.extra_body:
         raise ModelError(
             f"extra_body is {options.extra_body!r}, but {name!r} runs in this process; leave extra_body out"
         )
 
 
-def _policy(
+def policy_of(
     network: Any, tokenizer: Any, dtype: str, trained: bool, *, engine: Mapping[str, Any], **options: Any
 ) -> Policy:
-    """A `LanguageModel` of a model that was loaded with `dtype`; `engine` describes its engine, if any."""
+    """Make a `LanguageModel` of a model that was loaded with `dtype`; `engine` describes its engine, if any."""
     import torch
 
-    from .language_model.policy import LanguageModel
+    from ..language_model.policy import LanguageModel
 
     mixed = mixed_precision(dtype, str(network.device), trained)
     placement = {"compute_dtype": torch.bfloat16 if mixed else None, "engine": make_engine(engine) if engine else None}
     return LanguageModel(network, tokenizer, **placement, **options)
-
-
-def load_team(
-    agents: Sequence[str],
-    model: str = "builtin:tiny",
-    *,
-    roles: Sequence[str] = (),
-    seed: int = 0,
-    train: bool = True,
-    menus: Mapping[str, Sequence[str]] | None = None,
-    vocabulary: Sequence[str] = (),
-    excerpt: Excerpt | None = None,
-    **options: Any,
-) -> Team:
-    """A team in which every agent is played by the same kind of model.
-
-    Args:
-        agents: Agent names.
-        model: Model name, see the table of this module.
-        roles: Roles of the agents, in their order; agents of one role (invocations of a sub-agent) share all weights.
-            Left out, every agent has its own role.
-        seed: Seed of the first weights of adapters, and of builtin:words.
-        train: False: no weights are trainable.
-        menus: What each agent may say, for builtin:table, e.g. `TextDecPOMDP.menu`.
-        vocabulary: Words of the environment, for builtin:words.
-        excerpt: Where an observation shows the text of the task, for builtin:extractive.
-        options: Fields of `ModelOptions`: sharing="lora", device="cuda:1", ...
-
-    Raises:
-        ConfigError: An option that does not exist, a value that it does not take, or values that do not go together.
-        ModelError: See `load_model`.
-    """
-    o = build(ModelOptions, options, source=f"options of {model}")
-    o.refuse_conflicts(trained=train)
-    building: dict[str, Any] = {"device": o.devices[0], "dtype": o.dtype, "vocabulary": vocabulary, "seed": seed}
-    building |= {"trained": train and o.sharing != "lora", "attention": o.attention}
-    building["quantize"] = o.quantize
-    role_of = dict(zip(agents, roles or agents, strict=True))
-    if model in WHOLE_TEAMS:
-        from .small import extractive, tables  # which need this module
-
-        team = tables(role_of, menus or {}, o) if model == TABLE else extractive(role_of, excerpt, o)
-    elif o.sharing == "shared" or server_model(model):
-        team = Team(dict.fromkeys(agents, load_policy(model, o, **building)))
-    else:
-        team = _of_roles(role_of, model, o, building)
-    for policy in () if train else team.trainable:
-        for parameter in policy.parameters():
-            parameter.requires_grad_(False)
-    return team
-
-
-def _of_roles(role_of: Mapping[str, str], model: str, options: ModelOptions, building: Mapping[str, Any]) -> Team:
-    """A team with its own weights for each role, named by its first agent; `made` are arguments of `load_model`."""
-    first = {role: agent for agent, role in reversed(list(role_of.items()))}
-    owners = {agent: first[role] for agent, role in role_of.items()}
-    names = list(dict.fromkeys(owners.values()))
-    _refuse_extra_body(model, options)
-    network, tokenizer = load_model(model, **building)
-    running: dict[str, Any] = {"dtype": building["dtype"], "trained": building["trained"], **options.arguments()}
-    if options.sharing == "lora":
-        from .language_model.adapters import new_adapters  # loads peft
-        from .language_model.names import adapter_name
-
-        adapters = {agent: adapter_name(owner) for agent, owner in owners.items()}
-        network = new_adapters(network, list(dict.fromkeys(adapters.values())), options.lora_rank, building["seed"])
-        return Team(dict.fromkeys(owners, _policy(network, tokenizer, adapters=adapters, **running)))
-    networks = [network, *(copy.deepcopy(network) for _ in names[1:])]
-    if len(options.devices) > 1:
-        networks = [moved.to(device) for moved, device in zip(networks, itertools.cycle(options.devices))]
-    policies = [_policy(moved, tokenizer, **running) for moved in networks]
-    return Team({agent: policies[names.index(owner)] for agent, owner in owners.items()})

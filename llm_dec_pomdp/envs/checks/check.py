@@ -14,15 +14,15 @@ PettingZoo's `parallel_api_test` and `parallel_seed_test` run, with warnings as 
     states              the hidden state is an immutable value
     pickling            a copy made by pickle plays the same episode; infos and state are JSON
     infos               the same numeric keys at reset and at every step
-    tools               where agents have tools: see `check_tools`
+    tools               where agents have tools: see `checks.tools`
     processes           another process with another PYTHONHASHSEED plays the same episode, within a time limit
 
 A failed check is a sentence that names the check and says what to do. If user code raised an exception, it names the
 file, line, task and actions. What a script or a notebook defines cannot be found
 by another process, so that "processes" is left out there, with a warning.
 
-A module may call `check_env` when it is imported. The process of the last check imports it too, and must not check
-again: there `check_env` returns at once.
+A module may call `check_env` when it is imported. The process of the check "processes" imports it too; there
+`check_env` returns at once.
 """
 
 from __future__ import annotations
@@ -38,13 +38,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from ..types import Score, TaskItem
-from ..user_code import shortened
-from .adversarial import adversarial_texts
-from .base import NotAskedToStepError, Script, TextDecPOMDP
-from .check_tools import tools_check
-from .elsewhere import CHILD, CheckFailure, phases, play, processes, raised, require
-from .task import mutable_part
+from ...types import Score, TaskItem
+from ...user_code import shortened
+from ..base import NotAskedToStepError, Script, TextDecPOMDP
+from ..task import mutable_part
+from .base import CheckFailure, phases, play, raised, require
+from .processes import CHILD, processes
+from .texts import adversarial_texts
+from .tools import tools_check
 
 CANARY = "canary_{}_9c1f"
 SCRIPTED_TURNS = 2  # before everybody falls silent

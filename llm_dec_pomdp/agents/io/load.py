@@ -26,20 +26,32 @@ The same as a list, in which a member may play several agents:
 
 from __future__ import annotations
 
+import copy
+import itertools
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, cast
 
 from pydantic import BeforeValidator, PlainSerializer
 
-from ..config import Config, ConfigError, build, read_toml
-from ..options import Sampling
-from ..registries import nearest
-from ..types import Excerpt, Message
-from .base import Policy, Team
-from .loading import WHOLE_TEAMS, ModelError, load_team, locate, server_model
-from .options import ModelOptions
-from .scripted import RandomText, Script, Scripted, Uniform
+from ...config import Config, ConfigError, build, read_toml
+from ...options import Sampling
+from ...registries import nearest
+from ...types import Excerpt, Message
+from ..base import Policy, Team
+from ..options import ModelOptions
+from ..scripted import RandomText, Script, Scripted, Uniform
+from .models import (
+    TABLE,
+    WHOLE_TEAMS,
+    ModelError,
+    load_model,
+    load_policy,
+    locate,
+    policy_of,
+    refuse_extra_body,
+    server_model,
+)
 
 SCRIPT = "script:"
 _GENERAL = ("random", "uniform")  # scripts of every environment
@@ -60,7 +72,7 @@ def check_model(name: str, scripts: Collection[str] = ()) -> None:
     """Refuse a name of nothing, before anything is loaded.
 
     Args:
-        name: Of a model (see `agents.loading`), or "script:NAME".
+        name: Of a model (see `agents.io.models`), or "script:NAME".
         scripts: Names of the environment's own scripts, `facts.scripts`.
 
     Raises:
@@ -164,6 +176,78 @@ def check_members(agents: Sequence[str], roles: Sequence[str], members: Sequence
             raise ModelError(
                 f"nobody plays {agent!r} ({role}); give a model to every role: {', '.join(dict.fromkeys(roles))}"
             )
+
+
+def load_team(
+    agents: Sequence[str],
+    model: str = "builtin:tiny",
+    *,
+    roles: Sequence[str] = (),
+    seed: int = 0,
+    train: bool = True,
+    menus: Mapping[str, Sequence[str]] | None = None,
+    vocabulary: Sequence[str] = (),
+    excerpt: Excerpt | None = None,
+    **options: Any,
+) -> Team:
+    """Build a team in which every agent is played by the same kind of model.
+
+    Args:
+        agents: Agent names.
+        model: Model name, see the table of `agents.io.models`.
+        roles: Roles of the agents, in their order; agents of one role (invocations of a sub-agent) share all weights.
+            Left out, every agent has its own role.
+        seed: Seed of the first weights of adapters, and of builtin:words.
+        train: False: no weights are trainable.
+        menus: What each agent may say, for builtin:table, e.g. `TextDecPOMDP.menu`.
+        vocabulary: Words of the environment, for builtin:words.
+        excerpt: Where an observation shows the text of the task, for builtin:extractive.
+        options: Fields of `ModelOptions`: sharing="lora", device="cuda:1", ...
+
+    Raises:
+        ConfigError: An option that does not exist, a value that it does not take, or values that do not go together.
+        ModelError: See `load_model`.
+    """
+    o = build(ModelOptions, options, source=f"options of {model}")
+    o.refuse_conflicts(trained=train)
+    building: dict[str, Any] = {"device": o.devices[0], "dtype": o.dtype, "vocabulary": vocabulary, "seed": seed}
+    building |= {"trained": train and o.sharing != "lora", "attention": o.attention}
+    building["quantize"] = o.quantize
+    role_of = dict(zip(agents, roles or agents, strict=True))
+    if model in WHOLE_TEAMS:
+        from ..small import extractive, tables  # torch, too
+
+        team = tables(role_of, menus or {}, o) if model == TABLE else extractive(role_of, excerpt, o)
+    elif o.sharing == "shared" or server_model(model):
+        team = Team(dict.fromkeys(agents, load_policy(model, o, **building)))
+    else:
+        team = _of_roles(role_of, model, o, building)
+    for policy in () if train else team.trainable:
+        for parameter in policy.parameters():
+            parameter.requires_grad_(False)
+    return team
+
+
+def _of_roles(role_of: Mapping[str, str], model: str, options: ModelOptions, building: Mapping[str, Any]) -> Team:
+    """Build a team with weights for each role, named by its first agent; `building` are arguments of `load_model`."""
+    first = {role: agent for agent, role in reversed(list(role_of.items()))}
+    owners = {agent: first[role] for agent, role in role_of.items()}
+    names = list(dict.fromkeys(owners.values()))
+    refuse_extra_body(model, options)
+    network, tokenizer = load_model(model, **building)
+    running: dict[str, Any] = {"dtype": building["dtype"], "trained": building["trained"], **options.arguments()}
+    if options.sharing == "lora":
+        from ..language_model.adapters import new_adapters  # loads peft
+        from ..language_model.names import adapter_name
+
+        adapters = {agent: adapter_name(owner) for agent, owner in owners.items()}
+        network = new_adapters(network, list(dict.fromkeys(adapters.values())), options.lora_rank, building["seed"])
+        return Team(dict.fromkeys(owners, policy_of(network, tokenizer, adapters=adapters, **running)))
+    networks = [network, *(copy.deepcopy(network) for _ in names[1:])]
+    if len(options.devices) > 1:
+        networks = [moved.to(device) for moved, device in zip(networks, itertools.cycle(options.devices))]
+    policies = [policy_of(moved, tokenizer, **running) for moved in networks]
+    return Team({agent: policies[names.index(owner)] for agent, owner in owners.items()})
 
 
 def assemble_team(

@@ -1,8 +1,8 @@
 # pyright: basic
 """Teams on disk: a folder for each agent, as transformers and peft read it, and `team.json` to build the team again.
 
-`save_team` writes one after a training, `Team.save` from Python, and `llm-dec-pomdp export` one with tokenizers. The
-agents of a checkpoint have the same folders, so `load_weights` reads all of them.
+`save_team` writes one, and `llm-dec-pomdp export` one with tokenizers. A checkpoint has the same folders, so
+`load_weights` reads all of them.
 """
 
 from __future__ import annotations
@@ -10,13 +10,15 @@ from __future__ import annotations
 import filecmp
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from ..storage.files import Draft, remove_drafts
-from ..storage.reading import FileError, conform, is_there, open_file, read_json
-from .base import Policy, Sampling, Team
-from .weights import write_weights
+from ...storage.files import Draft, remove_drafts
+from ...storage.reading import FileError, conform, is_there, open_file, read_json
+from ..base import Policy, Sampling, Team, WeightFile
+
+if TYPE_CHECKING:
+    import torch
 
 DESCRIPTION = "team.json"
 CHECKPOINT = "checkpoint.json"
@@ -26,16 +28,28 @@ class CheckpointError(ValueError):
     """A saved team or checkpoint that cannot be used; the message names the place and what is wrong."""
 
 
-def save_team(folder: Path, team: Team, description: Mapping[str, Any]) -> None:
-    """Write the trainable weights of a team, as in a checkpoint.
+def save_team(team: Team, folder: str | Path, description: Mapping[str, Any] | None = None) -> None:
+    """Write the trainable weights of a team, for `load_team(env, model, weights=folder)` with the same options.
 
     Args:
-        folder: An older team there is replaced.
         team: Its trainable policies are saved.
-        description: Plain values from which the team can be built again.
+        folder: New or empty, or the folder of a saved team, which is replaced.
+        description: Plain values from which the team can be built again. Left out, the sampling of the team.
+
+    Raises:
+        ValueError: No policy of the team is trainable.
+        FileExistsError: The folder holds something else.
     """
-    remove_drafts(folder.parent, folder.name)
-    with Draft(folder) as draft:
+    place = Path(folder).absolute()
+    if not team.trainable:
+        raise ValueError(f"{team!r} has no trainable weights, so there is nothing to save")
+    if place.exists() and not (place / DESCRIPTION).is_file() and (place.is_file() or any(place.iterdir())):
+        raise FileExistsError(f"{str(folder)!r} is not empty and holds no saved team; give a new folder")
+    if description is None:
+        samplings = {agent: change.model_dump(exclude_unset=True) for agent, change in team.samplings.items()}
+        description = {"sampling": team.sampling.model_dump(), "samplings": samplings}
+    remove_drafts(place.parent, place.name)
+    with Draft(place) as draft:
         write_team(draft, team)
         draft.write_json(DESCRIPTION, dict(description))
         draft.publish()
@@ -128,6 +142,15 @@ def write_team(draft: Draft, team: Team) -> None:
             write_weights(draft, folder_of(agent), policy, weights)
 
 
+def write_weights(draft: Draft, folder: str, policy: Policy, weights: WeightFile) -> None:
+    """Write one agent's weights and configurations."""
+    state = policy.state_dict()
+    tensors = {name: state[place] for name, place in weights.tensors.items()}
+    draft.write_tensors(f"{folder}/{weights.name}", tensors)
+    for name, config in weights.configs.items():
+        draft.write_json(f"{folder}/{name}", config)
+
+
 def players(team: Team) -> list[tuple[Policy, list[str]]]:
     """Every trainable policy with the agents that it plays."""
     return [(policy, [a for a, member in team.members.items() if member is policy]) for policy in team.trainable]
@@ -149,3 +172,19 @@ def read_tensors(path: Path) -> dict[str, Any]:
         return load_file(path)
     except (SafetensorError, FileError) as error:  # a pickle too: nothing else is read
         raise CheckpointError(f"{str(path)!r} is no safetensors file ({error}); take another checkpoint") from error
+
+
+def refuse_misfits(shapes: Mapping[str, torch.Size], state: Mapping[str, torch.Tensor], owner: str = "model") -> None:
+    """Raise ValueError that names tensors of a model or critic that are missing, unexpected or of another shape."""
+    wrong = [f"{name} is missing" for name in shapes.keys() - state.keys()]
+    wrong += [f"{name} is unexpected" for name in state.keys() - shapes.keys()]
+    wrong += [
+        f"{name} has shape {tuple(state[name].shape)}, not {tuple(shapes[name])}"
+        for name in shapes.keys() & state.keys()
+        if shapes[name] != state[name].shape
+    ]
+    if wrong:
+        raise ValueError(
+            f"the weights do not fit this {owner}, {len(wrong)} tensors differ: {'; '.join(sorted(wrong)[:5])}; give "
+            "the options and the model that they were trained with"
+        )

@@ -15,9 +15,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from .base import TextDecPOMDP
-from .elsewhere import require
-from .hostile_calls import hostile_calls, plain_calls
+from ..base import TextDecPOMDP
+from .base import require
+from .calls import hostile_calls, plain_calls
 
 LONGEST = 100_000  # characters of what an agent is told
 TEXTS = 64  # with 16 calls each
