@@ -85,10 +85,10 @@ def by_text(logprobs: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, .
 def old_logprobs(
     samples: Sequence[Sample], logprobs: torch.Tensor, mask: torch.Tensor, known: Mapping[int, torch.Tensor]
 ) -> torch.Tensor:
-    """log pi_old [N, L], without gradient: as known, by the number of the sample; else the present one."""
+    """log pi_old [N, L], without gradient: as known, by the index of the sample; else the present one."""
     present = zip(samples, by_text(logprobs, mask), strict=True)
     old = logprobs.detach().clone()
-    old[mask.bool()] = torch.cat([known.get(s.number, row) for s, row in present])
+    old[mask.bool()] = torch.cat([known.get(s.index, row) for s, row in present])
     return old
 
 

@@ -20,10 +20,9 @@ Equal situations are read once, and with critic_level="token" all situations wit
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Annotated, Any, Literal
@@ -148,8 +147,6 @@ class CriticUpdater(Updater):
         self._of_policy = list(groups)
         super().__init__(policy, groups, temperature, options)
         self._old_values: dict[Reading, torch.Tensor] = {}  # u_old of this step [L]
-        self._lessons: list[list[Lesson]] = []  # of this step, in parts: one for each optimizer step of an epoch
-        self._part: list[Lesson] = []  # those of the present optimizer step
 
     def begin(self) -> None:
         """See `Updater`; the critic is made anew too, so that a body of its own is a copy of the policy's."""
@@ -216,66 +213,50 @@ class CriticUpdater(Updater):
             return self.critic.token_values(readings, count)
         return self.critic.values(readings)[:, None]
 
+    # --- one step -----------------------------------------------------------------------------------------------------
+
     def step(self, samples: Sequence[Sample], seed: int = 0) -> Metrics:
-        """As `Updater.step`, and the critic learns from the lessons among the samples.
+        """Run `Updater.step` on texts and lessons; then run the remaining critic epochs on the lessons alone.
 
         Returns:
             The same, and `value_loss`, the mean loss of the critic without its weight, in squared spreads of returns.
         """
         lessons = [s for s in samples if isinstance(s, Lesson) and s.agent in self.agents]
-        parts: Any = in_minibatches(lessons, self.options.minibatches, derive(seed, "lessons", self.updates))
-        self._lessons, self._old_values = parts, {}
+        order = derive(seed, "lessons", self.updates)
+        self.extra_targets = in_minibatches(lessons, self.options.minibatches, order)  # the same in every epoch
+        self._old_values = {}
         metrics = {"value_loss": 0.0} | super().step(samples, seed)
-        return metrics | self._practise() if all(map(math.isfinite, metrics.values())) else metrics
+        if not all(map(math.isfinite, metrics.values())):
+            return metrics
+        extra_critic_epochs = self.options.critic_epochs - self.options.epochs
+        for targets in filter(None, [*self.extra_targets] * extra_critic_epochs):
+            result, _ = self.micro_batch.run(partial(self.gradient, [], targets))
+            if not self.optimizer_step(result, {target.agent for target in targets}):
+                return metrics | result
+        return metrics
 
-    def _practise(self) -> Metrics:
-        """Pass over the lessons as often as policies did not; returns what is not finite, before which it stops."""
-        for part in filter(None, self._lessons * (self.options.critic_epochs - self.options.epochs)):
-            self._part = part
-            result, _ = self.micro_batch.run(partial(self._gradient, []))
-            if not self._descend(result, set()):
-                return result
-        return {}
-
-    def _parts(self, samples: list[Sample], seed: int) -> Iterator[list[Sample]]:
-        """See `Updater`; a part of the lessons beside each, which are as many whatever texts are learnt from."""
-        parts = super()._parts(samples, seed)
-        for texts, lessons in itertools.zip_longest(parts, self._lessons, fillvalue=[]):
-            self._part = lessons
-            yield texts
-
-    def _worth_a_step(self, learning: list[Sample]) -> bool:
-        """The critic learns too where no text has an advantage."""
-        return bool(learning or self._part)
-
-    def _clip_gradients(self, agents: set[str]) -> float:
-        """See `Updater`; also for agents with lessons alone, whose weights may be the critic's body."""
-        return super()._clip_gradients(agents | {lesson.agent for lesson in self._part})
-
-    def _gradient(self, samples: list[Sample], size: int) -> tuple[Metrics, dict[int, torch.Tensor]]:
-        """See `Updater`; then the critic's own passes, with at most as many lessons at a time."""
-        of_texts, read = super()._gradient(samples, size)
-        terms = {"loss": 0.0, "clipped": 0.0} | of_texts
-        lessons = grouped(self._part, lambda lesson: lesson.reading)
-        terms["value_loss"] = 0.0
-        counts = Counter(lesson.reading for lesson in self._part if not lesson.after)  # as often as the text was said
+    def extra_loss(self, targets: Sequence[Any], size: int) -> Metrics:
+        """Add the gradient of the critic's loss (critic), reading at most `size` lessons at a time."""
+        lessons = grouped(targets, lambda lesson: lesson.reading)
+        total = 0.0
+        counts = Counter(lesson.reading for lesson in targets if not lesson.after)  # as often as the text was sampled
         for batch in _of_length(counts, size):
             count = 1 + max(lesson.after for reading in batch for lesson in lessons[reading])
             values = self._read(batch, count)
             rows = [row for row, reading in enumerate(batch) for _ in lessons[reading]]
             columns = [count - 1 - lesson.after for reading in batch for lesson in lessons[reading]]
-            targets = values.new_tensor(
+            y = values.new_tensor(
                 [(s.target - self.unit.mean) / self.unit.spread for reading in batch for s in lessons[reading]]
             )
             for reading, value in zip(batch, values.detach(), strict=True):
                 self._old_values.setdefault(reading, value)
             known = [self._old_values[reading] for reading in batch]  # of another width in another batch
             old = torch.stack([functional.pad(value, (count - len(value), 0)) for value in known])
-            loss = value_loss(values[rows, columns], targets, old[rows, columns], self.options.value_clip).sum()
-            loss = loss / len(self._part)  # (critic)
+            loss = value_loss(values[rows, columns], y, old[rows, columns], self.options.value_clip).sum()
+            loss = loss / len(targets)  # (critic)
             (self.options.value_coef * loss).backward()
-            terms["value_loss"] += loss.item()
-        return terms, read
+            total += loss.item()
+        return {"value_loss": total}
 
     # --- restarts -----------------------------------------------------------------------------------------------------
 

@@ -122,7 +122,7 @@ class PairUpdater(Updater):
 
     def log_ratios(self, samples: Sequence[Sample]) -> dict[int, float]:
         """`preferences` of every text of this policy's agents, by its place among the samples."""
-        numbered = [replace(s, number=place) for place, s in enumerate(samples) if s.agent in self.agents]
+        numbered = [replace(s, index=place) for place, s in enumerate(samples) if s.agent in self.agents]
         return self.read(numbered, lambda batch: self.preferences(batch).tolist())
 
     def loss(self, batch: list[Sample], old: Mapping[int, torch.Tensor]) -> Loss:

@@ -51,7 +51,6 @@ from .learner import PolicyLearner, first_seed
 from .options import Alignment, GroupBy, MGRPOConfig
 from .refusals import refuse_uncorrected
 from .samples import Sample, called_agents, earned_by, refuse_bad_rewards, usable
-from .trajectory_ratio import TrajectoryUpdater
 from .updater import Updater, step_all
 
 COVERED = 0.99  # share of the rollouts whose d_k is at most d
@@ -182,10 +181,8 @@ class MGRPO(PolicyLearner):
     config: MGRPOConfig
 
     def __init__(self, team: Team, sampling: Sampling, config: MGRPOConfig | None = None) -> None:
-        config = config or MGRPOConfig()
-        self.updater = TrajectoryUpdater if str(config.objective.ratio) == "trajectory" else Updater
         super().__init__(team, sampling, config)
-        refuse_uncorrected(team, config)
+        refuse_uncorrected(team, self.config)
         self.running = Running()
 
     def trajectories(self, group: Group) -> list[Trajectory]:

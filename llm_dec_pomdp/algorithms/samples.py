@@ -22,7 +22,7 @@ class Sample:
         group: Place of its group among those of the update.
         trajectory: Number of the trajectory that it belongs to; 0 where trajectories do not matter.
         weight: Its weight in the mean of the agent's objective; set by the updater.
-        number: Place among the samples of a step; set by the updater.
+        index: Place among the samples of a step; set by the updater.
         tokens: The advantage of each token in units of `advantage`; empty: 1 for all.
     """
 
@@ -33,7 +33,7 @@ class Sample:
     group: int = 0
     trajectory: int = 0
     weight: float = 0.0
-    number: int = 0
+    index: int = 0
     tokens: tuple[float, ...] = ()
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from ..types import grouped
 
-STEPS = 10  # the first ones that report distinct-2, in which it is watched; `rise` is reported of first updates alone
+STEPS = 10  # the first ones that report distinct-2, in which it is watched; `kl_estimate` is reported for first updates only
 JUMP = 0.5  # of the surprisal of a text with the update that it is for, in nats a token; what learns moves by far less
 FALL = 0.5  # of distinct-2: below this share of its first value texts repeat themselves
 SILENT = 5  # first updates in a row in which no group has a signal, after which a run warns
@@ -36,8 +36,8 @@ class Watch:
 
         Args:
             number: Number of the step, from 1.
-            metrics: Numbers that the learner reported of the step. The `rise` of surprisal (`algorithms.updater`),
-                `distinct_2` and `groups_without_signal` (`algorithms.diagnostics`) are used where it has them.
+            metrics: Of the step, as the learner reported them. Of these, `kl_estimate` (`algorithms.updater`),
+                `distinct_2` and `groups_without_signal` (`algorithms.diagnostics`) are used.
             rates: Learning rates of the agents that learn.
         """
         if self._silent == number - 1 and metrics.get("groups_without_signal") == 1:
@@ -49,7 +49,7 @@ class Watch:
                     "or easier tasks"
                 )
         findings: list[str] = []
-        if (rise := metrics.get("rise", 0.0)) > JUMP:
+        if (rise := metrics.get("kl_estimate", 0.0)) > JUMP:
             before = f" from {metrics['surprisal']:.2f}" if "surprisal" in metrics else ""
             findings.append(f"an update raised the surprisal of its own texts{before} by {rise:.2f} nats a token")
         if "distinct_2" in metrics:

@@ -158,13 +158,13 @@ def test_every_lesson_is_in_one_minibatch_of_a_pass() -> None:
     algorithm = learner(IAC, team, minibatches=2, epochs=2)
     updater = algorithm.updaters[0]
     taken: list[Any] = []
-    compute = updater._gradient
-    updater._gradient = lambda *given: taken.append(list(updater._part)) or compute(*given)
+    compute = updater.gradient
+    updater.gradient = lambda texts, targets, size: taken.append(list(targets)) or compute(texts, targets, size)
     algorithm.update([group_of(team, *TWO_TURNS)])
     assert len(taken) == 4
     for first, second in (taken[:2], taken[2:]):
         assert sorted(s.target for s in (*first, *second)) == sorted(
-            s.target for s in itertools.chain(*updater._lessons)
+            s.target for s in itertools.chain(*updater.extra_targets)
         )
 
 
@@ -185,9 +185,9 @@ def test_what_is_masked_for_the_policy_still_teaches_the_critic(minibatches: int
     algorithm = learner(IAC, team, minibatches=minibatches, truncated="mask")
     taken: dict[int, list[float]] = {}
     for place, updater in enumerate(algorithm.updaters):
-        compute = updater._gradient
-        updater._gradient = lambda *given, compute=compute, updater=updater, place=place: (
-            taken.setdefault(place, []).extend(s.target for s in updater._part) or compute(*given)
+        compute = updater.gradient
+        updater.gradient = lambda texts, targets, size, compute=compute, place=place: (
+            taken.setdefault(place, []).extend(s.target for s in targets) or compute(texts, targets, size)
         )
     before = weights(team)
     algorithm.update([replace(cut, episodes=tuple(episodes))])

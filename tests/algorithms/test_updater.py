@@ -64,14 +64,14 @@ def test_what_is_given_a_positive_advantage_gets_likely() -> None:
 
 
 @pytest.mark.parametrize("epochs", [1, 3])
-def test_the_rise_is_that_of_the_surprisal_of_the_same_texts_and_only_in_the_first_updates(epochs: int) -> None:
+def test_the_kl_estimate_is_the_rise_of_surprisal_over_the_same_texts_in_the_first_updates(epochs: int) -> None:
     fresh = updater(learning_rate=0.5, epochs=epochs, clip_high=9.0)
     for number in range(12):
         before = table(fresh).logits.detach().log_softmax(-1)
         metrics = fresh.step(GIVEN, number)
         change = (before - table(fresh).logits.detach().log_softmax(-1))[[0, 1, 2, 2]]
-        assert metrics.get("rise") == (pytest.approx(float(change.mean()), abs=1e-6) if number < 10 else None)
-    assert "rise" not in updater().step(samples(((0,), 0.0)))
+        assert metrics.get("kl_estimate") == (pytest.approx(float(change.mean()), abs=1e-6) if number < 10 else None)
+    assert "kl_estimate" not in updater().step(samples(((0,), 0.0)))
 
 
 def test_texts_of_others_without_tokens_and_without_score_are_left_alone() -> None:

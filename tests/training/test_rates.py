@@ -74,7 +74,7 @@ def test_a_stage_with_another_rate_prints_it(tmp_path: Path) -> None:
 def metrics_of(rises: Sequence[float], distinct: Sequence[float] = ()) -> list[dict[str, float]]:
     """What a learner reports step by step."""
     shares = distinct or [1.0] * len(rises)
-    return [{"surprisal": 3.0, "rise": r, "distinct_2": d} for r, d in zip(rises, shares, strict=True)]
+    return [{"surprisal": 3.0, "kl_estimate": r, "distinct_2": d} for r, d in zip(rises, shares, strict=True)]
 
 
 def warnings(steps: Sequence[Mapping[str, float]], rates: Mapping[str, float] = RATES) -> list[tuple[int, str]]:
