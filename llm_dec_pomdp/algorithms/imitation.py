@@ -132,5 +132,5 @@ def _weighed(pairs: Sequence[tuple[str, Sample]], shares: Mapping[str, float]) -
         named = sum(counts.values())
         total = sum(share for name, share in shares.items() if counts[name])
         weights = {name: named * shares[name] / total / count for name, count in counts.items() if count}
-        weighed += [replace(s, share=weights.get(kind, 1.0)) for kind, s in of_agent]
+        weighed += [replace(s, weight=weights.get(kind, 1.0)) for kind, s in of_agent]
     return weighed

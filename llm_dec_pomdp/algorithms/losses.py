@@ -16,7 +16,7 @@ class Loss(NamedTuple):
     """The loss of some texts.
 
     Attributes:
-        value: With gradient; each sample counts by its `weight`.
+        value: With gradient; each sample counts by its `loss_weight`.
         terms: Its parts, as numbers: sums over texts, ratios or tokens.
         logprobs: Of the tokens of each text, without gradient, where they were computed.
     """

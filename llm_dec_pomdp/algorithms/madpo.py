@@ -128,7 +128,7 @@ class PairUpdater(Updater):
     def loss(self, batch: list[Sample], old: Mapping[int, torch.Tensor]) -> Loss:
         """Minus the sum of the scores, each times its advantage and its weight."""
         scores = self.scores(batch)
-        worth = torch.tensor([s.advantage * s.weight for s in batch], device=scores.device)
+        worth = torch.tensor([s.advantage * s.loss_weight for s in batch], device=scores.device)
         loss = -(worth * scores).sum()
         return Loss(loss, {"clipped": 0.0, "loss": loss.item()})
 

@@ -71,12 +71,12 @@ class Objective(Config, ABC):
 
     def weights(self, samples: Sequence[Sample]) -> list[float]:
         """What each text of an agent, and each of its terms, weighs in the mean of the agent's objective."""
-        texts = sum(s.share for s in samples)
+        texts = sum(s.weight for s in samples)
         if self.ratio != "token":
-            return [s.share / texts for s in samples]
-        tokens = sum(s.share * len(s.completion.token_ids) for s in samples)
+            return [s.weight / texts for s in samples]
+        tokens = sum(s.weight * len(s.completion.token_ids) for s in samples)
         whole = {"tokens": tokens, "constant": texts * (self.normaliser or 1)}.get(self.average)
-        return [s.share / (whole or texts * len(s.completion.token_ids)) for s in samples]
+        return [s.weight / (whole or texts * len(s.completion.token_ids)) for s in samples]
 
     @abstractmethod
     def of(
@@ -175,13 +175,13 @@ class OfTrajectories(Clipped):
         """See `Objective`; one over the number of trajectories, each by its share, where they are the terms."""
         if self.ratio == "token" and self.average != "trajectories":
             return super().weights(samples)
-        total = sum(s.share for s in {s.trajectory: s for s in samples}.values())
+        total = sum(s.weight for s in {s.trajectory: s for s in samples}.values())
         if self.ratio == "trajectory":
-            return [s.share / total for s in samples]
+            return [s.weight / total for s in samples]
         lengths: dict[int, int] = {}
         for s in samples:
             lengths[s.trajectory] = lengths.get(s.trajectory, 0) + len(s.completion.token_ids)
-        return [s.share / (total * lengths[s.trajectory]) for s in samples]
+        return [s.weight / (total * lengths[s.trajectory]) for s in samples]
 
 
 class OfPairs(Clipped):

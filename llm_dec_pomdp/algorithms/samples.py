@@ -17,11 +17,11 @@ class Sample:
         agent: Who said it.
         completion: What was said.
         advantage: Of this text for this agent.
-        share: How many texts it stands for: below 1 in trees, whose later turns have more texts, as the share of the
-            trajectories in which it was said; above 1 where it was chosen among texts that are not learnt from.
+        weight: How many texts it stands for in a mean. In a tree, the share of the trajectories that contain it, which
+            is below 1 at later turns; above 1 for a text that was chosen among texts that are not trained on.
         group: Place of its group among those of the update.
         trajectory: Number of the trajectory that it belongs to; 0 where trajectories do not matter.
-        weight: Its weight in the mean of the agent's objective; set by the updater.
+        loss_weight: Its factor in the agent's objective, which is a mean; set by the updater.
         index: Place among the samples of a step; set by the updater.
         tokens: The advantage of each token in units of `advantage`; empty: 1 for all.
     """
@@ -29,10 +29,10 @@ class Sample:
     agent: str
     completion: Completion
     advantage: float
-    share: float = 1.0
+    weight: float = 1.0
     group: int = 0
     trajectory: int = 0
-    weight: float = 0.0
+    loss_weight: float = 0.0
     index: int = 0
     tokens: tuple[float, ...] = ()
 

@@ -8,7 +8,7 @@ stands for.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -31,7 +31,7 @@ class TermRatio:
         self.updater = updater
 
     @property
-    def importance_level(self) -> str:
+    def importance_level(self) -> Any:
         """Level of the importance weights: token, sequence, trajectory, or none."""
         c = self.updater.options.objective
         if c.importance != "auto":

@@ -32,7 +32,7 @@ from ..agents.base import ParameterGroup, Policy, Sampling, Team, side_by_side
 from ..agents.memory import BatchSize
 from ..seeding import derive
 from .base import Metrics
-from .batches import advantages_of, by_text, in_forward_passes, in_minibatches, old_logprobs, texts_of, weigh
+from .batches import advantages_of, unpad, micro_batches, in_minibatches, old_logprobs, texts_of, set_weights
 from .losses import Loss, count_clipped, kl_k3, log_ratio
 from .options import UpdaterOptions, refuse_endless_warmup
 from .refusals import refuse_unlearnable, refuse_untrainable, refuse_untrainable_team
@@ -225,7 +225,7 @@ class Updater:
             results: list[Metrics] = []
             minibatches = in_minibatches(texts, c.minibatches, derive(order, epoch))
             for part, targets in itertools.zip_longest(minibatches, self.extra_targets, fillvalue=()):
-                batch = self.contributing(weigh(part, c))
+                batch = self.contributing(set_weights(part, c))
                 if not (batch or targets):  # momentum would still move the weights
                     continue
                 self.term_ratio.prepare(contributing, self._old)
@@ -261,7 +261,7 @@ class Updater:
         terms: Metrics = {"loss": 0.0, "clipped": 0.0}
         read: dict[int, torch.Tensor] = {}
         self.optimizer.zero_grad()
-        for batch in in_forward_passes(samples, size):
+        for batch in micro_batches(samples, size):
             loss = self.loss(batch, self._old)
             loss.value.backward()
             read.update(zip([s.index for s in batch], loss.logprobs, strict=False))
@@ -273,7 +273,7 @@ class Updater:
         """Compute the loss of a batch.
 
         Args:
-            batch: N texts, each with its `weight`.
+            batch: N texts, each with its `loss_weight`.
             old: log pi_old of the tokens of texts, by `Sample.index`; for other texts pi_old is the present policy.
         """
         c, entropies = self.options, None
@@ -283,7 +283,7 @@ class Updater:
             logprobs, mask = self.policy.token_logprobs(texts_of(batch), self.temperature)
         before = old_logprobs(batch, logprobs, mask, old)
         log_rho, counted, importance = self.term_ratio(batch, logprobs, before, mask)
-        weights = torch.tensor([s.weight for s in batch], device=logprobs.device)
+        weights = torch.tensor([s.loss_weight for s in batch], device=logprobs.device)
         advantages = advantages_of(batch, mask, c)
         objective = c.objective.of(log_rho, counted, advantages, importance, logprobs * mask)  # (objective)
         loss = -(objective * weights).sum()
@@ -299,7 +299,7 @@ class Updater:
             entropy = (entropies * mask).sum(-1)
             loss = loss - c.entropy * (entropy * weights).sum()
             terms["entropy"] = entropy.sum().item()
-        return Loss(loss, terms | {"loss": loss.item()}, by_text(logprobs, mask))
+        return Loss(loss, terms | {"loss": loss.item()}, unpad(logprobs, mask))
 
     def extra_loss(self, targets: Sequence[Sample], size: int) -> Metrics:
         """Add the gradient of another loss to that of the texts, `size` passes at a time; none by default.
@@ -347,7 +347,7 @@ class Updater:
 
         def read_all(size: int) -> None:
             with torch.no_grad():
-                for batch in in_forward_passes(samples, size):
+                for batch in micro_batches(samples, size):
                     values.update(zip([s.index for s in batch], compute(batch), strict=True))
 
         self.micro_batch.run(read_all, values.clear)
@@ -355,7 +355,7 @@ class Updater:
 
     def _logprobs_of(self, batch: list[Sample]) -> Sequence[torch.Tensor]:
         logprobs, mask = self.policy.token_logprobs(texts_of(batch), self.temperature)
-        return by_text(logprobs, mask)
+        return unpad(logprobs, mask)
 
     # --- restarts -----------------------------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from ..types import grouped
 
-STEPS = 10  # the first ones that report distinct-2, in which it is watched; `kl_estimate` is reported for first updates only
+STEPS = 10  # first ones with distinct-2, in which it is watched; `kl_estimate` is reported for first updates only
 JUMP = 0.5  # of the surprisal of a text with the update that it is for, in nats a token; what learns moves by far less
 FALL = 0.5  # of distinct-2: below this share of its first value texts repeat themselves
 SILENT = 5  # first updates in a row in which no group has a signal, after which a run warns

@@ -223,7 +223,7 @@ def test_invocations_learn_in_the_name_of_the_first_one_with_their_weights() -> 
     group = rewards_of_subs([1.0, 0.2, 0.6, 0.1], [0.3])
     subs = [s for s in algorithm.samples([group], algorithm.credit([group])[0]) if s.agent != "agent_0"]
     assert {s.agent for s in subs} == {"agent_1"}
-    assert [s.share for s in subs] == [0.5, 0.5, 0.5, 0.5, 2.0]
+    assert [s.weight for s in subs] == [0.5, 0.5, 0.5, 0.5, 2.0]
 
 
 def test_a_report_that_was_cut_is_learnt_from() -> None:

@@ -85,7 +85,7 @@ def test_texts_of_others_without_tokens_and_without_score_are_left_alone() -> No
 
 def test_a_text_in_half_of_the_trajectories_has_half_the_weight() -> None:
     fresh, first = updater(), GIVEN[0]
-    fresh.step([replace(first, share=0.5), GIVEN[1]])
+    fresh.step([replace(first, weight=0.5), GIVEN[1]])
     torch.testing.assert_close(table(fresh).logits.grad, -(score_function(0, 1) - 0.5 * score_function(2)) / 2)
 
 

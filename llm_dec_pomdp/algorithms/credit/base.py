@@ -122,7 +122,7 @@ class BaselineCredit(Credit):
         by_agent = self.advantage == "agent"
         for places in grouped(range(len(samples)), lambda place: samples[place].agent if by_agent else "").values():
             compared = [samples[place] for place in places]
-            values = weighted_advantages([s.advantage for s in compared], [s.share for s in compared])
+            values = weighted_advantages([s.advantage for s in compared], [s.weight for s in compared])
             for place, value in zip(places, values.tolist(), strict=True):
                 result[place] = replace(samples[place], advantage=value)
         return result
@@ -153,4 +153,4 @@ def at_decisions(group: Group, gamma: float, advantages: Callable[[Choices, Arra
         table = advantages(choices.reshape(shape[::-1]), values.reshape(shape), decision.width)
         for (agent, texts), row in zip(decision.actions.items(), table.tolist(), strict=True):
             for completion, advantage in zip(texts[: decision.width], row, strict=True):
-                yield Sample(agent, completion, advantage, share=decision.share)
+                yield Sample(agent, completion, advantage, weight=decision.share)
