@@ -1,10 +1,10 @@
 """Another loss of texts: the weight of a term is clipped and its gradient kept (CISPO, arXiv:2506.13585).
 
-`loss(batch, old)` of an `Updater` is the whole objective: a loss in which each sample counts by its `loss_weight`, numbers
-to report, and the log-probabilities that it read. `old` has those at the start of the step.
+`loss(batch, old)` of an `Updater` returns the whole objective: a loss in which each sample counts by its `loss_weight`,
+metrics, and the log-probabilities that it computed. `old` has those at the start of the step.
 """
 
-from llm_dec_pomdp.algorithms.batches import advantages_of, unpad, old_logprobs, texts_of
+from llm_dec_pomdp.algorithms.batches import advantages_of, old_logprobs, texts_of, unpad
 from llm_dec_pomdp.algorithms.losses import Loss
 from llm_dec_pomdp.algorithms.magrpo import MAGRPO
 from llm_dec_pomdp.algorithms.updater import Updater

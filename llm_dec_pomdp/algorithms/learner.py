@@ -11,7 +11,7 @@ from .base import Algorithm, Metrics
 from .diagnostics import describe, spent
 from .options import UpdaterOptions
 from .samples import Sample
-from .updater import Updater, step_all, updaters_of
+from .updater import Updater, step_updaters, updaters_of
 
 
 class PolicyLearner(Algorithm):
@@ -43,7 +43,7 @@ class PolicyLearner(Algorithm):
             samples: Texts with advantages.
             groups: The order of the minibatches follows from the seed of their first episode.
         """
-        return step_all(self.updaters, samples, first_seed(groups))
+        return step_updaters(self.updaters, samples, first_seed(groups))
 
     def report(
         self, samples: Sequence[Sample], groups: Sequence[Group], updaters: Sequence[Updater] | None = None

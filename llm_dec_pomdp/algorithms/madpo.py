@@ -48,7 +48,7 @@ from .losses import Loss
 from .objectives import Objective, OfPairs
 from .options import UpdaterOptions
 from .samples import Sample, refuse_bad_rewards
-from .updater import Updater, step_all
+from .updater import Updater, step_updaters
 
 if TYPE_CHECKING:
     from ..envs.base import TextDecPOMDP
@@ -219,7 +219,7 @@ class MADPO(PolicyLearner):
             replace(s, advantage=self._worth(s, float(worth[s.trajectory])) * terms[s.agent] / len(pairs))
             for s in samples
         ]
-        metrics = step_all(self.updaters, credited, derive(first_seed(groups), "pairs"))
+        metrics = step_updaters(self.updaters, credited, derive(first_seed(groups), "pairs"))
         del metrics["kl"]  # 0: beta is not the weight of a KL term here
         return {
             **metrics,

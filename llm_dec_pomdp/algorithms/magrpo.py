@@ -50,7 +50,7 @@ from .options import MAGRPOConfig
 from .overlong import punished
 from .refusals import refuse_uncorrected
 from .samples import Sample, refuse_bad_rewards, usable
-from .updater import step_all
+from .updater import step_updaters
 
 __all__ = ["MAGRPO", "MAGRPOConfig"]
 
@@ -101,7 +101,7 @@ class MAGRPO(PolicyLearner):
         heard = {s.group for s in samples if s.advantage}
         counted = heard if credit.without_signal == "drop" else range(len(groups))
         learnt = [s for s in samples if s.group in counted]
-        metrics = step_all(self.updaters, learnt, first_seed(groups))  # (objective), see `updater`
+        metrics = step_updaters(self.updaters, learnt, first_seed(groups))  # (objective), see `updater`
         metrics |= self.report([*learnt, *(s for s in samples if s.group not in counted)], played)
         if credit.replacements:
             metrics["groups_replaced"] = (len(played) - len(groups)) / len(played) if played else 0.0

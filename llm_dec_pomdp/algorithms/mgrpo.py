@@ -51,7 +51,7 @@ from .learner import PolicyLearner, first_seed
 from .options import Alignment, GroupBy, MGRPOConfig
 from .refusals import refuse_uncorrected
 from .samples import Sample, called_agents, earned_by, refuse_bad_rewards, usable
-from .updater import Updater, step_all
+from .updater import Updater, step_updaters
 
 COVERED = 0.99  # share of the rollouts whose d_k is at most d
 MAIN = ""  # the kind of an agent that nobody called
@@ -271,7 +271,7 @@ class MGRPO(PolicyLearner):
         credited, metrics = self.credit(groups)
         samples = self.samples(groups, credited)
         learners: list[Updater] = [u for u in self.updaters if any(s.agent in u.agents for s in samples)]
-        metrics = step_all(learners or self.updaters, samples, first_seed(groups)) | metrics
+        metrics = step_updaters(learners or self.updaters, samples, first_seed(groups)) | metrics
         mains = {t.agent for of_group in credited for t, _, _ in of_group if t.kind == MAIN}
         for name, part in (
             ("surprisal_main", [s for s in samples if s.agent in mains]),

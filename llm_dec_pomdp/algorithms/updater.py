@@ -32,7 +32,7 @@ from ..agents.base import ParameterGroup, Policy, Sampling, Team, side_by_side
 from ..agents.memory import BatchSize
 from ..seeding import derive
 from .base import Metrics
-from .batches import advantages_of, unpad, micro_batches, in_minibatches, old_logprobs, texts_of, set_weights
+from .batches import advantages_of, in_minibatches, micro_batches, old_logprobs, set_weights, texts_of, unpad
 from .losses import Loss, count_clipped, kl_k3, log_ratio
 from .options import UpdaterOptions, refuse_endless_warmup
 from .refusals import refuse_unlearnable, refuse_untrainable, refuse_untrainable_team
@@ -83,7 +83,7 @@ def updaters_of(
     return updaters
 
 
-def step_all(updaters: Sequence[Updater], samples: Sequence[Sample], seed: int) -> Metrics:
+def step_updaters(updaters: Sequence[Updater], samples: Sequence[Sample], seed: int) -> Metrics:
     """Run a step of every updater on the samples of its agents, at the same time on different devices.
 
     Returns:

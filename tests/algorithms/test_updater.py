@@ -18,7 +18,7 @@ from updates import SAMPLING, THREE, P, both, score_function
 from llm_dec_pomdp.agents import Request, Team
 from llm_dec_pomdp.algorithms.options import UpdaterOptions
 from llm_dec_pomdp.algorithms.samples import Sample
-from llm_dec_pomdp.algorithms.updater import Updater, step_all, updaters_of
+from llm_dec_pomdp.algorithms.updater import Updater, step_updaters, updaters_of
 from llm_dec_pomdp.types import Completion, conversation
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -95,7 +95,7 @@ def test_a_text_in_half_of_the_trajectories_has_half_the_weight() -> None:
 def test_every_policy_steps_on_its_own_samples_and_the_metrics_are_means() -> None:
     team = softmax_team(**THREE)
     options = UpdaterOptions(learning_rate=0.0, max_grad_norm=1e9)
-    metrics = step_all(updaters_of(team, 1.0, options), [*GIVEN, *samples(((1,), 1.0), agent="agent_1")], seed=0)
+    metrics = step_updaters(updaters_of(team, 1.0, options), [*GIVEN, *samples(((1,), 1.0), agent="agent_1")], seed=0)
     torch.testing.assert_close(gradients(team)[1], -score_function(1))
     assert metrics["tokens"] == (4 + 1) / 2
     assert metrics["loss"] == pytest.approx((-3 / 4 - 1) / 2)
@@ -128,7 +128,7 @@ def test_a_mean_over_policies_tells_what_only_one_of_them_knows() -> None:
         def step(self, samples: Any, seed: int) -> dict[str, float]:
             return self.numbers
 
-    assert step_all([Says(a=1.0, b=5.0), Says(a=2.0)], [], 0) == {"a": 1.5, "b": 5.0}  # type: ignore[list-item]
+    assert step_updaters([Says(a=1.0, b=5.0), Says(a=2.0)], [], 0) == {"a": 1.5, "b": 5.0}  # type: ignore[list-item]
 
 
 # --- restarts ---------------------------------------------------------------------------------------------------------
