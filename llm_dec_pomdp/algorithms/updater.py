@@ -28,7 +28,7 @@ from typing import Any, TypeVar
 
 import torch
 
-from ..agents.base import ParameterGroup, Policy, Sampling, Team, side_by_side
+from ..agents.base import ParameterGroup, Policy, Sampling, Team, run_parallel
 from ..agents.memory import BatchSize
 from ..seeding import derive
 from .base import Metrics
@@ -90,7 +90,7 @@ def step_updaters(updaters: Sequence[Updater], samples: Sequence[Sample], seed: 
         Each metric of `Updater.step`, as the mean over the updaters that report it.
     """
     tasks = [partial(updater.step, samples, seed) for updater in updaters]
-    results = side_by_side([updater.policy for updater in updaters], tasks)
+    results = run_parallel([updater.policy for updater in updaters], tasks)
     by_name = {name: [result[name] for result in results if name in result] for result in results for name in result}
     return {name: sum(values) / len(values) for name, values in by_name.items()}
 

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 
 from ..agents.base import Policy
-from ..agents.concurrency import overlapped
+from ..agents.concurrency import run_concurrently
 from ..agents.engines import EngineError
 from ..algorithms.base import Algorithm, Metrics
 from ..config import ConfigError
@@ -243,10 +243,10 @@ def _play(
 
 
 class _Ahead:
-    """Plays batches ahead of the updates that learn from them.
+    """Plays batches ahead of the updates that are trained on them.
 
     Attributes:
-        batches: Played and not yet taken, in order.
+        batches: Batches that are played and not yet taken, in order.
     """
 
     def __init__(
@@ -270,20 +270,20 @@ class _Ahead:
         self._learner = learner
 
     def take(self, number: int) -> Batch:
-        """The batch of a step; those up to it and k - 1 more are played now, where they are not there."""
+        """Return the batch of a step; first play what is missing of it and of the next k - 1 batches."""
         if len(self.batches) < self._lead:
             self._sampler.follow()
             for missing in range(number + len(self.batches), number + self._lead):
                 self.batches.append(self._play(missing, number - 1))
         return self.batches.pop(0)
 
-    def beside(self, update: Callable[[], Metrics], number: int) -> Metrics:
-        """What an update returns, beside which the batch of k steps later is played.
+    def update_while_sampling(self, update: Callable[[], Metrics], number: int) -> Metrics:
+        """Run the update while the batch for step `number + k` is sampled; return the update's metrics.
 
-        Also beside the last ones, so that a run that goes on to more steps is that of a longer one.
+        The last updates do this too, so that a run that is continued equals one that was longer from the start.
         """
         self._sampler.follow()
-        metrics, batch = overlapped(update, lambda: self._play(number + self._lead, number - 1))
+        metrics, batch = run_concurrently(update, lambda: self._play(number + self._lead, number - 1))
         self.batches.append(batch)
         return metrics
 
@@ -299,7 +299,7 @@ def _learn(learner: Algorithm, env: TextDecPOMDP, batch: Batch, number: int, sou
     _check_logprobs(episodes, number)
     rates = learner.learning_rates()  # those of the next stage may follow
     started = time.perf_counter()
-    metrics = source.beside(lambda: learner.update(groups), number) if source else learner.update(groups)
+    metrics = source.update_while_sampling(lambda: learner.update(groups), number) if source else learner.update(groups)
     seconds = time.perf_counter() - started
     if not isinstance(metrics, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TrainingError(
