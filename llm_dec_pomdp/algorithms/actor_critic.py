@@ -60,7 +60,7 @@ from .advantages import (
     returns,
 )
 from .base import Metrics
-from .critics import CentralCriticUpdater, CriticOptions, CriticUpdater, Lesson
+from .critics import CentralCriticUpdater, CriticOptions, CriticUpdater, ValueTarget
 from .exchange import Compared
 from .learner import PolicyLearner
 from .refusals import refuse_uncorrected
@@ -215,10 +215,10 @@ class ActorCritic(PolicyLearner, ABC):
         )
         return _normalised(samples) if self.config.normalise else samples
 
-    def lessons(self, tracks: Sequence[Track]) -> list[Lesson]:
-        """What the critics learn: every situation that could be scored, with its target."""
+    def value_targets(self, tracks: Sequence[Track]) -> list[ValueTarget]:
+        """Return the targets of the critics, one for every prefix that could be scored."""
         return [
-            Lesson(agent, Completion("", ids), 0.0, group=track.group, target=target, value=value, after=after)
+            ValueTarget(agent, Completion("", ids), 0.0, group=track.group, target=target, value=value, after=after)
             for track in tracks
             for (agent, ids), targets, values in zip(
                 track.readings, track.by_decision(track.targets), track.by_decision(track.values), strict=True
@@ -245,9 +245,9 @@ class ActorCritic(PolicyLearner, ABC):
         self._value(tracks)
         self._credit(tracks)
         self._observe(tracks)
-        samples, lessons = self.samples(tracks), self.lessons(tracks)
-        metrics = self.step([*samples, *lessons], groups)
-        return metrics | {"explained_variance": _explained(lessons)} | self.report(samples, groups)
+        samples, targets = self.samples(tracks), self.value_targets(tracks)
+        metrics = self.step([*samples, *targets], groups)
+        return metrics | {"explained_variance": _explained(targets)} | self.report(samples, groups)
 
 
 class IAC(ActorCritic):
@@ -391,12 +391,12 @@ def _refuse_other_tokens(team: Team) -> None:
             )
 
 
-def _explained(lessons: Sequence[Lesson]) -> float:
-    """1 - var(y - V) / var y, the mean over critics; 0 where all targets of a critic are equal."""
+def _explained(targets: Sequence[ValueTarget]) -> float:
+    """Return 1 - var(y - V) / var y, the mean over critics; 0 where all targets of a critic are equal."""
     shares: list[float] = []
-    for of_critic in grouped(lessons, lambda lesson: lesson.agent).values():
-        targets = np.array([lesson.target for lesson in of_critic])
-        variance = targets.var()
-        errors = targets - np.array([lesson.value for lesson in of_critic])
+    for of_critic in grouped(targets, lambda target: target.agent).values():
+        y = np.array([target.target for target in of_critic])
+        variance = y.var()
+        errors = y - np.array([target.value for target in of_critic])
         shares.append(float(1 - errors.var() / variance) if variance > 0 else 0.0)
     return float(np.mean(shares)) if shares else 0.0

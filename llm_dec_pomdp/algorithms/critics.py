@@ -1,21 +1,21 @@
 # pyright: basic
-"""An updater that moves a policy and its critic in the same steps.
+"""An updater that trains a policy and its critic in the same optimizer steps.
 
-Returns are of any size, and of another size in each task. So the critic predicts u, in units of what was returned so
-far, whose running mean is m and whose spread is s:
+Returns may have any scale, which differs between tasks. So the critic predicts a normalised value u. With the running
+mean m and the standard deviation s of the returns so far:
 
     V(x) = m + s u(x)                                                                                             (unit)
 
-Where these change to m' and s', the critic's last layer changes too, so that its values do not (PopArt,
-arXiv:1602.07714): u' = (s u + m - m') / s'. For situations x with targets y, and z = (y - m) / s, the loss adds the
-critic's to minus the policy's objective J,
+When these change to m' and s', the critic's last layer is rescaled, so that its values stay the same (PopArt,
+arXiv:1602.07714): u' = (s u + m - m') / s'. For prefixes x with targets y, and z = (y - m) / s, the loss is minus the
+policy's objective J, plus the critic's:
 
     L = -J + c mean of max((u(x) - z)^2, (u_old(x) + clip(u(x) - u_old(x), -eps, eps) - z)^2)                   (critic)
 
-where u_old is what the critic says where it reads x first in a step. Then the critic alone passes over its lessons
-again: policies learn little from advantages until it knows what a situation is worth, which one pass per update teaches
-too late. A critic on the policy's body moves that body too; a critic with a body of its own shares only the optimizer.
-Equal situations are read once, and with critic_level="token" all situations within a text in one pass.
+where u_old is the critic's output at its first forward pass over x in a step. Then the critic is trained for further
+epochs by itself: advantages teach policies little until the critic's values are right, for which one epoch per update is
+too slow. A critic on the policy's body trains that body too. A critic with a body of its own shares only the optimizer.
+Equal prefixes need one forward pass, and so do all prefixes within a text with critic_level="token".
 """
 
 from __future__ import annotations
@@ -89,8 +89,8 @@ class CriticOptions(TurnOptions):
 
 
 @dataclass(slots=True)
-class Unit:
-    """Running mean and spread of returns, over some `MEMORY` updates."""
+class RunningReturnStats:
+    """Running mean and standard deviation of returns, over about `MEMORY` updates."""
 
     updates: int = 0
     mean: float = 0.0
@@ -98,12 +98,12 @@ class Unit:
 
     @property
     def spread(self) -> float:
-        """The standard deviation; 1 where all returns are equal but for rounding."""
+        """The standard deviation; 1 where all returns are equal up to rounding."""
         spread = math.sqrt(self.variance)
         return spread if spread > _EQUAL * max(1.0, abs(self.mean)) else 1.0
 
     def add(self, returns: Array) -> None:
-        """Take in the returns of one more update."""
+        """Add the returns of an update."""
         self.updates += 1
         rate = 1.0 / min(self.updates, MEMORY)
         change = float(returns.mean()) - self.mean
@@ -112,13 +112,15 @@ class Unit:
 
 
 @dataclass(frozen=True, slots=True)
-class Lesson(Sample):
-    """One situation for a critic, with its token ids in `completion.prompt_ids`; policies do not learn from it.
+class ValueTarget(Sample):
+    """A value-regression target for one prefix of a history, whose token ids are `completion.prompt_ids`.
+
+    Policies ignore it, because its completion has no tokens.
 
     Attributes:
-        after: How many of these ids, the last ones, come after the situation: those of the rest of a text.
-        target: y, what the critic is to say.
-        value: V(x), what the critic said before the step.
+        target: y, the value to learn.
+        value: V(x), the critic's value before the step.
+        after: Number of the last ids that come after the prefix: the remaining tokens of a text.
     """
 
     target: float = 0.0
@@ -127,12 +129,12 @@ class Lesson(Sample):
 
     @property
     def reading(self) -> Reading:
-        """What the critic reads in the pass from which it values the situation."""
+        """The agent and the token ids of the forward pass that gives the value."""
         return self.agent, self.completion.prompt_ids
 
 
 class CriticUpdater(Updater):
-    """An `Updater` that also moves a critic; override `make_critic` for a critic of your own.
+    """An `Updater` that also trains a critic; override `make_critic` for a critic of your own.
 
     Raises:
         ValueError: The policy has no critic, or one without values of tokens where they are asked for; or see
@@ -149,7 +151,7 @@ class CriticUpdater(Updater):
         self._old_values: dict[Reading, torch.Tensor] = {}  # u_old of this step [L]
 
     def begin(self) -> None:
-        """See `Updater`; the critic is made anew too, so that a body of its own is a copy of the policy's."""
+        """See `Updater`. The critic is new too, so that a body of its own is a copy of the present policy's."""
         groups, rate = self._of_policy, self.options.critic_learning_rate
         self.groups = list(groups)
         self.critic = self.make_critic()
@@ -159,40 +161,42 @@ class CriticUpdater(Updater):
                 f"{type(self.policy).__name__}, has no values of tokens; give it token_values() "
                 "(agents.base.TokenCritic), or set critic_level='turn'"
             )
-        self.unit = Unit()
+        self.return_stats = RunningReturnStats()
         agents = tuple(agent for group in groups for agent in group.agents)
         parameters = list(self.critic.parameters())
         self.groups.append(ParameterGroup(agents, parameters, groups[0].learning_rate if rate is None else rate))
         super().begin()
 
     def make_critic(self) -> Critic:
-        """The critic of this policy: one head for all agents that share weights, see `CriticOptions.body`."""
+        """Make the critic of this policy: one head for all agents that share weights, see `CriticOptions.body`."""
         return self.critic_for([group.agents for group in self._of_policy])
 
     def critic_for(self, groups: Sequence[Sequence[str]]) -> Critic:
-        """A critic on this policy's model for some of its agents."""
+        """Make a critic on this policy's model for some of its agents."""
         return self.policy.critic(groups, separate=self.options.body == "own")
 
     def encode(self, asked: Sequence[tuple[Request, int]]) -> list[tuple[int, ...]]:
-        """Token ids of histories as the policy reads them, with room for so many tokens after each."""
+        """Return the token ids of histories as prompts of the policy, each with room for so many new tokens."""
         return [tuple(self.policy.encode(request.history, room, request.ids)) for request, room in asked]
 
     def observe(self, returns: Sequence[float]) -> None:
-        """Take in what the decisions of an update returned; no value that the critic has learnt changes."""
+        """Add the returns of an update to the statistics, and rescale the critic so that its values stay the same."""
         scored = np.array([value for value in returns if not math.isnan(value)])
         if not len(scored):
             return
-        mean, spread = self.unit.mean, self.unit.spread
-        self.unit.add(scored)
-        if self.unit.updates > 1:
-            self.critic.rescale(spread / self.unit.spread, (mean - self.unit.mean) / self.unit.spread)
+        mean, spread = self.return_stats.mean, self.return_stats.spread
+        self.return_stats.add(scored)
+        if self.return_stats.updates > 1:
+            self.critic.rescale(
+                spread / self.return_stats.spread, (mean - self.return_stats.mean) / self.return_stats.spread
+            )
 
     def values(self, readings: Sequence[Reading]) -> list[float]:
-        """The critic's present value of each reading, in units of the return."""
+        """Return the critic's present value of each reading, on the scale of returns."""
         return [value for [value] in self.token_values([(reading, 1) for reading in readings])]
 
     def token_values(self, spans: Sequence[tuple[Reading, int]]) -> list[list[float]]:
-        """For each reading, with a count n of at least 1, the values without its last n - 1, ..., 1, 0 tokens."""
+        """Return for each reading, with a count n >= 1, the values without its last n - 1, ..., 1, 0 tokens."""
         counts = dict(sorted(spans, key=lambda span: span[1]))  # the largest of each reading
         known: dict[Reading, list[float]] = {}
 
@@ -204,11 +208,11 @@ class CriticUpdater(Updater):
                     known.update(zip(batch, values.tolist(), strict=True))
 
         self.micro_batch.run(read_rest)
-        m, s = self.unit.mean, self.unit.spread
+        m, s = self.return_stats.mean, self.return_stats.spread
         return [[m + s * u for u in known[reading][-count:]] for reading, count in spans]  # (unit)
 
     def _read(self, readings: list[Reading], count: int) -> torch.Tensor:
-        """u without the last count - 1, ..., 1, 0 tokens of each reading [N, count]."""
+        """Return u without the last count - 1, ..., 1, 0 tokens of each reading [N, count]."""
         if self.options.critic_level == "token" and isinstance(self.critic, TokenCritic):
             return self.critic.token_values(readings, count)
         return self.critic.values(readings)[:, None]
@@ -216,14 +220,14 @@ class CriticUpdater(Updater):
     # --- one step -----------------------------------------------------------------------------------------------------
 
     def step(self, samples: Sequence[Sample], seed: int = 0) -> Metrics:
-        """Run `Updater.step` on texts and lessons; then run the remaining critic epochs on the lessons alone.
+        """Run `Updater.step` on texts and value targets; then run the remaining critic epochs on the value targets.
 
         Returns:
             The same, and `value_loss`, the mean loss of the critic without its weight, in squared spreads of returns.
         """
-        lessons = [s for s in samples if isinstance(s, Lesson) and s.agent in self.agents]
+        targets = [s for s in samples if isinstance(s, ValueTarget) and s.agent in self.agents]
         order = derive(seed, "lessons", self.updates)
-        self.extra_targets = in_minibatches(lessons, self.options.minibatches, order)  # the same in every epoch
+        self.extra_targets = in_minibatches(targets, self.options.minibatches, order)  # the same in every epoch
         self._old_values = {}
         metrics = {"value_loss": 0.0} | super().step(samples, seed)
         if not all(map(math.isfinite, metrics.values())):
@@ -236,18 +240,16 @@ class CriticUpdater(Updater):
         return metrics
 
     def extra_loss(self, targets: Sequence[Any], size: int) -> Metrics:
-        """Add the gradient of the critic's loss (critic), reading at most `size` lessons at a time."""
-        lessons = grouped(targets, lambda lesson: lesson.reading)
-        total = 0.0
-        counts = Counter(lesson.reading for lesson in targets if not lesson.after)  # as often as the text was sampled
+        """Add the gradient of the critic's loss (critic), at most `size` value targets at a time."""
+        by_reading = grouped(targets, lambda target: target.reading)
+        counts = Counter(target.reading for target in targets if not target.after)  # as often as the text was sampled
+        total, stats = 0.0, self.return_stats
         for batch in _of_length(counts, size):
-            count = 1 + max(lesson.after for reading in batch for lesson in lessons[reading])
+            count = 1 + max(target.after for reading in batch for target in by_reading[reading])
             values = self._read(batch, count)
-            rows = [row for row, reading in enumerate(batch) for _ in lessons[reading]]
-            columns = [count - 1 - lesson.after for reading in batch for lesson in lessons[reading]]
-            y = values.new_tensor(
-                [(s.target - self.unit.mean) / self.unit.spread for reading in batch for s in lessons[reading]]
-            )
+            rows = [row for row, reading in enumerate(batch) for _ in by_reading[reading]]
+            columns = [count - 1 - target.after for reading in batch for target in by_reading[reading]]
+            y = values.new_tensor([(s.target - stats.mean) / stats.spread for r in batch for s in by_reading[r]])
             for reading, value in zip(batch, values.detach(), strict=True):
                 self._old_values.setdefault(reading, value)
             known = [self._old_values[reading] for reading in batch]  # of another width in another batch
@@ -261,26 +263,30 @@ class CriticUpdater(Updater):
     # --- restarts -----------------------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """The state of the updater, and of the critic with its unit."""
-        return {**super().state_dict(), "critic": dict(self.critic.state_dict()), "unit": asdict(self.unit)}
+        """Return the state of the updater, of the critic, and of its return statistics."""
+        return {
+            **super().state_dict(),
+            "critic": dict(self.critic.state_dict()),
+            "return_stats": asdict(self.return_stats),
+        }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore them."""
         self.critic.load_state_dict(state["critic"])
-        self.unit = Unit(**state["unit"])
+        self.return_stats = RunningReturnStats(**state["return_stats"])
         super().load_state_dict(state)
 
 
 class CentralCriticUpdater(CriticUpdater):
-    """A `CriticUpdater` with one critic for the whole team, which reads as the first agent."""
+    """A `CriticUpdater` with one critic for the whole team, which reads prompts of the first agent."""
 
     def make_critic(self) -> Critic:
-        """A critic with a single head."""
+        """Make a critic with a single head."""
         return self.critic_for([self._of_policy[0].agents[:1]])
 
 
 def _of_length(counts: Mapping[Reading, int], size: int) -> list[list[Reading]]:
-    """Batches of readings of similar length, whose counts sum to at most `size`; a larger one is alone."""
+    """Return batches of readings of similar length, whose counts sum to at most `size` (a larger one is a batch)."""
     batches: list[list[Reading]] = []
     room = 0
     for reading in sorted(counts, key=lambda reading: len(reading[1])):

@@ -17,7 +17,7 @@ import llm_dec_pomdp
 from llm_dec_pomdp.agents import Sampling, Team
 from llm_dec_pomdp.agents.table import Table, number_of
 from llm_dec_pomdp.algorithms.actor_critic import IAC, MAAC, ActorCritic
-from llm_dec_pomdp.algorithms.critics import CriticUpdater, Lesson
+from llm_dec_pomdp.algorithms.critics import CriticUpdater, ValueTarget
 from llm_dec_pomdp.algorithms.samples import Sample
 from llm_dec_pomdp.config import ConfigError, build
 from llm_dec_pomdp.seeding import derive
@@ -128,7 +128,7 @@ def taught(kind: type[ActorCritic], **options: Any) -> list[Any]:
         algorithm._value(tracks)
         algorithm._credit(tracks)
         for updater in algorithm.critics:
-            updater.step(algorithm.lessons(tracks))
+            updater.step(algorithm.value_targets(tracks))
     algorithm._value(tracks)
     return tracks
 
@@ -306,9 +306,9 @@ def test_lessons_move_the_critic_alone() -> None:
     algorithm = make(IAC, team, critic_learning_rate=0.1)
     updater: CriticUpdater = algorithm.updaters[0]
     reading = ("agent_0", (5,))
-    lesson = Lesson("agent_0", Completion("", (5,)), 0.0, target=1.0)
+    target = ValueTarget("agent_0", Completion("", (5,)), 0.0, target=1.0)
     text = completion(team, "agent_0", (), ("go",), 0)
-    metrics = updater.step([Sample("agent_0", text, 0.0), lesson])
+    metrics = updater.step([Sample("agent_0", text, 0.0), target])
     assert metrics["value_loss"] == 1.0
     assert updater.values([reading]) == pytest.approx([0.1])
 

@@ -153,7 +153,7 @@ def test_the_gradient_does_not_depend_on_the_micro_batch(kind: type[ActorCritic]
             torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-6)
 
 
-def test_every_lesson_is_in_one_minibatch_of_a_pass() -> None:
+def test_every_value_target_is_in_one_minibatch_of_an_epoch() -> None:
     team = separate_team(1)
     algorithm = learner(IAC, team, minibatches=2, epochs=2)
     updater = algorithm.updaters[0]
@@ -170,7 +170,7 @@ def test_every_lesson_is_in_one_minibatch_of_a_pass() -> None:
 
 @pytest.mark.parametrize("minibatches", [1, 2])
 def test_what_is_masked_for_the_policy_still_teaches_the_critic(minibatches: int) -> None:
-    """A step for each part of the lessons, though every text is cut."""
+    """A step for each minibatch of value targets, though every text is cut."""
     team = separate_team(1)
     cut = group_of(team, *TWO_TURNS)
     episodes = [
