@@ -13,8 +13,8 @@ policy's objective J, plus the critic's:
     L = -J + c mean of max((u(x) - z)^2, (u_old(x) + clip(u(x) - u_old(x), -eps, eps) - z)^2)                   (critic)
 
 where u_old is the critic's output at its first forward pass over x in a step. Then the critic is trained for further
-epochs by itself: advantages teach policies little until the critic's values are right, for which one epoch per update is
-too slow. A critic on the policy's body trains that body too. A critic with a body of its own shares only the optimizer.
+epochs by itself: advantages teach policies little until the critic's values are right, and one epoch per update is too
+slow for that. A critic on the policy's body trains that body too. A critic with its own body shares only the optimizer.
 Equal prefixes need one forward pass, and so do all prefixes within a text with critic_level="token".
 """
 
@@ -184,12 +184,11 @@ class CriticUpdater(Updater):
         scored = np.array([value for value in returns if not math.isnan(value)])
         if not len(scored):
             return
-        mean, spread = self.return_stats.mean, self.return_stats.spread
-        self.return_stats.add(scored)
-        if self.return_stats.updates > 1:
-            self.critic.rescale(
-                spread / self.return_stats.spread, (mean - self.return_stats.mean) / self.return_stats.spread
-            )
+        stats = self.return_stats
+        mean, spread = stats.mean, stats.spread
+        stats.add(scored)
+        if stats.updates > 1:
+            self.critic.rescale(spread / stats.spread, (mean - stats.mean) / stats.spread)
 
     def values(self, readings: Sequence[Reading]) -> list[float]:
         """Return the critic's present value of each reading, on the scale of returns."""

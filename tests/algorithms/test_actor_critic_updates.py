@@ -74,13 +74,13 @@ def test_a_critic_of_the_team_reads_all_turns_of_all_by_role_in_agent_order() ->
     team = separate_team(1)
     algorithm = learner(MAAC, team)
     group = group_of(team, (0.0, 1.0))
-    [track] = algorithm.tracks(group, 0)
+    [sequence] = algorithm.sequences(group, 0)
     first, _ = group.episodes[0].turns
     lines = ["left is told:\nsay left", "right is told:\nsay right"]
-    assert track.asked[0].history[0].text == "\n\n".join(lines)
+    assert sequence.inputs[0].history[0].text == "\n\n".join(lines)
     lines += [f"left says:\n{first.actions['agent_0'].text}", f"right says:\n{first.actions['agent_1'].text}"]
     lines += ["left is told:\nsay red left", "right is told:\nsay red right"]
-    assert track.asked[1].history[0].text == "\n\n".join(lines)
+    assert sequence.inputs[1].history[0].text == "\n\n".join(lines)
 
 
 def test_a_joint_history_that_is_too_long_is_refused_and_not_cut() -> None:
@@ -112,9 +112,9 @@ def test_equal_advantages_leave_the_policy_alone_and_teach_the_critic(kind: type
     group = group_of(team, (1.0,), (1.0,))
     algorithm.update([group])
     assert same(before, weights(team))
-    tracks = algorithm.tracks(group, 0)
-    algorithm._value(tracks)
-    assert all(0.301 < track.values[0] < 1.0 for track in tracks)
+    sequences = algorithm.sequences(group, 0)
+    algorithm._value(sequences)
+    assert all(0.301 < sequence.values[0] < 1.0 for sequence in sequences)
 
 
 @pytest.mark.every(2)
@@ -218,8 +218,8 @@ def test_texts_after_the_same_history_are_compared_by_a_critic_of_texts() -> Non
     exact = dict(zip(read, (1.0, 2.0, 6.0) * 2, strict=True))
     for updater in algorithm.updaters:
         updater.values = lambda readings: [exact[reading] for reading in readings]
-    tracks = algorithm.tracks(group, 0)
-    algorithm._value(tracks)
-    algorithm._credit(tracks)
-    assert [float(t.advantages[0]) for t in tracks[::2]] == [1.0 - 4.0, 2.0 - 3.5, 6.0 - 1.5]
-    assert [float(t.targets[0]) for t in tracks[::2]] == [1.0, 2.0, 6.0]
+    sequences = algorithm.sequences(group, 0)
+    algorithm._value(sequences)
+    algorithm._credit(sequences)
+    assert [float(t.advantages[0]) for t in sequences[::2]] == [1.0 - 4.0, 2.0 - 3.5, 6.0 - 1.5]
+    assert [float(t.targets[0]) for t in sequences[::2]] == [1.0, 2.0, 6.0]

@@ -140,10 +140,10 @@ def test_losses_and_gradients_are_those_of_plain_autograd_text_by_text(kind: typ
 def test_advantages_are_normalised_over_all_tokens_of_an_agent() -> None:
     team = Team({agent: language_model(place) for place, agent in enumerate(AGENTS)})
     algorithm = learner(IAC, team)
-    tracks = algorithm.tracks(group_of(team), 0)
-    algorithm._value(tracks)
-    algorithm._credit(tracks)
-    samples = algorithm.samples(tracks)
+    sequences = algorithm.sequences(group_of(team), 0)
+    algorithm._value(sequences)
+    algorithm._credit(sequences)
+    samples = algorithm.samples(sequences)
     for agent in AGENTS:
         advantages = [s.advantage * a for s in samples if s.agent == agent for a in s.tokens or (1.0,)]
         assert len(advantages) > len(REWARDS) * 2
