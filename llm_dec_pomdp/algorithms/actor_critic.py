@@ -1,7 +1,7 @@
 """Actor-critic learners: a trained critic is the baseline, so that a prompt needs no group of samples.
 
 At a decision x_k an agent acts. The agent or the team receives the reward r_k from there to the next decision, and g_k
-is the discount between the two. V is a critic, with V(x_(K+1)) = 0 after the end of an episode. With GAE over decisions,
+is the discount between the two. V is a critic, with V(x_(K+1)) = 0 after the last decision. With GAE over decisions,
 
     delta_k = r_k + g_k V(x_(k+1)) - V(x_k),     A_k = delta_k + lambda g_k A_(k+1)                        (advantage)
     y_k = A_k + V(x_k)                                                                                       (target)
@@ -59,8 +59,8 @@ from .advantages import (
     returns,
 )
 from .base import Metrics
+from .controls import BaselineScope
 from .critics import CentralCriticUpdater, CriticOptions, CriticUpdater, ValueTarget
-from .exchange import Compared
 from .learner import PolicyLearner
 from .refusals import refuse_uncorrected
 from .samples import Sample, refuse_bad_rewards, usable
@@ -140,8 +140,8 @@ class ActorCritic(PolicyLearner, ABC):
         return self.config.critic_level == "token"
 
     @property
-    def compared(self) -> Compared:
-        """With what a return is compared; for its control, see `exchange`. (What a critic says is no other return.)"""
+    def baseline_scope(self) -> BaselineScope:
+        """The update, if advantages are normalised over it; else nothing, since a value of the critic is no return."""
         return "update" if self.config.normalise else "nothing"
 
     @abstractmethod

@@ -14,7 +14,7 @@ from ..agents.base import Policy, Sampling, Team
 from ..config import Config
 from ..rollout import Rollout, Trajectories
 from ..types import Group
-from . import exchange
+from . import controls
 
 if TYPE_CHECKING:
     from ..envs.base import TextDecPOMDP
@@ -42,7 +42,7 @@ class Algorithm:
         Config: The class of its options.
         shows_texts: Its policies are shown the texts of others, which a table cannot be.
         rollout: What training plays for it; an evaluation plays independent trajectories.
-        compared: With what it compares a return; for its control, see `exchange`.
+        baseline_scope: The returns that its baseline is made of; for its control, see `controls`.
         updaters: What moves the weights of its policies.
     """
 
@@ -92,13 +92,13 @@ class Algorithm:
         return self.misfit(self.config, env)
 
     @property
-    def compared(self) -> exchange.Compared:
-        """With what it compares a return; for its control."""
+    def baseline_scope(self) -> controls.BaselineScope:
+        """The returns that its baseline is made of; for its control."""
         return "group"
 
-    def unlinked(self, groups: Sequence[Group]) -> list[Group]:
-        """What its control is given: groups whose texts no longer say what they earned."""
-        return exchange.rewards(groups, self.compared)
+    def shuffle_rewards(self, groups: Sequence[Group]) -> list[Group]:
+        """Return the groups for its shuffled-reward control."""
+        return controls.shuffle_rewards(groups, self.baseline_scope)
 
     def begin(self) -> None:
         """Start from the team as it is now, which others have trained meanwhile; see `Updater.begin`."""

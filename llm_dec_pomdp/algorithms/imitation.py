@@ -28,8 +28,8 @@ from ..agents.base import Sampling, Team
 from ..config import Single
 from ..rollout import Demonstrations, Rollout
 from ..types import Group, Turn, grouped
-from . import exchange
 from .base import Metrics
+from .controls import shuffle_texts
 from .learner import PolicyLearner
 from .objectives import Objective, OfTeachers
 from .options import Sides, UpdaterOptions
@@ -77,9 +77,9 @@ class Imitation(PolicyLearner):
         why = Demonstrations(config.source).refusal(env)
         return f"the teacher {config.source} does not play there: {why}" if why else ""
 
-    def unlinked(self, groups: Sequence[Group]) -> list[Group]:
-        """What its control is given: texts that the teacher says in another task."""
-        return exchange.texts(groups)
+    def shuffle_rewards(self, groups: Sequence[Group]) -> list[Group]:
+        """Return groups with the teacher's texts of other tasks, for its control."""
+        return shuffle_texts(groups)
 
     def samples(self, groups: Sequence[Group]) -> list[Sample]:
         """Every text with advantage 1, weighed by the kind of its turn.

@@ -39,9 +39,9 @@ from ..rollout import Preferences, Rollout, Trajectories
 from ..rollout.preferences import Choice, pairs_by_return
 from ..seeding import derive
 from ..types import Completion, Episode, Group
-from . import exchange
 from .advantages import Array
 from .base import Metrics
+from .controls import shuffle_labels, shuffle_rewards
 from .diagnostics import spent
 from .learner import PolicyLearner, first_seed
 from .losses import Loss
@@ -164,9 +164,9 @@ class MADPO(PolicyLearner):
         masked = self.config.truncated == "mask"
         return [pair for pair in pairs if not (masked and any(text.completion.truncated for text in pair))]
 
-    def unlinked(self, groups: Sequence[Group]) -> list[Group]:
-        """What its control is given: returns that change places, or recorded pairs of which a coin prefers one."""
-        return exchange.labels(groups) if self.config.source else exchange.rewards(groups, "group")
+    def shuffle_rewards(self, groups: Sequence[Group]) -> list[Group]:
+        """Return groups with shuffled rewards, or with recorded pairs whose preference a coin decides."""
+        return shuffle_labels(groups) if self.config.source else shuffle_rewards(groups, "group")
 
     @classmethod
     def misfit(cls, config: MADPOConfig, env: TextDecPOMDP) -> str:

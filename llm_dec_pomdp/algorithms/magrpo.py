@@ -44,7 +44,7 @@ from ..rollout.replaced import Replaced
 from ..types import Group, all_played
 from .advantages import Array
 from .base import Metrics
-from .exchange import Compared
+from .controls import BaselineScope
 from .learner import PolicyLearner, first_seed
 from .options import MAGRPOConfig
 from .overlong import punished
@@ -72,9 +72,9 @@ class MAGRPO(PolicyLearner):
         return Replaced(credit.rollout, self.silent, credit.replacements) if credit.replacements else credit.rollout
 
     @property
-    def compared(self) -> Compared:
-        """With what a return is compared; for its control, see `exchange`."""
-        return self.config.credit.compared
+    def baseline_scope(self) -> BaselineScope:
+        """That of the credit; for its control, see `controls`."""
+        return self.config.credit.baseline_scope
 
     @classmethod
     def misfit(cls, config: Any, env: Any) -> str:

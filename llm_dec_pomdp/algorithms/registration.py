@@ -16,7 +16,7 @@ from ..registries import Registry, Spec
 if TYPE_CHECKING:
     from .base import Algorithm, Options
 
-CONTROL = "_shuffled"  # after the name of a learner: its control, see `controls`
+CONTROL = "_shuffled"  # after the name of a learner: its shuffled-reward control, see `controls`
 algorithms = Registry("algorithm", group="llm_dec_pomdp.algorithms")
 
 
@@ -100,13 +100,13 @@ def register_algorithm(
 
 
 class _Control(AlgorithmSpec):
-    """NAME_shuffled, the control of a learner that is found by its NAME."""
+    """The shuffled-reward control of a learner, whose class or path is the entry point."""
 
     def load(self) -> type[Algorithm]:
-        """The class of the control."""
-        from .controls import shuffled  # whoever looks for names loads nothing
+        """Load the learner's class and return the class of its control."""
+        from .controls import shuffled_reward_control  # listing names loads nothing
 
-        return shuffled(super().load())
+        return shuffled_reward_control(super().load())
 
 
 def find_algorithm(name: str) -> AlgorithmSpec:
@@ -167,7 +167,7 @@ register_algorithm(
     about="A = R - max R: makes all but the best less likely (ReMax, arXiv:2310.10505, takes the greedy text).",
     advantage="max",
 )
-register_algorithm("shuffled", "llm_dec_pomdp.algorithms.controls:Shuffled")
+algorithms.add(_Control("shuffled", "llm_dec_pomdp.algorithms.magrpo:MAGRPO"))
 register_algorithm("mgrpo", "llm_dec_pomdp.algorithms.mgrpo:MGRPO")
 register_algorithm("imitation", "llm_dec_pomdp.algorithms.imitation:Imitation")
 register_algorithm("madpo", "llm_dec_pomdp.algorithms.madpo:MADPO")

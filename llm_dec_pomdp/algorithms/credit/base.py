@@ -14,7 +14,7 @@ from ...config import Config, Count
 from ...rollout import Rollout
 from ...types import Group, grouped
 from ..advantages import Array, Choices, Compare, Kind, group_advantages, returns, weighted_advantages
-from ..exchange import Compared
+from ..controls import BaselineScope
 from ..samples import Sample
 
 if TYPE_CHECKING:
@@ -35,8 +35,8 @@ class Credit(Config, ABC):
     DAPO, arXiv:2503.14476). Returns and costs of the update are those of all groups that were played."""
 
     @property
-    def compared(self) -> Compared:
-        """With what a return is compared; for controls, see `exchange`."""
+    def baseline_scope(self) -> BaselineScope:
+        """The returns that the baseline is made of; see `controls`."""
         return "group"
 
     @property
@@ -91,9 +91,9 @@ class BaselineCredit(Credit):
         return self
 
     @property
-    def compared(self) -> Compared:
-        """By the baseline: nothing is centred under raw and max."""
-        kinds: dict[str, Compared] = {"batch": "update", "agent": "update", "raw": "nothing", "max": "nothing"}
+    def baseline_scope(self) -> BaselineScope:
+        """See `Credit`; raw and max do not centre advantages."""
+        kinds: dict[str, BaselineScope] = {"batch": "update", "agent": "update", "raw": "nothing", "max": "nothing"}
         return kinds.get(self.advantage, "group")
 
     @property
