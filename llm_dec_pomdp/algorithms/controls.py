@@ -39,7 +39,8 @@ class ShuffledRewardControl:
 
     def update(self: Any, groups: Sequence[Group]) -> dict[str, float]:
         """Update as the learner does, on groups with shuffled rewards."""
-        return super().update(self.shuffle_rewards(groups))
+        learner: Any = super()
+        return learner.update(self.shuffle_rewards(groups))
 
 
 @functools.cache
