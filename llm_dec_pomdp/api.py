@@ -36,7 +36,7 @@ from .storage.runfolder import new_run_folder
 from .training import Counters, TrainerConfig, TrainingStep, restore
 from .training import train as train_learner
 from .training.checkpoint import Checkpoints, find_team
-from .training.fit import refuse_misfit
+from .training.fit import check_compatible
 from .training.rates import in_words
 from .training.tracking import Trackers, check_trackers, train_numbers
 from .types import Group
@@ -248,7 +248,7 @@ def train(
         raise TypeError(f"algorithm is {algorithm!r:.80}; give the name of a learner, or 'module:Class'")
     if not learns(algorithm):
         raise ConfigError(f"algorithm {algorithm!r} does not learn; `llm-dec-pomdp list` says which do")
-    refuse_misfit(algorithm, options, env)
+    check_compatible(algorithm, options, env)
     first_rows(env, 1).task.try_rows()
     learner = build_algorithm(algorithm, options, team, sampling)
     places, done = None, Counters()

@@ -21,8 +21,8 @@ def write_weights(draft: Draft, folder: str, policy: Policy, weights: WeightFile
         draft.write_json(f"{folder}/{name}", config)
 
 
-def refuse_misfits(shapes: Mapping[str, torch.Size], state: Mapping[str, torch.Tensor], owner: str = "model") -> None:
-    """Raises ValueError for tensors of a model or critic that are missing, unexpected or of another shape, by name."""
+def check_shapes(shapes: Mapping[str, torch.Size], state: Mapping[str, torch.Tensor], owner: str = "model") -> None:
+    """Raise ValueError if tensors of a model or critic are missing, unexpected or of another shape."""
     wrong = [f"{name} is missing" for name in shapes.keys() - state.keys()]
     wrong += [f"{name} is unexpected" for name in state.keys() - shapes.keys()]
     wrong += [

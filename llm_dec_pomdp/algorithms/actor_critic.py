@@ -59,11 +59,11 @@ from .advantages import (
     returns,
 )
 from .base import Metrics
+from .checks import check_importance
 from .controls import BaselineScope
 from .critics import CentralCriticUpdater, CriticOptions, CriticUpdater, ValueTarget
 from .learner import PolicyLearner
-from .refusals import refuse_uncorrected
-from .samples import Sample, refuse_bad_rewards, usable
+from .samples import Sample, check_rewards, usable
 from .updater import Updater
 
 _PROBE = "Two agents wrote 3,146 words; the reviewer's answer (naïve, or not?) was #7."  # tokenizers differ on it
@@ -131,7 +131,7 @@ class ActorCritic(PolicyLearner, ABC):
 
     def __init__(self, team: Team, sampling: Sampling, config: CriticOptions | None = None) -> None:
         super().__init__(team, sampling, config)
-        refuse_uncorrected(team, self.config)
+        check_importance(team, self.config)
         self.critics = self.updaters[:1] if self.other_updater else self.updaters  # others have none
 
     @property
@@ -242,7 +242,7 @@ class ActorCritic(PolicyLearner, ABC):
         Raises:
             ValueError: A reward is infinite, a text lacks log-probabilities, or the temperature is 0.
         """
-        refuse_bad_rewards(groups)
+        check_rewards(groups)
         sequences = [sequence for place, group in enumerate(groups) for sequence in self.sequences(group, place)]
         self._value(sequences)
         self._credit(sequences)

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..agents.base import Policy, Sampling, Team
-from ..config import Config
+from ..config import Config, ConfigError
 from ..rollout import Rollout, Trajectories
 from ..types import Group
 from . import controls
@@ -69,10 +69,14 @@ class Algorithm:
         return Trajectories()
 
     @classmethod
-    def misfit(cls, config: Any, env: TextDecPOMDP) -> str:
-        """Why it cannot learn in an environment, under the protocol of its team, with these options; "" where it can.
+    def incompatibility(cls, config: Any, env: TextDecPOMDP) -> str:
+        """Return the reason why it cannot learn in an environment, else "" (the default).
 
-        What overrides it asks this one first. Default: it can.
+        An override calls this one first.
+
+        Args:
+            config: Its options.
+            env: The environment, under the protocol of its team.
         """
         return ""
 
@@ -87,9 +91,10 @@ class Algorithm:
         """Learn from groups of episodes; returns numbers by name to draw as curves, {} for none."""
         raise NotImplementedError(f"{type(self).__name__} does not learn; override update(groups)")
 
-    def refusal(self, env: TextDecPOMDP) -> str:
-        """Why it, with its options, cannot learn in an environment; see `misfit`."""
-        return self.misfit(self.config, env)
+    def check_compatible(self, env: TextDecPOMDP) -> None:
+        """Raise ConfigError if it cannot learn in an environment; see `incompatibility`."""
+        if why := self.incompatibility(self.config, env):
+            raise ConfigError(f"{why}; take a learner that fits")
 
     @property
     def baseline_scope(self) -> controls.BaselineScope:

@@ -72,9 +72,9 @@ class Imitation(PolicyLearner):
         return self._teacher
 
     @classmethod
-    def misfit(cls, config: Any, env: Any) -> str:
-        """Also why its teacher has nothing to say there."""
-        why = Demonstrations(config.source).refusal(env)
+    def incompatibility(cls, config: Any, env: Any) -> str:
+        """See `Algorithm`; the teacher must be able to act there too."""
+        why = Demonstrations(config.source).incompatibility(env)
         return f"the teacher {config.source} does not play there: {why}" if why else ""
 
     def shuffle_rewards(self, groups: Sequence[Group]) -> list[Group]:

@@ -47,7 +47,7 @@ from .learner import PolicyLearner, first_seed
 from .losses import Loss
 from .objectives import Objective, OfPairs
 from .options import UpdaterOptions
-from .samples import Sample, refuse_bad_rewards
+from .samples import Sample, check_rewards
 from .updater import Updater, step_updaters
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ class MADPO(PolicyLearner):
 
     def pairs(self, groups: Sequence[Group]) -> list[list[Text]]:
         """The texts of every pair that the team can learn from; with truncated="mask", of pairs without a cut text."""
-        refuse_bad_rewards(groups)
+        check_rewards(groups)
         pairs = [
             [text for text in _texts(chosen, rejected) if text.agent in agents and text.completion.token_ids]
             for group in groups
@@ -169,9 +169,9 @@ class MADPO(PolicyLearner):
         return shuffle_labels(groups) if self.config.source else shuffle_rewards(groups, "group")
 
     @classmethod
-    def misfit(cls, config: MADPOConfig, env: TextDecPOMDP) -> str:
-        """Also why recorded pairs cannot be learnt from there."""
-        known = super().misfit(config, env)
+    def incompatibility(cls, config: MADPOConfig, env: TextDecPOMDP) -> str:
+        """See `Algorithm`; recorded pairs need a joint reward."""
+        known = super().incompatibility(config, env)
         if known or not config.source or env.facts.joint_reward:
             return known
         return (

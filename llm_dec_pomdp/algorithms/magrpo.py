@@ -44,12 +44,12 @@ from ..rollout.replaced import Replaced
 from ..types import Group, all_played
 from .advantages import Array
 from .base import Metrics
+from .checks import check_importance
 from .controls import BaselineScope
 from .learner import PolicyLearner, first_seed
 from .options import MAGRPOConfig
 from .overlong import punished
-from .refusals import refuse_uncorrected
-from .samples import Sample, refuse_bad_rewards, usable
+from .samples import Sample, check_rewards, usable
 from .updater import step_updaters
 
 __all__ = ["MAGRPO", "MAGRPOConfig"]
@@ -63,7 +63,7 @@ class MAGRPO(PolicyLearner):
 
     def __init__(self, team: Team, sampling: Sampling, config: MAGRPOConfig | None = None) -> None:
         super().__init__(team, sampling, config)
-        refuse_uncorrected(team, self.config)
+        check_importance(team, self.config)
 
     @property
     def rollout(self) -> Rollout:
@@ -77,12 +77,12 @@ class MAGRPO(PolicyLearner):
         return self.config.credit.baseline_scope
 
     @classmethod
-    def misfit(cls, config: Any, env: Any) -> str:
+    def incompatibility(cls, config: Any, env: Any) -> str:
         """Return the reason why the credit or an option of `advantages` cannot be used on this environment, else ""."""
         chosen = getattr(config.credit, "advantage", "std")
         if cls.advantages is not MAGRPO.advantages and chosen != "std":
             return f"advantage is {chosen!r}, and {cls.__name__} computes advantages itself; leave the option out"
-        return super().misfit(config, env) or config.credit.misfit(env)
+        return super().incompatibility(config, env) or config.credit.incompatibility(env)
 
     def update(self, groups: Sequence[Group]) -> Metrics:
         """Give credit, and let every policy step on its own samples.
@@ -109,7 +109,7 @@ class MAGRPO(PolicyLearner):
 
     def samples(self, groups: Sequence[Group]) -> list[Sample]:
         """Return every text that the team can be trained on, with its advantage; texts without a score are left out."""
-        refuse_bad_rewards(groups)
+        check_rewards(groups)
         c = self.config
         if c.overlong:
             groups = [punished(group, self._limits(group), c.overlong, c.overlong_penalty) for group in groups]

@@ -47,10 +47,10 @@ from ..seeding import generator
 from ..types import Completion, Episode, Group, grouped
 from .advantages import Array, Kind, group_advantages, weighted_advantages
 from .base import Metrics
+from .checks import check_importance
 from .learner import PolicyLearner, first_seed
 from .options import Alignment, GroupBy, MGRPOConfig
-from .refusals import refuse_uncorrected
-from .samples import Sample, called_agents, earned_by, refuse_bad_rewards, usable
+from .samples import Sample, called_agents, check_rewards, earned_by, usable
 from .updater import Updater, step_updaters
 
 COVERED = 0.99  # share of the rollouts whose d_k is at most d
@@ -182,7 +182,7 @@ class MGRPO(PolicyLearner):
 
     def __init__(self, team: Team, sampling: Sampling, config: MGRPOConfig | None = None) -> None:
         super().__init__(team, sampling, config)
-        refuse_uncorrected(team, self.config)
+        check_importance(team, self.config)
         self.running = Running()
 
     def trajectories(self, group: Group) -> list[Trajectory]:
@@ -197,7 +197,7 @@ class MGRPO(PolicyLearner):
         Raises:
             ValueError: A reward is infinite.
         """
-        refuse_bad_rewards(groups)
+        check_rewards(groups)
         played = [self.trajectories(group) for group in groups]
         kinds = {t.kind: None for trajectories in played for t in trajectories if t.kind != MAIN}
         pairs = list(zip(groups, played, strict=True))

@@ -61,8 +61,8 @@ def earned_by(episode: Episode, agent: str) -> float:
     return earned
 
 
-def refuse_bad_rewards(groups: Sequence[Group]) -> None:
-    """Raises ValueError for an infinite reward."""
+def check_rewards(groups: Sequence[Group]) -> None:
+    """Raise ValueError for an infinite reward."""
     for group in groups:
         branches = [branch for decision in group.decisions for branch in decision.branches]
         paid = [("the team", e.rewards) for e in group.episodes] + [("the team", b.rewards) for b in branches]

@@ -57,9 +57,10 @@ class Staged(Algorithm):
         """What is played for the present stage."""
         return self.stages[self.number].learner.rollout
 
-    def refusal(self, env: TextDecPOMDP) -> str:
-        """Why one of the stages cannot learn in an environment."""
-        return next(filter(None, (stage.learner.refusal(env) for stage in self.stages)), "")
+    def check_compatible(self, env: TextDecPOMDP) -> None:
+        """Raise ConfigError if one of the stages cannot learn in an environment."""
+        for stage in self.stages:
+            stage.learner.check_compatible(env)
 
     def expect(self, updates: int, *, stale: bool = False) -> None:
         """Tell every stage its number of updates; the last stage has those that are left.

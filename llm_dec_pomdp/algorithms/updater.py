@@ -33,9 +33,9 @@ from ..agents.memory import BatchSize
 from ..seeding import derive
 from .base import Metrics
 from .batches import advantages_of, in_minibatches, micro_batches, old_logprobs, set_weights, texts_of, unpad
+from .checks import check_policy, check_samples, check_team
 from .losses import Loss, count_clipped, kl_k3, log_ratio
-from .options import UpdaterOptions, refuse_endless_warmup
-from .refusals import refuse_unlearnable, refuse_untrainable, refuse_untrainable_team
+from .options import UpdaterOptions, check_warmup
 from .samples import Sample, usable
 from .schedules import factor
 from .term_ratio import TermRatio
@@ -66,7 +66,7 @@ def updaters_of(
         ValueError: No member can be trained, two policies share a network, or agents of one policy have different
             temperatures; or see `Updater`.
     """
-    refuse_untrainable_team(team)
+    check_team(team)
     run = Sampling(temperature=temperature)
     updaters: list[Updater] = []
     for policy in team.trainable:
@@ -124,7 +124,7 @@ class Updater:
     def __init__(
         self, policy: Policy, groups: Sequence[ParameterGroup], temperature: float, options: UpdaterOptions
     ) -> None:
-        refuse_untrainable(policy, options)
+        check_policy(policy, options)
         self.policy, self.groups, self.temperature, self.options = policy, groups, temperature, options
         self.agents = {agent for group in groups for agent in group.agents}
         self.updates = 0
@@ -178,7 +178,7 @@ class Updater:
             )
         self.stale = stale
         self.horizon = self.options.horizon or updates
-        refuse_endless_warmup(self.options, updates)
+        check_warmup(self.options, updates)
 
     # --- one step, in order: step, gradient, loss, optimizer_step -----------------------------------------------------
 
@@ -203,7 +203,7 @@ class Updater:
         """
         c = self.options
         texts = usable([replace(s, index=place) for place, s in enumerate(samples) if s.agent in self.agents])
-        refuse_unlearnable(texts, self.temperature)
+        check_samples(texts, self.temperature)
         texts = [s for s in texts if not (c.truncated == "mask" and s.completion.truncated)]
         if c.schedule != "constant" and not self.horizon:
             raise ValueError(

@@ -175,11 +175,10 @@ def train(
         TrainingError: More than 5 % of a step could not be scored.
         DivergedError: Three steps in a row were not finite, or a model's weights are not.
         EngineError: The engine fails to draw texts; without staleness, a checkpoint of the step before is saved.
-        ConfigError, ValueError: With staleness, a policy cannot draw while it learns, or a learner cannot learn from
-            texts of older weights.
+        ConfigError, ValueError: The learner cannot learn in the environment; or with staleness, a policy cannot sample
+            during updates, or a learner cannot be trained on samples of older weights.
     """
-    if why := learner.refusal(env):
-        raise TrainingError(f"{why}; take a learner that fits")
+    learner.check_compatible(env)
     started = time.perf_counter() - done.seconds
     learner.expect(config.steps, **({"stale": True} if config.staleness else {}))
     source = _Ahead(learner, env, sampling, config, seed, done) if config.staleness else None

@@ -27,7 +27,7 @@ from ..engines import Engine, Prompt, Sampled
 from ..engines.own import OwnLoop
 from ..memory import BatchSize
 from ..thoughts import Thinking, Thoughts
-from ..weights import refuse_misfits
+from ..weights import check_shapes
 from .attention import avoid_plans
 from .critic import HeadCritic
 from .decoding import left_padded, prefill
@@ -417,7 +417,7 @@ class LanguageModel(Policy):
     def load_state_dict(self, state: Mapping[str, torch.Tensor]) -> None:
         """Copy tensors into the trainable parameters; see `Policy`."""
         tensors = self.state_dict()
-        refuse_misfits({name: tensor.shape for name, tensor in tensors.items()}, state)
+        check_shapes({name: tensor.shape for name, tensor in tensors.items()}, state)
         with torch.no_grad():
             for name, tensor in tensors.items():
                 tensor.copy_(state[name])

@@ -49,8 +49,8 @@ class Credit(Config, ABC):
     def rollout(self) -> Rollout:
         """How tasks are played."""
 
-    def misfit(self, env: TextDecPOMDP) -> str:
-        """Why an environment cannot be played in this way; "" (the default) where it can."""
+    def incompatibility(self, env: TextDecPOMDP) -> str:
+        """Return the reason why an environment cannot be played in this way, else "" (the default)."""
         return ""
 
     @abstractmethod

@@ -27,8 +27,8 @@ class CrossedCredit(BaselineCredit):
         """All combinations, of one turn or of every turn."""
         return Tree("cross") if self.tree else Crossed()
 
-    def misfit(self, env: TextDecPOMDP) -> str:
-        """Without a tree it is for episodes of one turn."""
+    def incompatibility(self, env: TextDecPOMDP) -> str:
+        """See `Credit`; without a tree, episodes must have one turn."""
         if self.tree or env.max_turns == 1:
             return ""
         return f"credit is 'crossed', and episodes of {env.metadata['name']} have {env.max_turns} turns; set tree=true"
