@@ -36,8 +36,8 @@ from .storage.runfolder import new_run_folder
 from .training import Counters, TrainerConfig, TrainingStep, restore
 from .training import train as train_learner
 from .training.checkpoint import Checkpoints, find_team
+from .training.divergence import describe_learning_rates
 from .training.fit import check_compatible
-from .training.rates import in_words
 from .training.tracking import Trackers, check_trackers, train_numbers
 from .types import Group
 from .visible import Terminal
@@ -267,7 +267,7 @@ def train(
     with (
         Trackers.open(trackers, folder, title, about) as sinks,
         shown(Terminal(stderr=True), quiet=not progress) as bars,
-        bars.stage(f"train {title} ({in_words(learner.learning_rates())})", steps, done.step) as advance,
+        bars.stage(f"train {title} ({describe_learning_rates(learner.learning_rates())})", steps, done.step) as advance,
     ):
 
         def note(step: TrainingStep) -> None:

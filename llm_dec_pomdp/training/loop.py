@@ -33,7 +33,7 @@ from ..storage.runfolder import finite
 from ..storage.signals import StopRequest
 from ..types import Episode, Group, all_played
 from .checkpoint import CheckpointError, Checkpoints
-from .rates import Watch, in_words
+from .divergence import DivergenceMonitor, describe_learning_rates
 
 MAX_UNSCORABLE = 0.05  # share of a step's episodes that may have no score before the run stops
 MAX_SKIPPED = 3  # steps in a row without a finite gradient before the run stops
@@ -182,14 +182,14 @@ def train(
     started = time.perf_counter() - done.seconds
     learner.expect(config.steps, **({"stale": True} if config.staleness else {}))
     source = _Ahead(learner, env, sampling, config, seed, done) if config.staleness else None
-    _log.info("%s", in_words(learner.learning_rates()))
+    _log.info("%s", describe_learning_rates(learner.learning_rates()))
     if env.facts.needs_messages and not env.facts.hears_others:
         _log.warning(
             "%s needs messages, and under this protocol no agent reads another's texts; train with protocol "
             "'sequential' or 'discussion'",
             env.facts.name,
         )
-    stop, watch = stop or StopRequest(), Watch()
+    stop, monitor = stop or StopRequest(), DivergenceMonitor()
     for number in range(done.step + 1, config.steps + 1):
         stop.work = f"step {number}"
         try:
@@ -211,7 +211,7 @@ def train(
                 f"step {number}: {done.skipped} steps in a row had a loss or gradient that is not finite "
                 f"({dict(step.metrics)}); lower the learning rate or look at the last batches"
             )
-        if trouble := watch.look(number, step.metrics, step.learning_rates):
+        if trouble := monitor.check(number, step.metrics, step.learning_rates):
             _log.warning("%s", trouble)
         on_step(step)
         due = number == config.steps or (config.save_every > 0 and number % config.save_every == 0)

@@ -123,5 +123,5 @@ def test_recorded_preferences_are_refused_where_agents_are_paid_individually(tmp
     env: Any = make("pennies-v0")
     team = Team({agent: Table(env.choices(agent)) for agent in env.possible_agents})
     algorithm = build_algorithm("madpo", {"source": str(path)}, team, Sampling(max_new_tokens=1))
-    with pytest.raises(ConfigError, match="pairs.jsonl"):
+    with pytest.raises(ConfigError, match=r"pairs\.jsonl"):
         algorithm.check_compatible(env)
