@@ -1,7 +1,7 @@
 """MAGRPO: Multi-Agent Group Relative Policy Optimization (arXiv:2508.04652), and GRPO as its one-agent case.
 
 For each task, G joint trajectories are played with the current policies: at turn t, agent i samples a_{i,t}^(g) from
-its own history h_{i,t}^(g), and the joint action earns the joint reward r_t^(g). With
+its own history h_{i,t}^(g), and the joint action receives the joint reward r_t^(g). With
 
     R_t^(g) = sum over tau >= t of gamma^(tau - t) r_tau^(g)                                                   (return)
 
@@ -18,18 +18,20 @@ Departures from the paper (docs/reproduce.md has those of the suite `paper` too)
 * beta is 0, as in the paper's experiments; the KL term is estimated by k3, per token.
 * The mean runs over all trajectories of all groups of an update, and not group by group.
 * An episode that ended earlier stays in the means of later turns with return 0, so that they are unbiased baselines.
-* Which joint actions are compared, and who deserves what, is an object: see `credit`. The paper's is `JointCredit`,
-  with trajectories side by side, or in a tree.
+* Credit assignment is an object, see `credit`. The paper's is `JointCredit`, with independent trajectories or a tree.
 * Entropy bonus, minibatches and schedules are off by default and not in the paper.
 
 | credit | what is compared | joint rewards per task, one turn |
 |---|---|---|
 | joint | joint trajectories of a group, turn by turn (in a tree: siblings) | G |
-| crossed | an agent's texts, each by its mean over the others' texts | G^n |
-| counterfactual | an agent's texts beside the same texts of the others | up to G + n G (G - 1) |
-| message | a text and K others from the same history, and silence | up to G + n G (K + 1) |
+| crossed | an agent's texts, each by its mean return over the teammates' texts | G^n |
+| counterfactual | an agent's texts, with the same texts of the teammates | up to G + n G (G - 1) |
+| message | a text, K alternatives from the same history, and the empty text | up to G + n G (K + 1) |
 
 Relatives (MARLOO, MAREINFORCE, MAREMAX, GRPO) are lines of `registration`: another baseline, or one agent.
+
+Read `update` and `samples`. Then `credit/joint.py` and `advantages.py` compute advantages, and `updater.py` updates the
+weights. `examples/magrpo_in_one_file.py` has the same algorithm in one file.
 """
 
 from __future__ import annotations
@@ -67,7 +69,7 @@ class MAGRPO(PolicyLearner):
 
     @property
     def rollout(self) -> Rollout:
-        """How tasks are played: as the credit needs it, and again on other tasks with `replacements`."""
+        """The rollout of the credit; with `replacements`, groups without signal are replaced by other tasks."""
         credit = self.config.credit
         return Replaced(credit.rollout, self.silent, credit.replacements) if credit.replacements else credit.rollout
 
@@ -85,11 +87,11 @@ class MAGRPO(PolicyLearner):
         return super().incompatibility(config, env) or config.credit.incompatibility(env)
 
     def update(self, groups: Sequence[Group]) -> Metrics:
-        """Give credit, and let every policy step on its own samples.
+        """Compute advantages, and run a step of every policy on its own samples.
 
         Returns:
-            What `Updater.step` returns, as means over the policies. Over all groups that were played, replaced ones
-            included: the numbers of `diagnostics.describe`, and the costs `generations` and `joint_rewards`. With
+            The metrics of `Updater.step`, as means over the policies. Over all groups that were played, replaced ones
+            included: the metrics of `diagnostics.describe`, and the costs `generations` and `joint_rewards`. With
             `replacements` also `groups_replaced`, the share of these groups that was replaced.
 
         Raises:
@@ -98,8 +100,8 @@ class MAGRPO(PolicyLearner):
         """
         credit, played = self.config.credit, all_played(groups)
         samples = self.samples(played)
-        heard = {s.group for s in samples if s.advantage}
-        counted = heard if credit.without_signal == "drop" else range(len(groups))
+        with_signal = {s.group for s in samples if s.advantage}
+        counted = with_signal if credit.without_signal == "drop" else range(len(groups))  # replaced ones come last
         learnt = [s for s in samples if s.group in counted]
         metrics = step_updaters(self.updaters, learnt, first_seed(groups))  # (objective), see `updater`
         metrics |= self.report([*learnt, *(s for s in samples if s.group not in counted)], played)
@@ -126,7 +128,7 @@ class MAGRPO(PolicyLearner):
         return not any(s.advantage for s in self.samples([group]))
 
     def credit(self, group: Group) -> Iterator[Sample]:
-        """Every text of a group with its advantage: (return) and (advantage), as `credit` of the options says."""
+        """Return every text of a group with its advantage, by (return) and (advantage) of the credit."""
         return self.config.credit.samples(group, self.config.gamma, self.advantages)
 
     def advantages(self, returns: Array) -> Array:

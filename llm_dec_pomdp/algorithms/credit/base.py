@@ -1,4 +1,7 @@
-"""The contract of credit, and what several ways to give it share."""
+"""The contract of credit assignment, and the functions that several kinds of credit use.
+
+Read `joint.py` first, the credit of MAGRPO.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Credit(Config, ABC):
-    """How a learner says what each text is worth: what is played for that, and samples with advantages.
+    """Credit assignment of a learner: the rollout that it needs, and samples with advantages.
 
     Its fields are its options.
     """
@@ -41,13 +44,13 @@ class Credit(Config, ABC):
 
     @property
     def least_group_size(self) -> int:
-        """Fewest episodes per task to learn anything from: a text that is compared with nothing has advantage 0."""
+        """Smallest useful number of episodes per task: without other texts to compare with, advantages are 0."""
         return 2
 
     @property
     @abstractmethod
     def rollout(self) -> Rollout:
-        """How tasks are played."""
+        """The rollout that plays tasks for it."""
 
     def incompatibility(self, env: TextDecPOMDP) -> str:
         """Return the reason why an environment cannot be played in this way, else "" (the default)."""
@@ -59,12 +62,12 @@ class Credit(Config, ABC):
 
     @abstractmethod
     def samples(self, group: Group, gamma: float, advantages: Compare | None = None) -> Iterator[Sample]:
-        """Every text of a group with its advantage, NaN where it could not be scored.
+        """Return every text of a group with its advantage, NaN if it could not be scored.
 
         Args:
             group: Played by `rollout`.
             gamma: Discount between turns.
-            advantages: Of returns that are compared with each other; left out, `advantages` of this credit.
+            advantages: Function from returns [N] to advantages [N]; left out, `advantages` of this credit.
         """
 
     def over_update(self, samples: Sequence[Sample]) -> Sequence[Sample]:
@@ -73,7 +76,7 @@ class Credit(Config, ABC):
 
 
 class BaselineCredit(Credit):
-    """Credit whose baseline is an option: what MAGRPO and its relatives differ in."""
+    """Credit whose baseline is an option, in which MAGRPO and its relatives differ."""
 
     advantage: Kind | Literal["batch", "agent"] = "std"
     """Baseline and scale of the advantage: std, mean, leave_one_out, max or raw over a group; or batch, over all texts
@@ -98,23 +101,23 @@ class BaselineCredit(Credit):
 
     @property
     def least_group_size(self) -> int:
-        """One, where nothing of the group is compared."""
+        """See `Credit`; 1 if advantages do not depend on the group."""
         return 1 if self.advantage in ("raw", "batch", "agent") else 2
 
     @property
     def kind(self) -> Kind:
-        """The baseline within a group; with batch and agent none yet, see `over_update`."""
+        """The baseline within a group; raw for batch and agent, whose baseline follows in `over_update`."""
         return "raw" if self.advantage in ("batch", "agent") else self.advantage
 
     def advantages(self, returns: Array) -> Array:
-        """Compute them by `kind`, see `group_advantages`."""
+        """See `Credit`; computed by `group_advantages` of this `kind`."""
         return group_advantages(returns, self.kind)
 
     def over_update(self, samples: Sequence[Sample]) -> Sequence[Sample]:
-        """With batch, (R - mean R) / std R of all samples, which hold returns, each by its share (ReBN).
+        """Compute, with batch, (R - mean R) / std R over all samples, which hold returns R, by their weights (ReBN).
 
-        One number is the baseline of all tasks, or with agent of all tasks of an agent. Where all returns are equal the
-        advantages are 0; texts without a score are left out of the mean.
+        All tasks share one baseline; with agent, all tasks of an agent. Equal returns have advantage 0. Texts without a
+        score are left out of the mean.
         """
         if self.advantage not in ("batch", "agent"):
             return samples
@@ -129,13 +132,13 @@ class BaselineCredit(Credit):
 
 
 def at_decisions(group: Group, gamma: float, advantages: Callable[[Choices, Array, int], Array]) -> Iterator[Sample]:
-    """Samples of decision points at which several joint actions were tried: an advantage per agent and text.
+    """Return the samples of decision points with several joint actions: one advantage per agent and text.
 
     Args:
-        group: Its decision points.
+        group: A group with decision points.
         gamma: Discount between turns.
-        advantages: Of which texts were said [B, n], what that returned to each agent [n, B], and the number of texts
-            that each agent drew.
+        advantages: Function from the indices of texts [B, n], the returns of each agent [n, B], and the number of texts
+            that each agent sampled, to advantages [n, width].
 
     Raises:
         ValueError: The group has no decision points.
