@@ -267,13 +267,11 @@ class IAC(ActorCritic):
                     sequence = DecisionSequence(place, episode, turns, [{agent: text} for text in texts], agent=agent)
                     sequence.by_token = self.by_token
                     sequence.histories = [text.prompt_ids for text in texts]
-                    sequence.inputs = [(agent, self._read(text)) for text in texts]
+                    for text in texts:
+                        action = () if self.config.estimates == "v" else text.token_ids
+                        sequence.inputs.append((agent, text.prompt_ids + action))
                     sequences.append(sequence)
         return sequences
-
-    def _read(self, text: Completion) -> tuple[int, ...]:
-        """Return the token ids of h_i; with estimates="q" those of h_i and a_i."""
-        return text.prompt_ids if self.config.estimates == "v" else text.prompt_ids + text.token_ids
 
 
 class MAAC(ActorCritic):
@@ -285,7 +283,7 @@ class MAAC(ActorCritic):
     def __init__(self, team: Team, sampling: Sampling, config: CriticOptions | None = None) -> None:
         super().__init__(team, sampling, config)
         if self.by_token:
-            _refuse_other_tokens(team)
+            _check_tokenizers(team)
 
     def sequences(self, group: Group, place: int) -> list[DecisionSequence]:
         """Return one for each episode; with individual rewards or values of tokens, one for each of its agents."""
@@ -378,7 +376,7 @@ def _normalised(samples: Sequence[Sample]) -> list[Sample]:
     return normalised
 
 
-def _refuse_other_tokens(team: Team) -> None:
+def _check_tokenizers(team: Team) -> None:
     """Raise ValueError if a policy has another tokenizer than the first, whose critic reads the texts of all."""
     written: dict[str, tuple[int, ...]] = {}
     for policy in team.trainable:

@@ -77,7 +77,7 @@ class CriticOptions(TurnOptions):
     single one stays as it is."""
 
     @model_validator(mode="after")
-    def _refuse_texts_as_one_action(self) -> CriticOptions:
+    def _check_texts_as_one_action(self) -> CriticOptions:
         given = {"estimates": (self.estimates, "v"), "ratio": (self.objective.ratio, "token")}
         for name, (value, needed) in given.items():
             if self.critic_level == "token" and value != needed:

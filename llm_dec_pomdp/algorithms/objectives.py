@@ -98,7 +98,7 @@ class Objective(Config, ABC):
         """
 
     @model_validator(mode="after")
-    def _refuse_options_without_effect(self) -> Objective:
+    def _check_options_without_effect(self) -> Objective:
         if self.average != "tokens" and self.ratio != "token":
             raise ValueError(
                 f"average is for ratio='token'; with ratio={self.ratio!r} every text is one term, leave it out"

@@ -68,7 +68,7 @@ class UpdaterOptions(Options):
         return by_name(values, "objective", cls.objectives, cls.model_fields["objective"].default)
 
     @model_validator(mode="after")
-    def _refuse_steps_without_effect(self) -> UpdaterOptions:
+    def _check_steps_without_effect(self) -> UpdaterOptions:
         if self.horizon:
             check_warmup(self, self.horizon)
         if self.schedule == "constant" and self.horizon:

@@ -85,7 +85,7 @@ class BaselineCredit(Credit):
     the spread of one agent's returns does not set another's step (Dr. MAS, arXiv:2602.08847)."""
 
     @model_validator(mode="after")
-    def _refuse_replacements_over_an_update(self) -> BaselineCredit:
+    def _check_replacements_over_an_update(self) -> BaselineCredit:
         if self.replacements and self.advantage in ("batch", "agent"):
             raise ValueError(
                 f"replacements is {self.replacements} and advantage is {self.advantage!r}, which compares all texts of "

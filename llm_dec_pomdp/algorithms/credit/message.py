@@ -33,7 +33,7 @@ class MessageCredit(Credit):
     Left out: no limit."""
 
     @model_validator(mode="after")
-    def _refuse_nothing_to_compare(self) -> MessageCredit:
+    def _check_nothing_to_compare(self) -> MessageCredit:
         assert self.rollout  # which refuses it
         return self
 
