@@ -195,6 +195,19 @@ def test_what_is_masked_for_the_policy_still_teaches_the_critic(minibatches: int
     assert [len(targets) for targets in taken.values()] == [6, 6]  # 3 episodes of 2 turns
 
 
+def test_kl_is_reported_where_a_minibatch_has_value_targets_only() -> None:
+    """The texts of the second turn are masked, so that the second minibatch has none."""
+    team = separate_team(1)
+    group = group_of(team, *TWO_TURNS)
+    episodes: list[Any] = []
+    for e in group.episodes:
+        *first, last = e.turns
+        cut = {agent: replace(text, truncated=True) for agent, text in last.actions.items()}
+        episodes.append(replace(e, turns=(*first, replace(last, actions=cut))))
+    algorithm = learner(IAC, team, minibatches=2, truncated="mask", beta=0.1)
+    assert algorithm.update([replace(group, episodes=tuple(episodes))])["kl"] == pytest.approx(0.0, abs=1e-6)
+
+
 def test_explained_variance_is_of_each_critic_and_0_where_targets_are_equal() -> None:
     team = separate_team(1)
     algorithm = learner(IAC, team, gae_lambda=1.0, learning_rate=0.0)
