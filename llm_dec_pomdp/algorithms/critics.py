@@ -49,29 +49,29 @@ _EQUAL = 1e-9
 
 
 class CriticOptions(TurnOptions):
-    """Options of learners with a critic, beside those of `UpdaterOptions`."""
+    """Options of learners with a critic, and all of `TurnOptions`."""
 
     estimates: Literal["v", "q"] = "v"
-    """What the critic estimates: v, the value of a history; or q, of a history and the text that was said after it."""
+    """What the critic estimates: v, the value of a history; or q, the value of a history and the text after it."""
     critic_level: Literal["turn", "token"] = "turn"
     """What has a value: a turn, whose text is one action; or each token of an agent's text, see
     `algorithms.actor_critic`."""
     body: Literal["own", "shared"] = "own"
     """The model whose hidden state the critic's head reads: own (a copy of the policy's, where that is an adapter on
-    the same base) or shared (the policy's, which the critic's loss then moves too). The critic of `maac` takes the
+    the same base) or shared (the policy's, which the critic's loss then trains too). The critic of `maac` takes the
     first policy for it."""
     value_coef: NotNegative = 0.6
-    """Weight of the critic's loss beside the policy's."""
+    """Weight of the critic's loss; the policy's has weight 1."""
     value_clip: NotNegative = 0.2
     """How far an update may move a value before its loss is flat, in units of the returns' spread; only matters with
     several `epochs` or `minibatches`."""
     critic_learning_rate: NotNegative | None = None
     """Learning rate of the head, and of the critic's own body; the policy's when left out."""
     critic_epochs: Positive = 4
-    """Passes over what an update teaches the critic: those of the policy, and beyond `epochs` the critic's alone."""
+    """Epochs of the critic in an update: `epochs` together with the policy, the remaining ones by itself."""
     gae_lambda: Annotated[float, Field(ge=0, le=1)] = 0.95
-    """Lambda of generalized advantage estimation, over turns or tokens (`critic_level`): 1 is unbiased whatever the
-    critic says, less trusts it more."""
+    """Lambda of generalized advantage estimation, over turns or tokens (`critic_level`): 1 is unbiased for
+    any critic, less trusts the critic more."""
     normalise: bool = True
     """Scale the advantages of an agent to mean 0 and standard deviation 1 over an update; equal ones become 0, and a
     single one stays as it is."""

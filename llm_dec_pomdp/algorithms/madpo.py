@@ -75,11 +75,11 @@ class MADPOConfig(UpdaterOptions):
     refresh: Count = 0
     """Updates after which the reference becomes the team as it is then, again and again; 0: never."""
     replay: Count = 0
-    """Earlier updates whose pairs are learnt from again in each update."""
+    """Number of earlier updates whose pairs are used again in each update."""
     objective: Objective = OfPairs()
     objectives: ClassVar[Mapping[str, type[Objective]]] = {"clipped": OfPairs}
     epochs: Single = 1
-    """The advantage of a text changes with every step; learn from pairs again with `replay`."""
+    """Fixed: the advantage of a text changes with every step; use pairs again with `replay`."""
     minibatches: Single = 1
     """The same."""
     truncated: Literal["learn", "mask"] = "learn"

@@ -102,9 +102,9 @@ class MAGRPO(PolicyLearner):
         samples = self.samples(played)
         with_signal = {s.group for s in samples if s.advantage}
         counted = with_signal if credit.without_signal == "drop" else range(len(groups))  # replaced ones come last
-        learnt = [s for s in samples if s.group in counted]
-        metrics = step_updaters(self.updaters, learnt, first_seed(groups))  # (objective), see `updater`
-        metrics |= self.report([*learnt, *(s for s in samples if s.group not in counted)], played)
+        kept = [s for s in samples if s.group in counted]
+        metrics = step_updaters(self.updaters, kept, first_seed(groups))  # (objective), see `updater`
+        metrics |= self.report([*kept, *(s for s in samples if s.group not in counted)], played)
         if credit.replacements:
             metrics["groups_replaced"] = (len(played) - len(groups)) / len(played) if played else 0.0
         return metrics

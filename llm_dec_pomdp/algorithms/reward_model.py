@@ -38,10 +38,10 @@ from .samples import Sample
 
 
 class RewardModelConfig(MADPOConfig):
-    """Options of the reward model, beside those of MADPO."""
+    """Options of the reward model, and those of MADPO that apply."""
 
     beta: Annotated[float, Field(ge=1, le=1)] = 1.0
-    """Fixed: the scale of the values is learnt."""
+    """Fixed: the scale of the values is learned."""
     loss: Literal["dpo"] = "dpo"
     """That of Bradley and Terry."""
     likelihood: Annotated[float, Field(ge=0, le=0)] = 0.0
@@ -49,9 +49,9 @@ class RewardModelConfig(MADPOConfig):
     refresh: Annotated[int, Field(ge=0, le=0)] = 0
     """None: values are compared with no reference."""
     held_out: Annotated[float, Field(ge=0, lt=1)] = 0.2
-    """Share of the tasks whose pairs are only tested on."""
+    """Share of the tasks whose pairs are held out for testing."""
     best_of: Positive = 4
-    """Texts that are drawn in evaluations; the one with the highest value is said."""
+    """Number of texts that are sampled in evaluations; the one with the highest value is the action."""
 
     @model_validator(mode="after")
     def _check_own_episodes(self) -> RewardModelConfig:

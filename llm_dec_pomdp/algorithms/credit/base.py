@@ -80,8 +80,8 @@ class BaselineCredit(Credit):
 
     advantage: Kind | Literal["batch", "agent"] = "std"
     """Baseline and scale of the advantage: std, mean, leave_one_out, max or raw over a group; or batch, over all texts
-    of an update, which needs no groups (ReBN, arXiv:2510.01051), but has one baseline for all tasks: where these differ
-    in what they pay by more than texts do, little is learnt. With agent it is over all texts of the same agent, so that
+    of an update, which needs no groups (ReBN, arXiv:2510.01051), but has one baseline for all tasks: if returns differ
+    more between tasks than between texts, little is learned. With agent it is over all texts of the same agent, so that
     the spread of one agent's returns does not set another's step (Dr. MAS, arXiv:2602.08847)."""
 
     @model_validator(mode="after")

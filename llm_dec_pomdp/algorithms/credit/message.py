@@ -25,12 +25,12 @@ class MessageCredit(Credit):
     continuation: Continuation = "resampled"
     """Later turns are sampled again where histories changed (resampled), or repeat the recorded texts (frozen)."""
     alternatives: Count = 1
-    """Texts drawn from the same history for each text that was said; they are learnt from too."""
+    """Number of alternatives that are sampled from the history of each text; they are trained on too."""
     silence: bool = False
-    """Compare with the empty text too. It is not learnt from."""
+    """Compare with the empty text too. It is not trained on."""
     budget: Positive | None = None
-    """Most generations per task for alternatives and what follows them. Texts without alternatives are not learnt from.
-    Left out: no limit."""
+    """Largest number of generations per task for alternatives and later turns. Texts without alternatives are not
+    trained on. Left out: no limit."""
 
     @model_validator(mode="after")
     def _check_nothing_to_compare(self) -> MessageCredit:
