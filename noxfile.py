@@ -43,7 +43,7 @@ _ADAPTERS, _SCRIPTS = "llm_dec_pomdp/integrations/", "examples/libraries/"
 USES = {  # which files a session with other libraries is about, beside the contract
     "openenv": ("llm_dec_pomdp/serving/", f"{_ADAPTERS}openenv"),
     "mcp": ("llm_dec_pomdp/serving/", "llm_dec_pomdp/envs/tools/", f"{_ADAPTERS}mcp"),
-    "bfcl": ("llm_dec_pomdp/envs/calls/",),
+    "bfcl": ("llm_dec_pomdp/contrib/calls/",),
     "suites": (f"{_ADAPTERS}games", f"{_ADAPTERS}gem", f"{_ADAPTERS}textarena"),
     "verifiers": (f"{_ADAPTERS}verifiers", f"{_ADAPTERS}role"),
     "library(stable_baselines3)": (_SCRIPTS,),
@@ -51,7 +51,7 @@ USES = {  # which files a session with other libraries is about, beside the cont
     "library(benchmarl)": (_SCRIPTS, f"{_ADAPTERS}benchmarl"),
     "library(ray)": (_SCRIPTS,),
     "library(trl)": (f"{_ADAPTERS}trl", f"{_ADAPTERS}one_turn", f"{_ADAPTERS}role", "examples/trl_"),
-    "library(comlrl)": (f"{_ADAPTERS}comlrl", f"{_ADAPTERS}one_turn", "scripts/peer_returns"),
+    "library(comlrl)": (f"{_ADAPTERS}comlrl", f"{_ADAPTERS}one_turn", "research/peer_returns"),
 }
 
 
@@ -97,7 +97,7 @@ def openenv(session: nox.Session) -> None:
 
 @nox.session(reuse_venv=True)
 def mcp(session: nox.Session) -> None:
-    """The client of the mcp package against our server, and its servers' tools for our agents."""
+    """Our server and the client of the mcp package, and tools of its servers for our agents."""
     _install(session, ".[serve,mcp]")
     session.run(*PYTEST, "tests/serving/test_mcp.py", "tests/integrations/test_mcp_tools.py")
 
@@ -116,7 +116,7 @@ def suites(session: nox.Session) -> None:
     names = ("games", "gem", "textarena")
     session.run(*PYTEST, *(f"tests/integrations/test_{name}.py" for name in names))
     if "table" in session.posargs:
-        session.run("python", "scripts/try_suites.py")
+        session.run("python", "research/try_suites.py")
 
 
 @nox.session(reuse_venv=True)
@@ -124,7 +124,7 @@ def bfcl(session: nox.Session) -> None:
     """Play all rows of BFCL v4, and compare 500 mutated answers with the published checker."""
     _install(session, ".")
     session.install("--no-deps", "bfcl-eval==2026.3.23")
-    session.run(*PYTEST, "tests/envs/calls", "tests/envs/test_memory_v0.py")
+    session.run(*PYTEST, "tests/contrib/calls", "tests/contrib/memory/test_memory_v0.py")
 
 
 @nox.session(reuse_venv=True)
@@ -138,7 +138,7 @@ def verifiers(session: nox.Session) -> None:
 def upstream(session: nox.Session) -> None:
     """Run the programs of docs/notes/upstream.md: `nox -s upstream -- comlrl==1.4.3`."""
     _install(session, ".", *session.posargs)
-    session.run("python", "scripts/reproduce_upstream.py", *(name.partition("==")[0] for name in session.posargs))
+    session.run("python", "research/reproduce_upstream.py", *(name.partition("==")[0] for name in session.posargs))
 
 
 @nox.session

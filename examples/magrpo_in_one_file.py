@@ -142,7 +142,7 @@ def play(env: Any, models: dict[str, Any], tokenizer: Any, tasks: Sequence[str],
             prompts = []
             for episode in asked:  # h_{i,t}: the observations and actions of agent i up to turn t
                 history = episode.env.history(agent)
-                chat = [{"role": "assistant" if m.role == "said" else "user", "content": m.text} for m in history]
+                chat = [{"role": "assistant" if m.role == "action" else "user", "content": m.text} for m in history]
                 text = tokenizer.apply_chat_template(chat, tokenize=False, add_generation_prompt=True)
                 prompts.append(tuple(tokenizer(text, add_special_tokens=False).input_ids))
             completions = generate(model, prompts, tokenizer.eos_token_id) if asked else []

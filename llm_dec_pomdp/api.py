@@ -21,7 +21,7 @@ from .agents.assembly import MemberConfig, TeamConfig, agents_by_name, assemble_
 from .agents.base import Policy, Sampling, Team
 from .agents.saved import load_weights, read_sampling, read_samplings
 from .algorithms.base import Algorithm
-from .algorithms.registration import build_algorithm, learns
+from .algorithms.registration import find_algorithm, learns
 from .config import ConfigError, build
 from .envs.base import TextDecPOMDP
 from .envs.streams import first_rows
@@ -41,8 +41,6 @@ from .training.fit import check_compatible
 from .training.tracking import Trackers, check_trackers, train_numbers
 from .types import Group
 from .visible import Terminal
-
-_LENGTH = TrainerConfig()  # of trainings by default
 
 
 def load_team(
@@ -184,15 +182,15 @@ def train(
     env: TextDecPOMDP,
     algorithm: str = "magrpo",
     *,
-    steps: int = _LENGTH.steps,
-    prompts_per_step: int = _LENGTH.prompts_per_step,
-    group_size: int = _LENGTH.group_size,
+    steps: int | None = None,
+    prompts_per_step: int | None = None,
+    group_size: int | None = None,
     sampling: Sampling | None = None,
     seed: int = 0,
     on_step: Callable[[TrainingStep], object] = lambda step: None,
     checkpoints: str | Path | None = None,
-    save_every: int = _LENGTH.save_every,
-    staleness: int = _LENGTH.staleness,
+    save_every: int | None = None,
+    staleness: int | None = None,
     track: str | Sequence[str] = (),
     progress: bool = False,
     **options: Any,
@@ -203,19 +201,16 @@ def train(
         team: Who learns.
         env: Its training tasks, under the communication protocol of the team.
         algorithm: A registered learner, or "module:Class".
-        steps: Updates.
-        prompts_per_step: Tasks per update.
-        group_size: Episodes per task.
+        steps, prompts_per_step, group_size, save_every, staleness: Of the training, see `options.TrainerConfig`, whose
+            defaults hold where they are left out.
         sampling: How texts are drawn, also by the policy of the learner in evaluations; left out, that of the team.
         seed: The same seed on the same kind of machine gives the same run.
         on_step: Called after every update, with what was played and learnt: for logs, curves, evaluations.
         checkpoints: Folder to save to. If it has checkpoints of this training, it goes on from the newest.
-        save_every: Updates between them.
-        staleness: k: sample, beside each update, the batch of k updates later; see `TrainerConfig`.
         track: Where the numbers of updates also go: "tensorboard" (event files in the folder of the checkpoints, else a
             new one in runs/), "wandb", "mlflow", or several of them.
         progress: Show how far it is, on standard error.
-        options: Of the algorithm: learning_rate=6e-4, ...
+        options: Of the algorithm: learning_rate=6e-4, ...; or num_generations in place of group_size.
 
     Returns:
         The learner.
@@ -232,42 +227,44 @@ def train(
     if not isinstance(team, Team):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeError(f"team is {team!r:.80}, which is no team; make one by load_team(env)")
     trackers = check_trackers([track] if isinstance(track, str) else track)
-    config = build(
-        TrainerConfig,
-        {
-            "steps": steps,
-            "prompts_per_step": prompts_per_step,
-            "group_size": group_size,
-            "save_every": save_every,
-            "staleness": staleness,
-        },
-        source="train()",
-    )
+    length = {
+        "steps": steps,
+        "prompts_per_step": prompts_per_step,
+        "group_size": group_size,
+        "save_every": save_every,
+        "staleness": staleness,
+        "num_generations": options.pop("num_generations", None),
+    }
+    training = build(TrainerConfig, {n: v for n, v in length.items() if v is not None}, source="train()")
     team.sampling = sampling = _sampling_of(team, sampling)
     if not isinstance(algorithm, str):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeError(f"algorithm is {algorithm!r:.80}; give the name of a learner, or 'module:Class'")
     if not learns(algorithm):
         raise ConfigError(f"algorithm {algorithm!r} does not learn; `llm-dec-pomdp list` says which do")
-    check_compatible(algorithm, options, env)
+    spec = find_algorithm(algorithm)
+    config = spec.config(options)
+    check_compatible(algorithm, config, env)
     first_rows(env, 1).task.try_rows()
-    learner = build_algorithm(algorithm, options, team, sampling)
+    learner = spec.build(team, sampling, config)
+    about = {"algorithm": algorithm, "environment": env.metadata["name"], "seed": seed}
     places, done = None, Counters()
     if checkpoints is not None:
-        trained = {"environment": env.metadata["name"], "algorithm": algorithm, "options": options, "seed": seed}
-        sizes = {"prompts_per_step": prompts_per_step, "group_size": group_size, "sampling": sampling.model_dump()}
-        if staleness:
-            sizes["staleness"] = staleness
+        trained = {**about, "options": config.given(), "sampling": sampling.model_dump()}
+        trained |= training.model_dump(include={"prompts_per_step", "group_size"})
+        if training.staleness:
+            trained["staleness"] = training.staleness
         if team.samplings:
-            sizes["samplings"] = {a: change.model_dump(exclude_unset=True) for a, change in team.samplings.items()}
-        places = Checkpoints(Path(checkpoints), {**trained, **sizes}, keep=config.keep)
+            trained["samplings"] = {a: change.model_dump(exclude_unset=True) for a, change in team.samplings.items()}
+        places = Checkpoints(Path(checkpoints), trained, keep=training.keep)
         done = restore(learner, env, places)
     title = f"{algorithm} on {env.metadata['name']}"
     folder = Path(checkpoints) if checkpoints is not None else new_run_folder(f"train-{env.metadata['name']}")
-    about = {"algorithm": algorithm, "environment": env.metadata["name"], "seed": seed, **options}
     with (
-        Trackers.open(trackers, folder, title, about) as sinks,
+        Trackers.open(trackers, folder, title, about | config.given()) as sinks,
         shown(Terminal(stderr=True), quiet=not progress) as bars,
-        bars.stage(f"train {title} ({describe_learning_rates(learner.learning_rates())})", steps, done.step) as advance,
+        bars.stage(
+            f"train {title} ({describe_learning_rates(learner.learning_rates())})", training.steps, done.step
+        ) as advance,
     ):
 
         def note(step: TrainingStep) -> None:
@@ -275,5 +272,5 @@ def train(
             advance(1, f"return {earned(step.return_percent, step.mean_return, env.facts.optimum)}")
             on_step(step)
 
-        train_learner(learner, env, sampling, config, seed, note, checkpoints=places, done=done)
+        train_learner(learner, env, sampling, training, seed, note, checkpoints=places, done=done)
     return learner

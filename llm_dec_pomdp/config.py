@@ -5,9 +5,9 @@ from __future__ import annotations
 import copy
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, TypeVar, cast, get_args
+from typing import Annotated, Any, ClassVar, TypeAlias, TypeVar, cast, get_args
 
 import pydantic
 
@@ -15,10 +15,17 @@ from .registries import nearest
 from .storage.reading import DEEPEST, FileError, is_deep, read_text
 
 ConfigT = TypeVar("ConfigT", bound="Config")
+Kinds: TypeAlias = "Mapping[str, Mapping[str, type[Config]]]"
 Count = Annotated[int, pydantic.Field(ge=0)]
 Positive = Annotated[int, pydantic.Field(ge=1)]
 Single = Annotated[int, pydantic.Field(ge=1, le=1)]
 NotNegative = Annotated[float, pydantic.Field(ge=0)]
+ALIASES: Mapping[str, tuple[str, ...]] = {
+    "num_generations": ("group_size",),
+    "max_completion_length": ("max_new_tokens",),
+    "epsilon": ("clip_low", "clip_high"),
+}
+"""Names of options in TRL, with the options of this package that each of them sets."""
 _SHOWN = 400  # characters of a value in a message
 _LARGEST = 1 << 20  # bytes of a TOML file; the time of its parser grows faster than the file
 # A dotted key of too many parts, for which that time grows with their square.
@@ -33,8 +40,27 @@ class Config(pydantic.BaseModel):
     """Base of all configurations: frozen, unknown keys refused, field docstrings kept as descriptions."""
 
     model_config = pydantic.ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
-    beside: ClassVar[tuple[str, ...]] = ()
-    """Fields that hold objects whose options stand beside them, see `by_name`."""
+    kinds: ClassVar[Kinds] = {}
+    """Fields that hold one of several classes, with these classes by name. A user gives the name as the value of the
+    field (the default class when left out), and the options of the class next to it."""
+
+    @pydantic.model_validator(mode="before")
+    @classmethod
+    def _from_user(cls, values: Any) -> Any:
+        if isinstance(values, dict):
+            values = without_aliases(cast("dict[str, Any]", values), _options_of(cls))
+            for field in cls.kinds:
+                values = _with_object(cls, values, field)
+        return values
+
+    def given(self) -> dict[str, Any]:
+        """Return the options that were given, by name, in the form that suites and `--set` take."""
+        values = self.model_dump(exclude_unset=True, exclude=set(self.kinds))
+        for field in self.kinds.keys() & self.model_fields_set:
+            held: Config = getattr(self, field)
+            values[field] = next(name for name, kind in self.kinds[field].items() if kind is type(held))
+            values |= held.given()
+        return values
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -90,7 +116,7 @@ def build(
 
     Args:
         kind: The configuration class.
-        values: Nested dictionary, e.g. from `read_toml`.
+        values: Nested dictionary, e.g. from `read_toml`; options by name, or by an alias of `ALIASES`.
         source: Where the values come from, for messages.
         names: What the user calls a key, where that is not its name.
 
@@ -104,28 +130,50 @@ def build(
         raise ConfigError("\n".join([f"{source}: {len(lines)} problem(s)", *lines])) from None
 
 
-def by_name(values: dict[str, Any], field: str, kinds: Mapping[str, type[Config]], default: Config) -> dict[str, Any]:
-    """Options in which a field holds an object, built by its name, or as the default kind, from the options beside it.
-
-    Args:
-        values: As a user wrote them: `field` may hold an object, a name, or nothing.
-        field: Name of the field.
-        kinds: Classes of objects by their name.
-        default: What the field holds where it is left out.
+def without_aliases(values: Mapping[str, Any], options: Collection[str] | None = None) -> dict[str, Any]:
+    """Return `values` with each alias (`ALIASES`) of these options (of all when left out) replaced by what it sets.
 
     Raises:
-        ValueError: No such name.
-        ConfigError: An option that the named kind does not have, or a value that it does not take.
+        ConfigError: An option is given together with its alias.
     """
-    names = {name for kind in kinds.values() for name in kind.model_fields} & values.keys()
-    named: Any = values.get(field)
-    if isinstance(named, Config) or not (named or names):
+    result = dict(values)
+    for alias, names in ALIASES.items():
+        if alias in values and (options is None or (alias not in options and set(names) <= set(options))):
+            if both := [name for name in names if name in values]:
+                raise ConfigError(
+                    f"{both[0]} = {_shown(values[both[0]])} and {alias} = {_shown(values[alias])} set the same option "
+                    f"({alias} is TRL's name of {' and '.join(names)}); give one of them"
+                )
+            result |= dict.fromkeys(names, result.pop(alias))
+    return result
+
+
+def changed(config: ConfigT, *changes: Mapping[str, Any], source: str) -> ConfigT:
+    """Return a configuration in which a user's values replace some options; `source` and errors as in `build`."""
+    kind, values = type(config), config.model_dump()
+    for change in changes:
+        values |= without_aliases(change, kind.model_fields)
+    return build(kind, values, source=source)
+
+
+def _options_of(kind: type[Config]) -> list[str]:
+    """Return the names of the options of a class: its fields, then those of the classes that fields may hold."""
+    held = [field for classes in kind.kinds.values() for inner in classes.values() for field in inner.model_fields]
+    return list(dict.fromkeys([*kind.model_fields, *held]))
+
+
+def _with_object(kind: type[Config], values: dict[str, Any], field: str) -> dict[str, Any]:
+    """Return `values` in which `field` holds an object of the class that is named there, see `Config.kinds`."""
+    classes, named = kind.kinds[field], values.get(field)
+    own = {name for inner in classes.values() for name in inner.model_fields} & values.keys()
+    if isinstance(named, Config) or not (named or own):
         return values
-    if named is not None and named not in kinds:
-        raise ValueError(f"{field} is {named!r}, which does not exist; {nearest(named, kinds)}")
-    kind = kinds[named] if named else type(default)
-    built = build(kind, {name: values[name] for name in names}, source=f"options of {kind.__name__}")
-    return {name: value for name, value in values.items() if name not in names} | {field: built}
+    if named is not None and not (isinstance(named, str) and named in classes):
+        raise ConfigError(f"{field} is {_shown(named)}, which does not exist; {nearest(named, classes)}")
+    default: Config = kind.model_fields[field].default
+    inner = classes[named] if named else type(default)
+    held = build(inner, {name: values[name] for name in own}, source=f"options of {field}")
+    return {name: value for name, value in values.items() if name not in own} | {field: held}
 
 
 def _explain(kind: type[Config], problem: Any, names: Mapping[str, str]) -> str:
@@ -155,8 +203,7 @@ def _keys_at(kind: type[Config], parents: Sequence[str | int]) -> list[str]:
         for inner in (annotation, *get_args(annotation)):
             if isinstance(inner, type) and issubclass(inner, Config):
                 kind = inner
-    objects: list[type[Config]] = [type(kind.model_fields[name].default) for name in kind.beside]
-    return [*kind.model_fields, *(name for inner in objects for name in inner.model_fields)]
+    return _options_of(kind)
 
 
 def named_model(option: Any) -> str | None:

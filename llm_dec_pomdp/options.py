@@ -21,7 +21,7 @@ class Sampling(Config):
     top_k: Count = 0
     """Most likely tokens that are kept; 0 keeps all. See top_p."""
     max_new_tokens: Positive = 128
-    """Longest text of one agent, in tokens."""
+    """Longest text of one agent, in tokens; TRL's max_completion_length."""
     stop: tuple[Annotated[str, Field(min_length=1)], ...] = ()
     """Strings that end a text, which is then what stands before them, as with vLLM and OpenAI. Its tokens are kept and
     trained on as they were sampled, those of the stop string included."""
@@ -43,7 +43,8 @@ class TrainerConfig(Config):
     prompts_per_step: Positive = 4
     """Tasks per update."""
     group_size: Positive = 8
-    """G: episodes per task; where a learner crosses texts or grows trees, texts per agent and decision point."""
+    """G, TRL's num_generations: episodes per task; where a learner crosses texts or grows trees, texts per agent and
+    decision point."""
     staleness: Count = 0
     """k: while an update is computed, the batch of k updates later is sampled, with the weights before this update. It
     needs texts that are drawn elsewhere (executor processes or ray, or an engine) and corrected importance; 0: an

@@ -62,6 +62,13 @@ class Spec:
             return self.entry_point
         return load_attribute(self.entry_point, what=self.name)
 
+    def ring(self) -> str:
+        """Return "core", "contrib", or the name of the package that the entry point is in."""
+        origin = self.entry_point if isinstance(self.entry_point, str) else self.entry_point.__module__
+        package, _, module = origin.partition(":")[0].partition(".")
+        own = "contrib" if module.startswith("contrib.") else "core"
+        return own if package == __package__ else package
+
     def about(self) -> str:
         """The first line of its docstring. A module that is not loaded yet is read and not run.
 
@@ -162,7 +169,7 @@ class Registry(Mapping[str, Spec]):
         return self.find(name)
 
     def __iter__(self) -> Iterator[str]:
-        return iter({**self._entry_points(), **self._specs})
+        return iter({**self._specs, **self._entry_points()})
 
     def __len__(self) -> int:
         return len({**self._entry_points(), **self._specs})

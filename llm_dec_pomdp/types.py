@@ -1,4 +1,4 @@
-"""The nouns of the suite: plain, frozen data that every room may pass on and none may change.
+"""The data types of the suite: plain, frozen values.
 
     TaskItem -> Message -> Completion -> Turn -> Episode -> Group -> learner
 
@@ -20,15 +20,15 @@ KeyT = TypeVar("KeyT", bound=Hashable)
 
 @dataclass(frozen=True, slots=True)
 class TaskItem:
-    """One row of a task set: the part of the state that is drawn at reset.
+    """One row of a task set: the part of the state that reset samples.
 
     Attributes:
         id: Unique within its task set.
-        prompt: The text that all agents are shown (post, abstract, programming problem).
-        split: "train" or "test"; "none" for rows in neither; "" where a file does not say.
-        reference: Gold texts in agent order, empty where none is known. Never part of an observation.
-        fields: What else the task needs, by name (`test` and `entry_point` for code). Never part of an observation
-            unless the environment puts it there.
+        prompt: The text that all agents observe (post, abstract, programming problem).
+        split: "train" or "test"; "none" for rows in neither; "" if a file does not say.
+        reference: Gold texts in agent order; empty if unknown. Never part of an observation.
+        fields: Further data by name (`test` and `entry_point` for code). Part of an observation only if the environment
+            puts it there.
     """
 
     id: str
@@ -39,13 +39,13 @@ class TaskItem:
 
 
 class Scale(NamedTuple):
-    """Which scores are 0 % and 100 %."""
+    """The scores that are 0 % and 100 %."""
 
     low: float
     high: float
 
     def percent(self, score: float) -> float:
-        """A score in % of the way from `low` to `high`; not bounded."""
+        """Return a score in % of the way from `low` to `high`; not bounded."""
         return 100 * (score - self.low) / (self.high - self.low)
 
 
@@ -54,7 +54,7 @@ class Score:
     """The value of a joint action: R(s_accessible, a).
 
     Attributes:
-        total: Sum of the components; NaN when the action could not be scored through no fault of the agents.
+        total: Sum of the components; NaN if the action could not be scored through no fault of the agents.
         components: Reward parts by name, e.g. `structure`; the same names for every action of an environment.
         diagnostics: Numbers that explain the reward and do not add to it.
         notes: Explanations in words (failed asserts, load errors). For people and for feedback, never for the reward.
@@ -67,7 +67,7 @@ class Score:
 
     @property
     def scorable(self) -> bool:
-        """False when the total is NaN: the action is to be left out of baselines, losses and means."""
+        """Return False if the total is NaN: baselines, losses and means leave the action out."""
         return not math.isnan(self.total)
 
 
@@ -75,23 +75,23 @@ class Message(NamedTuple):
     """One entry of an agent's history.
 
     Attributes:
-        role: Whether the agent was told it, said it itself, or got it from a tool that it called.
-        text: What it says.
-        name: Of the tool; "" for the others.
+        role: "observation" from the environment, "action" of the agent, or "tool" for the result of a tool call.
+        text: The text.
+        name: The name of the tool; "" for other roles.
     """
 
-    role: Literal["told", "said", "tool"]
+    role: Literal["observation", "action", "tool"]
     text: str
     name: str = ""
 
 
 class Tool(NamedTuple):
-    """What an agent may call.
+    """A tool that an agent may call.
 
     Attributes:
-        name: As it is called.
-        description: What it does, for the model.
-        parameters: Name and description of each argument, where all are texts and all are needed.
+        name: Its name in calls.
+        description: Its purpose, for the model.
+        parameters: Name and description of each argument, if all are required texts.
         schema: JSON schema of the arguments as text, in place of `parameters`.
     """
 
@@ -102,7 +102,7 @@ class Tool(NamedTuple):
 
     @property
     def json_schema(self) -> dict[str, Any]:
-        """JSON schema of the object of arguments."""
+        """Return the JSON schema of the arguments object."""
         if self.schema:
             return json.loads(self.schema)
         properties = {name: {"type": "string", "description": what} for name, what in self.parameters}
@@ -110,8 +110,8 @@ class Tool(NamedTuple):
 
 
 def conversation(*texts: str) -> tuple[Message, ...]:
-    """A history in which an agent is told something and answers in turn."""
-    return tuple(Message("said" if place % 2 else "told", text) for place, text in enumerate(texts))
+    """Return a history in which observations and actions alternate."""
+    return tuple(Message("action" if place % 2 else "observation", text) for place, text in enumerate(texts))
 
 
 class Likelihood(NamedTuple):
@@ -131,7 +131,7 @@ class Likelihood(NamedTuple):
 
     @property
     def mean(self) -> float:
-        """log p(text | prefix) per token; the lowest, minus infinity, for an empty text."""
+        """Return log p(text | prefix) per token in nats; minus infinity for an empty text."""
         return math.fsum(self.nats) / len(self.nats) if self.nats else -math.inf
 
 
@@ -185,12 +185,12 @@ class TextJudge(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """What happened at a turn beside texts: an agent joined, a tool was called, somebody stopped.
+    """An occurrence at a turn besides texts: an agent joined, a tool was called, an agent stopped.
 
     Attributes:
-        kind: What happened, in one word: "spawn", "call", "result", "return", "stop", "read", ...
-        agent: Who did it, or whom it happened to. Of "spawn" it is the new agent, of "read" the reader.
-        details: The rest, by name. Of "read", `of` is the agent whose last text is read.
+        kind: One word: "spawn", "call", "result", "return", "stop", "read", ...
+        agent: The agent that acted or was affected: for "spawn" the new agent, for "read" the reader.
+        details: Further data by name. For "read", `of` is the agent whose last text is read.
     """
 
     kind: str
@@ -218,10 +218,10 @@ class Completion:
 
     Attributes:
         text: The action.
-        prompt_ids: Token ids that the model was given; empty for policies without tokens.
-        token_ids: Token ids that were sampled, the end-of-turn token included when it was sampled.
+        prompt_ids: Token ids of the prompt; empty for policies without tokens.
+        token_ids: Sampled token ids, including the end-of-turn token if it was sampled.
         logprobs: log pi(token | before) at the sampling temperature, untruncated, in nats; as long as `token_ids`.
-        truncated: True when the token limit ended the text.
+        truncated: True if the token limit ended the text.
         seconds: Wall time from the start of the call to the last token of this completion.
         thought: Private text of a reasoning model before the action, without its tags. Its tokens are among
             `token_ids` and are trained on; only the agent's own completion holds it.
@@ -253,18 +253,16 @@ class Completion:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One step: what each asked agent saw and said, and the reward that followed.
-
-    Agents that were not asked appear in neither mapping.
+    """One step: observation and action of each agent that had to act, and the reward that followed.
 
     Attributes:
-        observations: The last message of each asked agent.
-        actions: What it said.
-        reward: Of the team.
-        score: The value of the joint action; None where this turn is not scored.
-        rewards: By agent, where the environment pays its agents individually; empty where all get the team's.
-        events: What happened beside texts.
-        told: What others were told at the same time without being asked.
+        observations: The last observation of each agent that had to act.
+        actions: The action of each of these agents.
+        reward: The reward of the team.
+        score: The value of the joint action; None if this turn is not scored.
+        rewards: Rewards by agent, if they are individual; empty if all receive the team's.
+        events: Occurrences besides texts.
+        unasked_observations: Messages to agents that did not have to act, by agent.
     """
 
     observations: Mapping[str, str]
@@ -273,10 +271,10 @@ class Turn:
     score: Score | None = None
     rewards: Mapping[str, float] = field(default_factory=dict[str, float])
     events: tuple[Event, ...] = ()
-    told: Mapping[str, str] = field(default_factory=dict[str, str])
+    unasked_observations: Mapping[str, str] = field(default_factory=dict[str, str])
 
-    def paid(self, agent: str) -> float:
-        """The reward of an agent: its own, 0 where it was not there; or the team's, where that is joint."""
+    def reward_of(self, agent: str) -> float:
+        """Return the reward of an agent: the team's if it is joint, else its own (0 if it was not live)."""
         return self.rewards.get(agent, 0.0) if self.rewards else self.reward
 
 
@@ -285,11 +283,11 @@ class Episode:
     """A whole joint trajectory.
 
     Attributes:
-        item_id: Which task was played.
-        seed: The seed of this trajectory's texts; in a tree and with crossed texts, that of its task.
-        turns: In order.
-        terminated: The task ended the episode: it was solved, stopped, or out of turns.
-        share: Its weight among the episodes of its task; in a tree a branch that ends early stands for many.
+        item_id: The id of the task.
+        seed: The seed of the sampled texts; in a tree and with crossed credit, the seed of the task.
+        turns: The turns in order.
+        terminated: True if the task ended the episode: it was solved, stopped, or out of turns.
+        share: Its weight among the episodes of its task; in a tree, a branch that ends early counts for many.
     """
 
     item_id: str
@@ -303,31 +301,31 @@ class Episode:
 
     @property
     def rewards(self) -> tuple[float, ...]:
-        """The team's reward of every turn."""
+        """Return the team's reward of every turn."""
         return tuple(turn.reward for turn in self.turns)
 
     @property
     def individual(self) -> bool:
-        """Whether agents were paid individually."""
+        """Return whether rewards are individual."""
         return any(turn.rewards for turn in self.turns)
 
     def rewards_of(self, agent: str) -> tuple[float, ...]:
-        """An agent's reward of every turn, see `Turn.paid`."""
-        return tuple(turn.paid(agent) for turn in self.turns)
+        """Return an agent's reward of every turn; see `Turn.reward_of`."""
+        return tuple(turn.reward_of(agent) for turn in self.turns)
 
     @property
     def total(self) -> float:
-        """Undiscounted return; NaN when any turn could not be scored."""
+        """Return the undiscounted return; NaN if a turn could not be scored."""
         return sum(self.rewards)
 
     @property
     def final(self) -> Score | None:
-        """The score of the last scored turn: what the team delivers in the end. None when no turn was scored."""
+        """Return the score of the last scored turn; None if no turn was scored."""
         return next((turn.score for turn in reversed(self.turns) if turn.score is not None), None)
 
     @property
     def last_texts(self) -> dict[str, str]:
-        """The last text of every agent, which was scored last, whatever the protocol."""
+        """Return the last text of every agent, under any protocol."""
         last: dict[str, str] = {}
         for turn in self.turns:
             last |= {agent: completion.text for agent, completion in turn.actions.items()}
@@ -335,19 +333,19 @@ class Episode:
 
     @property
     def response_seconds(self) -> float:
-        """Response time: agents of one turn speak in parallel (max), turns follow each other (sum)."""
+        """Return the response time in s: the maximum over the agents of a turn, summed over turns."""
         return sum(max((c.seconds for c in turn.actions.values()), default=0.0) for turn in self.turns)
 
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """A joint action that was tried at a decision point, and what it earned.
+    """A joint action at a decision point, with its rewards.
 
     Attributes:
-        choice: Which of its texts each agent said, in the order of `Decision.actions`.
-        rewards: The team's reward of this turn and of every later one, the mean over the continuations where several
-            were played from here. NaN where nothing could be scored.
-        individual: The same by agent, where agents are paid individually; empty where all get the team's.
+        choice: The index of each agent's text, in the order of `Decision.actions`.
+        rewards: The team's reward of this turn and of every later one; the mean if several continuations were played
+            from here. NaN if nothing could be scored.
+        individual: The same by agent, if rewards are individual; empty if all receive the team's.
     """
 
     choice: tuple[int, ...]
@@ -356,28 +354,28 @@ class Branch:
 
     @classmethod
     def of(cls, choice: tuple[int, ...], turns: Sequence[Turn], agents: Iterable[str]) -> Branch:
-        """The branch of a joint action, of the turns from it on and the agents that were asked."""
+        """Return the branch of a joint action, from its turns and the agents that had to act."""
         paid = any(turn.rewards for turn in turns)
-        individual = {agent: tuple(turn.paid(agent) for turn in turns) for agent in agents} if paid else {}
+        individual = {agent: tuple(turn.reward_of(agent) for turn in turns) for agent in agents} if paid else {}
         return cls(choice, tuple(turn.reward for turn in turns), individual)
 
     def rewards_of(self, agent: str) -> tuple[float, ...]:
-        """An agent's rewards: its own, or the team's where that is joint."""
+        """Return an agent's rewards: the team's if joint, else its own."""
         return self.individual.get(agent, self.rewards)
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """One decision point of a task: the texts that were drawn there, and the joint actions that were made of them.
+    """One decision point of a task: the texts sampled there, and the joint actions made of them.
 
     Attributes:
         turn: t, from 0.
-        actions: By agent, the texts that were tried here. A learner learns from the first `width`. The others, which
-            come from other trajectories of the group or are empty, only serve as a comparison.
-        width: How many texts of each agent were drawn here.
+        actions: The texts tried here, by agent. A learner is trained on the first `width`. Further texts come from
+            other trajectories of the group or are empty; they serve as a baseline only.
+        width: The number of texts sampled per agent.
         branches: The joint actions that were tried.
-        share: Weight of this decision point: the share of the trajectories that come here; or, where only some of the
-            points that were reached are looked at, one over the chance of this one.
+        share: The weight of this decision point: the fraction of trajectories that reach it. If only some of the
+            reached points are used, one over the probability of using this one.
     """
 
     turn: int
@@ -388,11 +386,11 @@ class Decision:
 
 
 class Cost(NamedTuple):
-    """What playing cost.
+    """The cost of playing.
 
     Attributes:
-        generations: Texts that were drawn.
-        joint_rewards: Joint actions that were scored.
+        generations: Number of sampled texts.
+        joint_rewards: Number of scored joint actions.
     """
 
     generations: int = 0
@@ -404,14 +402,14 @@ class Group:
     """Episodes of the same task, the unit over which a group baseline is taken.
 
     Attributes:
-        item_id: Which task was played.
+        item_id: The id of the task.
         episodes: All joint trajectories.
-        decisions: Every decision point with all that was tried there; empty where trajectories alone were played.
-        extra: What was spent on alternatives that are part of no episode.
-        roles: By agent its human name; recordings do not keep it.
-        parts_per_action: Number of agents whose parts one action holds, a factor of the token limit. Recordings do not
-            keep it.
-        replaced: Groups of other tasks that were played first and had no signal (`rollout.replaced`).
+        decisions: Every decision point with all that was tried there; empty if only trajectories were played.
+        extra: The cost of alternatives that are part of no episode.
+        roles: Human-readable name by agent; recordings do not store it.
+        parts_per_action: Number of agents' parts in one action, a factor of the token limit. Recordings do not store
+            it.
+        replaced: Groups of other tasks that were played before and had no signal (`rollout.replaced`).
     """
 
     item_id: str
@@ -427,9 +425,9 @@ class Group:
 
     @property
     def cost(self) -> Cost:
-        """Generations and joint rewards of this group; a text or turn that several episodes share counts once.
+        """Return generations and joint rewards of this group, without the groups that it replaced.
 
-        Groups that it replaced are left out.
+        A text or turn that several episodes share counts once.
         """
         turns = {id(turn): turn for episode in self.episodes for turn in episode.turns}.values()
         texts = {id(completion) for turn in turns for completion in turn.actions.values()}
@@ -443,7 +441,7 @@ def all_played(groups: Sequence[Group]) -> list[Group]:
 
 
 def grouped(things: Iterable[T], key: Callable[[T], KeyT]) -> dict[KeyT, list[T]]:
-    """Things by their key, in the order in which they come."""
+    """Return lists of things by key, in their order."""
     groups: dict[KeyT, list[T]] = {}
     for thing in things:
         groups.setdefault(key(thing), []).append(thing)
@@ -451,7 +449,7 @@ def grouped(things: Iterable[T], key: Callable[[T], KeyT]) -> dict[KeyT, list[T]
 
 
 def known_means(measured: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """The mean of each number over the episodes that have it (it is not NaN); without those that none has."""
+    """Return the mean of each number over the episodes where it is not NaN; leave out numbers that are always NaN."""
     names = dict.fromkeys(name for numbers in measured for name in numbers)
     by_name = {name: [numbers.get(name, math.nan) for numbers in measured] for name in names}
     known = {name: [value for value in values if not math.isnan(value)] for name, values in by_name.items()}

@@ -27,14 +27,18 @@ from llm_dec_pomdp.serving import RemoteEnv
 GROWTH_TARGET_MB = 32.0
 MOST_TARGET_MB = 512.0
 AT_ONCE = 100
-BODY = 4_000_000  # bytes
-HEAD = b"POST /open HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n"
+BODY = 500_000  # bytes
+HEAD = b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+OPEN = (
+    b"GET /ws?session_id=left-session-%d HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+    b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"
+)
 KINDS: dict[str, Callable[[int], bytes]] = {
     "idle": lambda number: b"",
     "broken off": lambda number: HEAD % (2 * BODY) + b"x" * BODY,
     "unfinished": lambda number: HEAD % (2 * BODY) + b"x" * (BODY // 4),
     "garbage": lambda number: bytes(range(256)) * (number % 50),
-    "left sessions": lambda number: HEAD % 2 + b"{}",
+    "left sessions": lambda number: OPEN % (1_000 + number),
 }
 
 

@@ -19,9 +19,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from llm_dec_pomdp.envs.software.classes import own_rows
-from llm_dec_pomdp.envs.software.program import gold_of, spec_of
-from llm_dec_pomdp.envs.software.reward import job
+from llm_dec_pomdp.contrib.software.classes import own_rows
+from llm_dec_pomdp.contrib.software.program import gold_of, spec_of
+from llm_dec_pomdp.contrib.software.reward import job
 from llm_dec_pomdp.sandbox import Job, SandboxPool
 
 PAGE = 4096 / 1e6  # MB

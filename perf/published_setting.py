@@ -21,8 +21,8 @@ from typing import Any
 
 import torch
 
+from llm_dec_pomdp.benchmarks.cell import build_cell
 from llm_dec_pomdp.benchmarks.device_speed import about, peak
-from llm_dec_pomdp.benchmarks.setup import build_cell
 from llm_dec_pomdp.benchmarks.suite import load_suite
 from llm_dec_pomdp.envs.wrappers import LearnedReward
 from llm_dec_pomdp.training.loop import TrainingStep, train

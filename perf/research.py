@@ -25,8 +25,8 @@ import bm25s
 from sides import Timer, alternate
 
 import llm_dec_pomdp
-from llm_dec_pomdp.envs.hierarchy.research.questions import embedded
-from llm_dec_pomdp.envs.hierarchy.research.worlds import most_worlds, world
+from llm_dec_pomdp.contrib.research.questions import embedded
+from llm_dec_pomdp.contrib.research.worlds import most_worlds, world
 from llm_dec_pomdp.envs.tools.search import Index
 
 SENTENCES = (250, 100_000)

@@ -24,9 +24,8 @@ from typing import Any
 
 from llm_dec_pomdp import make
 from llm_dec_pomdp.agents import Sampling, Scripted
-from llm_dec_pomdp.benchmarks.cell import evaluate
+from llm_dec_pomdp.benchmarks.cell import build_cell, evaluate
 from llm_dec_pomdp.benchmarks.kept import keeping
-from llm_dec_pomdp.benchmarks.setup import build_cell
 from llm_dec_pomdp.benchmarks.suite import Suite
 from llm_dec_pomdp.envs.base import TextDecPOMDP
 from llm_dec_pomdp.envs.wrappers import with_protocol
@@ -144,12 +143,12 @@ def share_of_evaluation(env_id: str, method: str, items: int) -> None:
 
     with tempfile.TemporaryDirectory() as folder:
         started = time.perf_counter()
-        with keeping(cell, setup.eval_env, Path(folder), 0, token_ids=True) as keep:
+        with keeping(cell, setup.team, setup.eval_env, Path(folder), 0, token_ids=True) as kept:
 
             def timed_keep(groups: Sequence[Group]) -> None:
                 nonlocal spent
                 before = time.perf_counter()
-                keep(groups)
+                kept.keep(groups)
                 spent += time.perf_counter() - before
 
             evaluate(cell, setup, Silent(), "", timed_keep)

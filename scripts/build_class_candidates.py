@@ -1,8 +1,9 @@
-"""Writes `data/class_candidates.jsonl`: candidate methods of our own classes, each confirmed by the judge.
+"""Write `class_candidates.jsonl` of contrib/software/data: candidate methods of embedded classes, run in the sandbox.
 
     python scripts/build_class_candidates.py
 
-See `envs.software.candidates` for the kinds. A class for which one of them cannot be made for both authors is left out.
+`contrib.software.classes.candidates` lists the kinds. A class for which one of them cannot be made for both authors is
+left out.
 """
 
 from __future__ import annotations
@@ -15,13 +16,12 @@ from pathlib import Path
 
 from build_candidates import off_by_one
 
-from llm_dec_pomdp.envs.software.candidates import KINDS
-from llm_dec_pomdp.envs.software.classeval import ClassEval
-from llm_dec_pomdp.envs.software.program import Spec, dealt, gold_of, key_of, spec_of
-from llm_dec_pomdp.envs.software.reward import job
+from llm_dec_pomdp.contrib.software.classeval import ClassEval
+from llm_dec_pomdp.contrib.software.program import Spec, dealt, gold_of, key_of, spec_of
+from llm_dec_pomdp.contrib.software.reward import job
 from llm_dec_pomdp.sandbox import SandboxPool, Verdict
 
-FILE = Path(__file__).parent.parent / "llm_dec_pomdp" / "data" / "class_candidates.jsonl"
+FILE = Path(__file__).parent.parent / "llm_dec_pomdp" / "contrib" / "software" / "data" / "class_candidates.jsonl"
 Bodies = Mapping[str, str]
 
 
@@ -113,10 +113,9 @@ class Builder:
             "alone": {name: by_itself(source, others, first_ask=False) for name, source in mine.items()},
             "fallback": {name: by_itself(source, others, first_ask=True) for name, source in mine.items()},
         }
-        assert tuple(kinds) == KINDS
         texts = {kind: "\n".join(bodies.values()) for kind, bodies in kinds.items() if bodies}
         right = [self.judged(kinds[kind] or {}).outcome == "passed" for kind in ("gold", "alone", "fallback")]
-        return texts if len(set(texts.values())) == len(KINDS) and all(right) else None
+        return texts if len(set(texts.values())) == len(kinds) and all(right) else None
 
     def _off_by_one(self, mine: Bodies) -> Bodies | None:
         for name, source in mine.items():

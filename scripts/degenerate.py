@@ -30,10 +30,10 @@ from pathlib import Path
 from typing import Any
 
 import llm_dec_pomdp
+from llm_dec_pomdp.contrib.calls import generator
+from llm_dec_pomdp.contrib.memory.memory import KINDS
 from llm_dec_pomdp.envs.base import step_many
-from llm_dec_pomdp.envs.calls import generator
 from llm_dec_pomdp.envs.coding.coophumaneval_v2 import problems
-from llm_dec_pomdp.envs.memory import KINDS
 from llm_dec_pomdp.types import TaskItem
 
 sys.path += [str(Path(__file__).resolve().parents[1] / "tests" / "envs" / name) for name in ("coding", "writing")]

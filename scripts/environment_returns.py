@@ -1,18 +1,19 @@
-"""What teams reached on an environment, as the files of docs/results record it; the best learner is found there."""
+"""Read from `research/data` which returns teams reached on an environment, and find the best learner."""
 
 from __future__ import annotations
 
 import json
+import lzma
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple
 
 import llm_dec_pomdp
+from llm_dec_pomdp.contrib.calls.bfcl import BFCL
 from llm_dec_pomdp.envs.base import Facts
-from llm_dec_pomdp.envs.calls.bfcl import BFCL
 
-RESULTS = Path(__file__).parent.parent / "docs" / "results"
+DATA = Path(__file__).parent.parent / "research" / "data"
 NO_LEARNERS = {"single", "concat", "sequential", "discussion", "imitation", "random", "untrained", "optimal"}
 
 
@@ -38,7 +39,7 @@ class Source(NamedTuple):
     """Where a task was measured.
 
     Attributes:
-        files: In docs/results, with the same settings; seeds are taken together.
+        files: Names in research/data without ".xz", measured with the same settings; seeds are taken together.
         environment: Its label there.
         start: The method that shows where learners began; "" where the curve of the best one does.
         model: Who played, where the files do not say it.
@@ -67,6 +68,7 @@ SOURCES: Mapping[str, tuple[Source, ...]] = {
     "bfcl": (Source(("calls_bfcl.json",), "bfcl-v0 outcome"),),
     **{name: (Source(("reached.json",), f"{name}-v0"),) for name in ("telegrams", "mbpp", "modules", "bandit")},
     **{name: (Source(("selfplay.json",), f"{name}-v0"),) for name in GAMES},
+    "merge": (),  # no team was measured
     "memory": (Source(("calls.json",), "memory-v0"),),
     **{name: (Source(("planning.json",), f"{name}-v0"),) for name in ("meeting", "repair", "trip")},
     "relay": (Source(("messages.json",), "relay-v0 sequential"),),
@@ -106,11 +108,16 @@ def _bars(source: Source) -> Iterator[Reached]:
     yield Reached(f"{best}, {model}", tuple(row.percent for row in methods[best]))
 
 
+def _recorded(file: str) -> Any:
+    """Return the contents of a file of raw data."""
+    return json.loads(lzma.decompress((DATA / f"{file}.xz").read_bytes()))
+
+
 def _exploitable(name: str) -> Iterator[Reached]:
     """The learner that ends nearest to an equilibrium, even chances, and the script that plays one."""
     unit = "exploitability"
     env: Any = llm_dec_pomdp.make(f"{name}-v0")
-    recorded: Any = json.loads((RESULTS / SOURCES[name][0].files[0]).read_text(encoding="utf-8"))
+    recorded: Any = _recorded(SOURCES[name][0].files[0])
     learnt = [row for row in recorded if row["game"] == f"{name}-v0" and not row["learner"].endswith("_shuffled")]
     best = min(learnt, key=lambda row: fmean(seed["last"] for seed in row["seeds"]))
     for of, note in (("last", ""), ("mean", ", mean of updates")):
@@ -129,7 +136,7 @@ class _Row(NamedTuple):
 
 
 def _rows(file: str, source: Source) -> Iterator[_Row]:
-    recorded: Any = json.loads((RESULTS / file).read_text(encoding="utf-8"))
+    recorded: Any = _recorded(file)
     if isinstance(recorded, Mapping):  # lines of a report, which keep the mean of every seed
         for line in recorded["lines"]:
             if line["environment"] == source.environment:

@@ -50,7 +50,7 @@ class Match(TextTask):
 
 
 class Colourful(Match):
-    """Pays the share of colours among the words, so that random models differ in what they earn."""
+    """TurnReward the share of colours among the words, so that random models differ in what they earn."""
 
     def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
         words = " ".join(actions.values()).split()

@@ -124,6 +124,14 @@ def test_what_is_wrong_is_said_before_anything_is_played() -> None:
         llm_dec_pomdp.train(team, tiger(), learning_rat=1.0)
     with pytest.raises(ConfigError, match="steps"):
         llm_dec_pomdp.train(team, tiger(), steps=-1)
+    with pytest.raises(ConfigError, match="group_size = 4 and num_generations = 4"):
+        llm_dec_pomdp.train(team, tiger(), group_size=4, num_generations=4)
+
+
+def test_a_training_takes_names_of_trl() -> None:
+    seen = list[TrainingStep]()
+    trained(1, prompts_per_step=1, num_generations=3, epsilon=0.1, on_step=seen.append)
+    assert seen[0].episodes == 3
 
 
 def test_a_team_acts_on_what_an_environment_tells() -> None:

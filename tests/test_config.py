@@ -6,7 +6,10 @@ from typing import Any
 import pydantic
 import pytest
 
+from llm_dec_pomdp.algorithms.objectives import Clipped
+from llm_dec_pomdp.algorithms.options import MAGRPOConfig, UpdaterOptions
 from llm_dec_pomdp.config import Config, ConfigError, build, override, read_toml
+from llm_dec_pomdp.options import Sampling, TrainerConfig
 
 
 class Optimiser(Config):
@@ -73,6 +76,46 @@ def test_configurations_are_frozen() -> None:
 
 def test_field_docstrings_are_descriptions() -> None:
     assert Optimiser.model_fields["learning_rate"].description == "Step size."
+
+
+# --- aliases ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "alias", "wanted"),
+    [
+        (TrainerConfig, {"num_generations": 3}, {"group_size": 3}),
+        (Sampling, {"max_completion_length": 3}, {"max_new_tokens": 3}),
+        (Clipped, {"epsilon": 0.3}, {"clip_low": 0.3, "clip_high": 0.3}),
+        (MAGRPOConfig, {"epsilon": 0.3}, {"objective": "clipped", "clip_low": 0.3, "clip_high": 0.3}),
+    ],
+)
+def test_a_name_of_trl_sets_our_option(kind: type[Config], alias: dict[str, Any], wanted: dict[str, Any]) -> None:
+    assert build(kind, alias, source="test").given() == wanted
+
+
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [
+        (TrainerConfig, {"num_generations": 3, "group_size": 3}),
+        (Sampling, {"max_completion_length": 3, "max_new_tokens": 4}),
+        (MAGRPOConfig, {"epsilon": 0.3, "clip_high": 0.3}),
+    ],
+)
+def test_an_option_and_its_alias_are_not_both_given(kind: type[Config], values: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError) as caught:
+        build(kind, values, source="test")
+    assert all(f"{name} = {value}" in str(caught.value) for name, value in values.items())
+
+
+def test_an_option_of_its_own_is_no_alias() -> None:
+    class Exploring(UpdaterOptions):
+        epsilon: float = 0.0
+
+    config = build(Exploring, {"epsilon": 0.5, "clip_low": 0.1}, source="test")
+    assert config.given() == {"epsilon": 0.5, "objective": "clipped", "clip_low": 0.1}
+    with pytest.raises(ConfigError, match="epsilon: no such key"):
+        build(Run, {"epsilon": 0.5}, source="test")
 
 
 # --- override ---------------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -47,9 +48,17 @@ MAY_IMPORT: dict[str, set[str]] = {
     "results": {*EVALUATED, "benchmarks", "results"},
     "report": {*EVALUATED, "benchmarks", "results", "report"},
     "api": EVALUATED,
+    "contrib": {*LEAVES, "sandbox", "storage.reading", "envs", "integrations.libraries", "contrib"},
     "cli": {*EVALUATED, PACKAGE, "sandbox", "data", "http", "serving", "benchmarks", "results", "report", "cli"},
     "__main__": {"cli"},
     PACKAGE: {"envs", "algorithms.registration", "__about__"},
+}
+# The surface for `contrib`: the names in `__all__` of packages, and all names of modules.
+PUBLIC_PACKAGES = {"envs", "envs.tools", "sandbox"}
+PUBLIC_MODULES = {
+    *("types", "registries", "seeding", "sandbox", "storage.reading", "integrations.libraries"),
+    *("envs.parsing", "envs.fences", "envs.coding.analysis", "envs.hierarchy.base"),
+    *("envs.tools.python", "envs.tools.ready", "envs.tools.search", "envs.tools.sql"),
 }
 HEAVY = {"torch", "transformers"}
 
@@ -186,6 +195,31 @@ def test_no_module_imports_what_its_room_may_not(imports: dict[str, set[str]]) -
     assert wrong == set()
 
 
+def test_contrib_imports_public_names_alone() -> None:
+    wrong = set[tuple[str, str]]()
+    for module in FILES:
+        if room(module) != "contrib":
+            continue
+        for node in ast.walk(ast.parse(FILES[module].read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.ImportFrom) or node.level or not ours({node.module or ""}):
+                continue
+            origin = str(node.module).removeprefix(NAME).removeprefix(".")
+            exported = importlib.import_module(str(node.module)).__all__ if origin in PUBLIC_PACKAGES else ()
+            for alias in node.names:
+                whole = f"{origin}.{alias.name}".removeprefix(".")
+                if whole not in PUBLIC_MODULES and origin not in PUBLIC_MODULES and alias.name not in exported:
+                    wrong.add((module, whole))
+                if alias.name.startswith("_"):
+                    wrong.add((module, whole))
+    assert wrong == set()
+
+
+def test_a_family_of_contrib_imports_no_other_family(imports: dict[str, set[str]]) -> None:
+    families = {module: module.split(".")[2:3] for module in FILES if room(module) == "contrib"}
+    others = {(m, t) for m in families for t in imports[m] if t in families and families[t] != families[m]}
+    assert others == set()
+
+
 @pytest.mark.parametrize(
     ("imported", "by"),
     [
@@ -217,6 +251,14 @@ def test_lower_rooms_never_import_a_deep_learning_library(imports: dict[str, set
 def test_the_sandbox_imports_the_standard_library_only(imports: dict[str, set[str]]) -> None:
     names = set().union(*(targets - ours(targets) for module, targets in imports.items() if room(module) == "sandbox"))
     assert {name.split(".")[0] for name in names} <= sys.stdlib_module_names
+
+
+def test_the_package_does_not_import_programs_of_the_repository(imports: dict[str, set[str]]) -> None:
+    folders = ("research", "examples", "scripts")
+    programs = {path.stem for folder in folders for path in (ROOT.parent / folder).glob("*.py")}
+    assert "collect_results" in programs
+    absolute = {name.split(".")[0] for targets in imports.values() for name in targets - ours(targets)}
+    assert absolute & {*folders, *programs} == set()
 
 
 # --- what is loaded ---------------------------------------------------------------------------------------------------

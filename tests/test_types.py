@@ -11,7 +11,7 @@ from llm_dec_pomdp.types import Completion, Episode, Group, Score, TaskItem, Tur
 
 def turn(reward: float, score: Score | None = None, **seconds: float) -> Turn:
     actions = {agent: Completion("text", seconds=value) for agent, value in seconds.items()}
-    return Turn(observations=dict.fromkeys(actions, "told"), actions=actions, reward=reward, score=score)
+    return Turn(observations=dict.fromkeys(actions, "observation"), actions=actions, reward=reward, score=score)
 
 
 def episode(*turns: Turn) -> Episode:

@@ -1,6 +1,6 @@
 """Learn from texts of a person or another model, and read the hidden states of the policy.
 
-`written` tokenises a text as the policy would have said it.
+`to_completion` tokenises a text as the policy would have said it.
 """
 
 import torch
@@ -17,7 +17,7 @@ LONGEST = 64  # tokens
 def samples(policy, agent, rows):
     """Rows of (prompt, text, worth) as samples of an agent."""
     for prompt, text, worth in rows:
-        yield Sample(agent, policy.written(Request(agent, conversation(prompt)), text, LONGEST), advantage=worth)
+        yield Sample(agent, policy.to_completion(Request(agent, conversation(prompt)), text, LONGEST), advantage=worth)
 
 
 def learn(team, agent, rows, updates):

@@ -39,14 +39,14 @@ from ..types import Excerpt, Message
 from .base import Policy, Team
 from .loading import WHOLE_TEAMS, ModelError, load_team, locate, server_model
 from .options import ModelOptions
-from .scripted import RandomText, Say, Scripted, Uniform
+from .scripted import RandomText, Script, Scripted, Uniform
 
 SCRIPT = "script:"
 _GENERAL = ("random", "uniform")  # scripts of every environment
 Choices = Callable[[str, Sequence[Message]], Sequence[str]]
 
 
-def no_script(name: str) -> Say:
+def no_script(name: str) -> Script:
     """Of a team without an environment."""
     raise ModelError(f"no script {SCRIPT + name!r} without an environment; give its `script`")
 
@@ -172,7 +172,7 @@ def assemble_team(
     members: Sequence[MemberConfig],
     *,
     scripts: Collection[str] = (),
-    script: Callable[[str], Say] = no_script,
+    script: Callable[[str], Script] = no_script,
     choices: Choices = no_choices,
     menus: Mapping[str, Sequence[str]] | None = None,
     vocabulary: Sequence[str] = (),
@@ -225,7 +225,7 @@ def agents_by_name(agents: Sequence[str], roles: Sequence[str]) -> dict[str, lis
     return by_role | {agent: [agent] for agent in agents}
 
 
-def _scripted(name: str, script: Callable[[str], Say], choices: Choices) -> Policy:
+def _scripted(name: str, script: Callable[[str], Script], choices: Choices) -> Policy:
     if name == "random":
         return RandomText()
     return Uniform(choices) if name == "uniform" else Scripted(script(name))

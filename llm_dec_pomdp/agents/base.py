@@ -42,7 +42,7 @@ def chat(history: Sequence[Message], *, tools: bool = True) -> list[dict[str, st
     """
     messages: list[dict[str, str]] = []
     for role, text, name in history:
-        speaker = {"told": "user", "said": "assistant", "tool": "tool" if tools else "user"}[role]
+        speaker = {"observation": "user", "action": "assistant", "tool": "tool" if tools else "user"}[role]
         content = f"{name}:\n{text}" if role == "tool" and speaker == "user" else text
         message = {"role": speaker, "name": name} if speaker == "tool" else {"role": speaker}
         if messages and {k: v for k, v in messages[-1].items() if k != "content"} == message:
@@ -177,17 +177,17 @@ class Policy(ABC):
         return False
 
     @property
-    def sampler_differs(self) -> bool:
+    def rollout_copy_differs(self) -> bool:
         """True when `token_logprobs` and the sampler differ by more than the rounding of 32 bits."""
         return False
 
     # --- drawing while it learns --------------------------------------------------------------------------------------
 
-    followed: Policy | None = None
-    """Whose `sampler` this is."""
+    source: Policy | None = None
+    """Whose `rollout_copy` this is."""
 
-    def sampler(self) -> Policy:
-        """One that draws texts elsewhere, with the weights that this policy had at the last `follow`.
+    def rollout_copy(self) -> Policy:
+        """One that draws texts elsewhere, with the weights that this policy had at the last `sync_weights`.
 
         A policy without trainable weights is its own.
 
@@ -201,14 +201,14 @@ class Policy(ABC):
             "give the executor processes or ray, an engine, or staleness 0"
         )
 
-    def follow(self) -> None:
-        """Take over the present weights of the policy whose `sampler` this is."""
-        if self.followed is not None:
-            self.load_state_dict(self.followed.state_dict())
+    def sync_weights(self) -> None:
+        """Take over the present weights of the policy whose `rollout_copy` this is."""
+        if self.source is not None:
+            self.load_state_dict(self.source.state_dict())
 
     # --- learning -----------------------------------------------------------------------------------------------------
 
-    def rest(self) -> None:  # noqa: B027  # nothing by default
+    def offload(self) -> None:  # noqa: B027  # nothing by default
         """Free what drawing texts alone needs, until the next text; called before its weights are updated."""
 
     @property
@@ -250,7 +250,7 @@ class Policy(ABC):
         """As `token_logprobs`, with the entropy of the distribution of every token [N, L], in nats, in between."""
         raise NotImplementedError(f"{type(self).__name__} cannot compute its entropy")
 
-    def written(self, request: Request, text: str, limit: int) -> Completion:
+    def to_completion(self, request: Request, text: str, limit: int) -> Completion:
         """A given text as this policy would have sampled it, with log-probabilities 0.
 
         Args:
@@ -355,36 +355,6 @@ class Team(Policy):
             if not (rate >= 0 and math.isfinite(rate)):
                 raise ValueError(f"the learning rate of {agent!r} is {rate}; it must be finite and at least 0")
 
-    def parameter_groups(self, policy: Policy, learning_rate: float | None = None) -> list[ParameterGroup]:
-        """The parameters of a policy by the agents that use them: a group for each adapter, else one for all.
-
-        Parameters that no agent of the team uses are in no group.
-
-        Args:
-            policy: One of the team.
-            learning_rate: Of agents for which the team has none; the policy's own when left out.
-
-        Raises:
-            ValueError: Agents that share weights have different learning rates.
-        """
-        agents = tuple(agent for agent, member in self.members.items() if member is policy)
-        everything = list(policy.parameters())
-        users: dict[int, tuple[str, ...]] = {id(parameter): () for parameter in everything}
-        for agent in agents:
-            for parameter in policy.parameters_of(agent):
-                users[id(parameter)] += (agent,)
-        groups: list[ParameterGroup] = []
-        default = policy.default_learning_rate if learning_rate is None else learning_rate
-        for group_agents in filter(None, dict.fromkeys(users.values())):
-            rates = {agent: self.learning_rates.get(agent, default) for agent in group_agents}
-            if len(set(rates.values())) > 1:
-                raise ValueError(
-                    f"the learning rates {rates} are for agents that share weights; give them one, or adapters"
-                )
-            group_parameters = [p for p in everything if users[id(p)] == group_agents]
-            groups.append(ParameterGroup(group_agents, group_parameters, rates[group_agents[0]]))
-        return groups
-
     @property
     def policies(self) -> list[Policy]:
         """The different policies, in agent order."""
@@ -428,17 +398,17 @@ class Team(Policy):
         """How an agent draws where the team is asked with `sampling`."""
         return sampling.changed(self.samplings[agent]) if agent in self.samplings else sampling
 
-    def sampler(self) -> Team:
-        """A team of the `sampler` of every policy."""
-        samplers = {id(policy): policy.sampler() for policy in self.policies}
+    def rollout_copy(self) -> Team:
+        """A team of the `rollout_copy` of every policy."""
+        samplers = {id(policy): policy.rollout_copy() for policy in self.policies}
         twin = copy.copy(self)
         twin.members = {agent: samplers[id(policy)] for agent, policy in self.members.items()}
         return twin
 
-    def follow(self) -> None:
+    def sync_weights(self) -> None:
         """See `Policy`."""
         for policy in self.policies:
-            policy.follow()
+            policy.sync_weights()
 
     def act(
         self, observations: Mapping[str, str | Sequence[Message]], sampling: Sampling = _DRAWN, seed: int = 0

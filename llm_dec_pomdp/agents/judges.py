@@ -63,7 +63,7 @@ def end_of(policy: Policy, agent: str) -> int:
         ValueError: The policy cannot be shown a text.
     """
     limit = 1
-    while (written := policy.written(Request(agent, conversation("")), "", limit)).truncated:
+    while (written := policy.to_completion(Request(agent, conversation("")), "", limit)).truncated:
         limit *= 2  # some templates write an empty thought before a text
     if not written.token_ids:
         raise ValueError(f"a {type(policy).__name__} cannot be shown a text; give a language model")

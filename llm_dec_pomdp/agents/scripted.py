@@ -10,13 +10,13 @@ from ..types import Completion, Message
 from ..user_code import shortened
 from .base import Policy, Request, Sampling
 
-Say = Callable[[str, Sequence[Message]], str]  # from agent and history to text
+Script = Callable[[str, Sequence[Message]], str]  # from agent and history to text
 
 
 class Scripted(Policy):
     """Says what a function of agent and history returns."""
 
-    def __init__(self, say: Say) -> None:
+    def __init__(self, say: Script) -> None:
         self._say = say
 
     def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:

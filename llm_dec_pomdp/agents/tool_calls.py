@@ -85,7 +85,7 @@ def messages_of(history: Sequence[Message]) -> list[dict[str, Any]]:
     plain: list[Message] = []  # messages since the last call
     waiting: list[str] = []  # ids of calls without an answer so far
     for message in history:
-        calls = _calls(message) if message.role == "said" else []
+        calls = _calls(message) if message.role == "action" else []
         if not calls and not (message.role == "tool" and waiting):
             plain.append(message)
             continue

@@ -303,7 +303,7 @@ class MAAC(ActorCritic):
 
     def _sequence(self, place: int, episode: Episode, names: Mapping[str, str], agent: str = "") -> DecisionSequence:
         """Return the decisions of an episode, with the rewards of the team or of one agent."""
-        turns = [({**turn.observations, **turn.told}, turn.actions) for turn in episode.turns]
+        turns = [({**turn.observations, **turn.unasked_observations}, turn.actions) for turn in episode.turns]
         texts: list[Mapping[str, Completion]] = [
             {speaker: text for speaker, text in actions.items() if agent in ("", speaker)} for _, actions in turns
         ]
@@ -324,7 +324,7 @@ class MAAC(ActorCritic):
         sequences = {a: DecisionSequence(place, episode, [], [], agent=a, by_token=True) for a in self.team.members}
         lines: list[str] = []
         for t, turn in enumerate(episode.turns):
-            lines += self._lines(names, "is told", {**turn.observations, **turn.told})
+            lines += self._lines(names, "is told", {**turn.observations, **turn.unasked_observations})
             for agent in self.learning:
                 if agent in turn.actions and turn.actions[agent].token_ids:
                     sequences[agent].turns.append(t)
@@ -339,7 +339,7 @@ class MAAC(ActorCritic):
 
     def _request(self, lines: Sequence[str]) -> Request:
         """Return a joint history as a request, which the critic's policy encodes."""
-        return Request(self.critics[0].groups[0].agents[0], (Message("told", "\n\n".join(lines)),))
+        return Request(self.critics[0].groups[0].agents[0], (Message("observation", "\n\n".join(lines)),))
 
 
 # --- numbers ----------------------------------------------------------------------------------------------------------
@@ -381,7 +381,7 @@ def _check_tokenizers(team: Team) -> None:
     written: dict[str, tuple[int, ...]] = {}
     for policy in team.trainable:
         agent = next(agent for agent, member in team.members.items() if member is policy)
-        written[agent] = policy.written(Request(agent, (Message("told", "?"),)), _PROBE, 32).token_ids
+        written[agent] = policy.to_completion(Request(agent, (Message("observation", "?"),)), _PROBE, 32).token_ids
     first, *others = written
     for agent in others:
         if written[agent] != written[first]:

@@ -42,15 +42,14 @@ def options_of(config: type[Config], fixed: Mapping[str, Any] | None = None) -> 
         config: The configuration of a learner.
         fixed: Options that belong to the name of the learner. They are left out, as are those with a single value.
     """
-    kinds: Mapping[str, Mapping[str, type[Config]]] = getattr(config, "kinds", dict[str, Any])()
     options: list[Option] = []
     for name, field in config.model_fields.items():
-        if name in kinds:
-            default = next(kind for kind, made in kinds[name].items() if isinstance(field.default, made))
-            options.append(Option(name, " | ".join(kinds[name]), default, _first_sentence(field)))
+        if classes := config.kinds.get(name):
+            default = next(kind for kind, made in classes.items() if isinstance(field.default, made))
+            options.append(Option(name, " | ".join(classes), default, _first_sentence(field)))
         else:
             options.append(_option(name, field))
-    for holder, classes in kinds.items():
+    for holder, classes in config.kinds.items():
         having: dict[Option, list[str]] = {}  # kinds with the same option, which may have another default elsewhere
         for kind, made in classes.items():
             for name, field in made.model_fields.items():

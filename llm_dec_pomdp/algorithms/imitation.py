@@ -25,7 +25,7 @@ import numpy as np
 from pydantic import Field
 
 from ..agents.base import Sampling, Team
-from ..config import Single
+from ..config import Kinds, Single
 from ..rollout import Demonstrations, Rollout
 from ..types import Group, Turn, grouped
 from .base import Metrics
@@ -48,7 +48,7 @@ class ImitationConfig(UpdaterOptions):
     train: Sides = ["main", "sub"]
     """Who learns: agents that nobody called (main), called ones (sub), or both."""
     objective: Objective = OfTeachers()
-    objectives: ClassVar[Mapping[str, type[Objective]]] = {"clipped": OfTeachers}
+    kinds: ClassVar[Kinds] = {"objective": {"clipped": OfTeachers}}
     epochs: Single = 1
     """In a second pass the ratio to the first would be clipped; give more steps instead."""
     minibatches: Single = 1
@@ -98,7 +98,7 @@ class Imitation(PolicyLearner):
         ]
         if groups and not usable(sample for _, _, sample in texts):
             raise ValueError(
-                "no policy of the team can be shown a text (`written` of agents.Policy), so there is nothing to "
+                "no policy of the team can be shown a text (`to_completion` of agents.Policy), so there is nothing to "
                 "imitate; give a language model"
             )
         pairs = [(kind, sample) for side, kind, sample in texts if side in self.config.train]

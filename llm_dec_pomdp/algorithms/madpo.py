@@ -34,7 +34,7 @@ import torch
 from pydantic import Field
 
 from ..agents.base import Sampling, Team
-from ..config import Count, NotNegative, Single
+from ..config import Count, Kinds, NotNegative, Single
 from ..rollout import Preferences, Rollout, Trajectories
 from ..rollout.preferences import Choice, pairs_by_return
 from ..seeding import derive
@@ -77,7 +77,7 @@ class MADPOConfig(UpdaterOptions):
     replay: Count = 0
     """Number of earlier updates whose pairs are used again in each update."""
     objective: Objective = OfPairs()
-    objectives: ClassVar[Mapping[str, type[Objective]]] = {"clipped": OfPairs}
+    kinds: ClassVar[Kinds] = {"objective": {"clipped": OfPairs}}
     epochs: Single = 1
     """Fixed: the advantage of a text changes with every step; use pairs again with `replay`."""
     minibatches: Single = 1

@@ -60,7 +60,7 @@ class Objective(Config, ABC):
     """What becomes of a weight above the bound: it is the bound (truncated importance sampling), or 0, as is one below
     1 / bound (masked importance sampling)."""
     clip_low: NotNegative = 0.2
-    """The ratio is clipped below 1 - clip_low."""
+    """The ratio is clipped below 1 - clip_low. TRL's epsilon sets clip_low and clip_high."""
     clip_high: NotNegative = 0.2
     """The ratio is clipped above 1 + clip_high."""
 

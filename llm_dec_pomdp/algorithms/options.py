@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from ..config import Config, Count, NotNegative, Positive, by_name
+from ..config import Count, Kinds, NotNegative, Positive
 from .base import Options
 from .credit import CREDITS, Credit, JointCredit
 from .objectives import OBJECTIVES, Clipped, Objective, OfTrajectories
@@ -53,19 +52,7 @@ class UpdaterOptions(Options):
     """Gradients are scaled down to this norm."""
     weight_decay: NotNegative = 0.0
     """AdamW's decoupled weight decay."""
-    beside: ClassVar[tuple[str, ...]] = ("objective",)
-    objectives: ClassVar[Mapping[str, type[Objective]]] = OBJECTIVES
-    """The objectives by name."""
-
-    @classmethod
-    def kinds(cls) -> dict[str, Mapping[str, type[Config]]]:
-        """Return the classes of the objects that fields hold, by the name that a user gives."""
-        return {"objective": cls.objectives}
-
-    @model_validator(mode="before")
-    @classmethod
-    def _objective_by_name(cls, values: dict[str, Any]) -> dict[str, Any]:
-        return by_name(values, "objective", cls.objectives, cls.model_fields["objective"].default)
+    kinds: ClassVar[Kinds] = {"objective": OBJECTIVES}
 
     @model_validator(mode="after")
     def _check_steps_without_effect(self) -> UpdaterOptions:
@@ -107,22 +94,12 @@ class MAGRPOConfig(TurnOptions):
     has it too, for its own texts."""
     overlong_penalty: NotNegative = 1.0
     """What a text at the limit costs its agent, in units of the reward."""
-    beside: ClassVar[tuple[str, ...]] = ("objective", "credit")
-
-    @classmethod
-    def kinds(cls) -> dict[str, Mapping[str, type[Config]]]:
-        """Add the classes of credit."""
-        return {**super().kinds(), "credit": CREDITS}
+    kinds: ClassVar[Kinds] = {"objective": OBJECTIVES, "credit": CREDITS}
 
     @property
     def least_group_size(self) -> int:  # type: ignore[override]  # follows from the credit
         """Fewest episodes per task to learn anything from."""
         return self.credit.least_group_size
-
-    @model_validator(mode="before")
-    @classmethod
-    def _credit_by_name(cls, values: dict[str, Any]) -> dict[str, Any]:
-        return by_name(values, "credit", CREDITS, cls.model_fields["credit"].default)
 
 
 class MGRPOConfig(UpdaterOptions):
@@ -140,4 +117,4 @@ class MGRPOConfig(UpdaterOptions):
     train: Sides = ["main", "sub"]
     """Whose policies learn; the others stay as they are."""
     least_group_size: ClassVar[int] = 2
-    objectives: ClassVar[Mapping[str, type[Objective]]] = {"clipped": OfTrajectories}
+    kinds: ClassVar[Kinds] = {"objective": {"clipped": OfTrajectories}}

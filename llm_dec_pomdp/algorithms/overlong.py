@@ -30,7 +30,7 @@ def punished(group: Group, limits: Mapping[str, int], buffer: int, penalty: floa
 
     def turn_of(turn: Turn, agents: Sequence[str]) -> Turn:
         losses = {agent: loss(agent, len(text.token_ids)) for agent, text in turn.actions.items()}
-        return replace(turn, rewards={agent: turn.paid(agent) - losses.get(agent, 0.0) for agent in agents})
+        return replace(turn, rewards={agent: turn.reward_of(agent) - losses.get(agent, 0.0) for agent in agents})
 
     def episode_of(episode: Episode) -> Episode:
         agents = list(dict.fromkeys(agent for turn in episode.turns for agent in (*turn.actions, *turn.rewards)))

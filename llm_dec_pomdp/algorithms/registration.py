@@ -11,12 +11,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..registries import Registry, Spec
+from ..registries import Registry, Spec, load_attribute
 
 if TYPE_CHECKING:
+    from ..agents.base import Sampling, Team
     from .base import Algorithm, Options
 
 CONTROL = "_shuffled"  # after the name of a learner: its shuffled-reward control, see `controls`
+_MAGRPO = "llm_dec_pomdp.algorithms.magrpo:MAGRPO"
+_OPTIONS = "llm_dec_pomdp.algorithms.options:MAGRPOConfig"
 algorithms = Registry("algorithm", group="llm_dec_pomdp.algorithms")
 
 
@@ -27,10 +30,13 @@ class AlgorithmSpec(Spec):
     Attributes:
         acts_under: Its communication protocol; "" for that of the class.
         summary: What it is, in a line; "" for what the class says.
+        config_entry_point: `"package.module:Class"` of its options, where that can be imported without torch; "" for
+            the `Config` of the class.
     """
 
     acts_under: str = ""
     summary: str = ""
+    config_entry_point: str = ""
 
     def load(self) -> type[Algorithm]:
         """The class.
@@ -66,10 +72,10 @@ class AlgorithmSpec(Spec):
         return self.summary or super().about()
 
     def config(self, options: Mapping[str, Any], source: str = "") -> Options:
-        """Its options, from those that a user wrote.
+        """Build the configuration of the algorithm from a user's options.
 
         Args:
-            options: By name.
+            options: Values by name, as in `options` of a suite.
             source: Where they come from, for messages.
 
         Raises:
@@ -81,11 +87,34 @@ class AlgorithmSpec(Spec):
         for name, value in self.kwargs.items():
             if options.get(name, value) != value:
                 raise ConfigError(f"{name} = {options[name]!r}: {self.name} has {name} = {value!r}; leave it out")
-        return build(self.load().Config, {**self.kwargs, **options}, source=source or f"options of {self.name}")
+        path = self.config_entry_point
+        kind: Any = load_attribute(path, what=self.name) if path else self.load().Config
+        config: Options = build(kind, {**self.kwargs, **options}, source=source or f"options of {self.name}")
+        return config
+
+    def build(self, team: Team, sampling: Sampling, config: Options) -> Algorithm:
+        """Build the algorithm for a team.
+
+        Raises:
+            TypeError: The configuration is not of its class.
+        """
+        kind = self.load()
+        if not isinstance(config, kind.Config):
+            raise TypeError(
+                f"{self.name} takes a {kind.Config.__name__}, and its options are a {type(config).__name__}; make them "
+                f"by find_algorithm({self.name!r}).config({{...}})"
+            )
+        return kind(team, sampling, config)
 
 
 def register_algorithm(
-    name: str, entry_point: str | Callable[..., Any], *, protocol: str = "", about: str = "", **options: Any
+    name: str,
+    entry_point: str | Callable[..., Any],
+    *,
+    protocol: str = "",
+    about: str = "",
+    config: str = "",
+    **options: Any,
 ) -> None:
     """Make an algorithm known under a name.
 
@@ -94,9 +123,11 @@ def register_algorithm(
         entry_point: `"package.module:Class"` (imported on first use) or a class.
         protocol: Its communication protocol, where that is not the one of the class.
         about: What it is, in a line, where the class does not say it.
+        config: `"package.module:Class"` of its options, the `Config` of the class, where that can be imported without
+            torch: wrong options are then refused before torch is loaded.
         options: Those that belong to the name: no user gives them another value.
     """
-    algorithms.add(AlgorithmSpec(name, entry_point, options, protocol, about))
+    algorithms.add(AlgorithmSpec(name, entry_point, options, protocol, about, config))
 
 
 class _Control(AlgorithmSpec):
@@ -118,19 +149,21 @@ def find_algorithm(name: str) -> AlgorithmSpec:
     learner = name.removesuffix(CONTROL)
     if learner != name and name not in algorithms:
         spec = find_algorithm(learner)
-        return _Control(name, spec.entry_point, spec.kwargs, spec.acts_under)
+        return _Control(
+            name, spec.entry_point, spec.kwargs, spec.acts_under, config_entry_point=spec.config_entry_point
+        )
     spec = Spec(name, name) if ":" in name else algorithms.find(name)
     return spec if isinstance(spec, AlgorithmSpec) else AlgorithmSpec(name, spec.entry_point)
 
 
-def build_algorithm(name: str, options: Mapping[str, Any], team: Any, sampling: Any) -> Algorithm:
+def build_algorithm(name: str, options: Mapping[str, Any], team: Team, sampling: Sampling) -> Algorithm:
     """An algorithm by its name, for a team, with options as a user wrote them.
 
     Raises:
         ConfigError: See `AlgorithmSpec.config`.
     """
     spec = find_algorithm(name)
-    return spec.load()(team, sampling, spec.config(options))
+    return spec.build(team, sampling, spec.config(options))
 
 
 def learns(algorithm: str) -> bool:
@@ -142,33 +175,39 @@ register_algorithm("single", "llm_dec_pomdp.algorithms.baselines:Single")
 register_algorithm("concat", "llm_dec_pomdp.algorithms.baselines:Concat")
 register_algorithm("sequential", "llm_dec_pomdp.algorithms.baselines:Sequential")
 register_algorithm("discussion", "llm_dec_pomdp.algorithms.baselines:Discussion")
-register_algorithm("magrpo", "llm_dec_pomdp.algorithms.magrpo:MAGRPO")
+register_algorithm("magrpo", _MAGRPO, config=_OPTIONS)
 register_algorithm(
     "grpo",
-    "llm_dec_pomdp.algorithms.magrpo:MAGRPO",
+    _MAGRPO,
+    config=_OPTIONS,
     protocol="centralized",
     about="MAGRPO with one agent, which writes all parts.",
 )
 register_algorithm(
     "mareinforce",
-    "llm_dec_pomdp.algorithms.magrpo:MAGRPO",
+    _MAGRPO,
+    config=_OPTIONS,
     about="A = R: no baseline. Unbiased; every return other than 0 moves the weights.",
     advantage="raw",
 )
 register_algorithm(
     "marloo",
-    "llm_dec_pomdp.algorithms.magrpo:MAGRPO",
+    _MAGRPO,
+    config=_OPTIONS,
     about="A = R - mean of the others (arXiv:2402.14740): unbiased, in units of the reward.",
     advantage="leave_one_out",
 )
 register_algorithm(
     "maremax",
-    "llm_dec_pomdp.algorithms.magrpo:MAGRPO",
+    _MAGRPO,
+    config=_OPTIONS,
     about="A = R - max R: makes all but the best less likely (ReMax, arXiv:2310.10505, takes the greedy text).",
     advantage="max",
 )
-algorithms.add(_Control("shuffled", "llm_dec_pomdp.algorithms.magrpo:MAGRPO"))
-register_algorithm("mgrpo", "llm_dec_pomdp.algorithms.mgrpo:MGRPO")
+algorithms.add(_Control("shuffled", _MAGRPO, config_entry_point=_OPTIONS))
+register_algorithm(
+    "mgrpo", "llm_dec_pomdp.algorithms.mgrpo:MGRPO", config="llm_dec_pomdp.algorithms.options:MGRPOConfig"
+)
 register_algorithm("imitation", "llm_dec_pomdp.algorithms.imitation:Imitation")
 register_algorithm("madpo", "llm_dec_pomdp.algorithms.madpo:MADPO")
 register_algorithm("iac", "llm_dec_pomdp.algorithms.actor_critic:IAC")

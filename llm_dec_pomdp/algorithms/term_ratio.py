@@ -36,7 +36,9 @@ class TermRatio:
         c = self.updater.options.objective
         if c.importance != "auto":
             return c.importance
-        if not (self.updater.stale or self.updater.policy.sampler_differs):  # the sampler computed the same numbers
+        if not (
+            self.updater.stale or self.updater.policy.rollout_copy_differs
+        ):  # the sampler computed the same numbers
             return "none"
         return "sequence" if c.ratio == "sequence_mean" else c.ratio  # a geometric mean is no importance ratio
 

@@ -78,7 +78,7 @@ def updaters_of(
                 "give them one, or a member each in a team's file"
             )
         build = (others if updaters else kind) or kind or Updater
-        groups = team.parameter_groups(policy, options.learning_rate)
+        groups = parameter_groups(team, policy, options.learning_rate)
         updaters.append(policy.updater(build, groups, temperatures[agents[0]], options))
     return updaters
 
@@ -95,6 +95,37 @@ def step_updaters(updaters: Sequence[Updater], samples: Sequence[Sample], seed: 
     return {name: sum(values) / len(values) for name, values in by_name.items()}
 
 
+def parameter_groups(team: Team, policy: Policy, learning_rate: float | None = None) -> list[ParameterGroup]:
+    """Return the parameters of a policy by the agents that use them: a group for each adapter, else one for all.
+
+    Parameters that no agent of the team uses are in no group.
+
+    Args:
+        team: The team.
+        policy: One of its policies.
+        learning_rate: Of agents for which the team has none (`Team.learning_rates`); the policy's own when left out.
+
+    Raises:
+        ValueError: Agents that share weights have different learning rates.
+    """
+    everything = list(policy.parameters())
+    users: dict[int, tuple[str, ...]] = {id(parameter): () for parameter in everything}
+    for agent in [agent for agent, member in team.members.items() if member is policy]:
+        for parameter in policy.parameters_of(agent):
+            users[id(parameter)] += (agent,)
+    groups: list[ParameterGroup] = []
+    default = policy.default_learning_rate if learning_rate is None else learning_rate
+    for agents in filter(None, dict.fromkeys(users.values())):
+        rates = {agent: team.learning_rates.get(agent, default) for agent in agents}
+        if len(set(rates.values())) > 1:
+            raise ValueError(
+                f"the learning rates {rates} are for agents that share weights; give them one, or adapters"
+            )
+        parameters = [parameter for parameter in everything if users[id(parameter)] == agents]
+        groups.append(ParameterGroup(agents, parameters, rates[agents[0]]))
+    return groups
+
+
 # --- one policy -------------------------------------------------------------------------------------------------------
 
 
@@ -106,7 +137,7 @@ class Updater:
 
     Args:
         policy: The policy. Where beta is above 0, the policy as it is now is also the reference, see `begin`.
-        groups: Its parameters by the agents that use them, with their learning rates (`Team.parameter_groups`).
+        groups: Its parameters by the agents that use them, with their learning rates (`parameter_groups`).
         temperature: Sampling temperature of its texts; it is part of the policy that is trained.
         options: Objective and optimizer.
 
@@ -210,7 +241,7 @@ class Updater:
                 f"schedule is {c.schedule!r}, and the number of updates is not known; train with training.train, "
                 "call expect(updates), or set horizon"
             )
-        self.policy.rest()
+        self.policy.offload()
         self.updates += 1
         for group in self.optimizer.param_groups:
             group["lr"] = group["full_lr"] * factor(self.updates, c.schedule, c.warmup, self.horizon)

@@ -15,12 +15,17 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from ..agents.loading import TABLE, server_model
-from ..agents.saved import save_team
+from ..agents.base import Sampling, Team
+from ..agents.loading import TABLE, load_team, server_model
+from ..agents.saved import load_weights, save_team
+from ..algorithms.base import Algorithm
+from ..algorithms.registration import find_algorithm
+from ..algorithms.staged import Stage, Staged
 from ..envs.base import TextDecPOMDP
+from ..envs.judging import BASE
 from ..evaluation import play
 from ..evaluation.intervals import Interval, mean_interval
 from ..evaluation.metrics import Summary, earned
@@ -41,8 +46,50 @@ from ..training.workers import Executor, run
 from ..types import Group
 from .kept import forget_after, keeping
 from .result import Result, find_result
-from .setup import Setup, build_cell
+from .setup import bind_base, build_env, build_team, settled
 from .suite import FREE_IN_CHECKPOINT, Cell, conflicts
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What a cell consists of: its algorithm with its team, and two environments under its protocol."""
+
+    algorithm: Algorithm
+    team: Team
+    train_env: TextDecPOMDP
+    eval_env: TextDecPOMDP
+    sampling: Sampling
+
+
+def build_cell(cell: Cell, weights: Path | None = None, load: Callable[..., Team] = load_team) -> Setup:
+    """Build everything that a cell names.
+
+    Args:
+        cell: What to build.
+        weights: Folder of a saved team whose weights to take; left out, that of `model.start`.
+        load: Loads its models, as `load_team` does.
+    """
+    eval_env = build_env(cell, cell.protocol, evaluation=True)
+    learns = cell.method.learns
+    train_env = build_env(cell, cell.protocol, evaluation=False) if learns else eval_env
+    cell = settled(cell, eval_env)
+    team = build_team(cell, eval_env, train_env, train=learns, load=load)
+    if weights is None and cell.model.start:
+        weights = Path(cell.model.start)
+    if weights is not None:
+        load_weights(weights, team)
+    if cell.judge == BASE:
+        for task in (train_env, eval_env):
+            bind_base(task, team, cell.model.name)
+    sampling = cell.sampling
+    algorithm, *earlier = (
+        find_algorithm(method.name).build(team, sampling, method.options)
+        for method in (cell.method, *cell.method.stages)
+    )
+    if earlier:
+        ends = [Stage(learner, stage.steps) for learner, stage in zip(earlier, cell.method.stages, strict=True)]
+        algorithm = Staged([*ends, Stage(algorithm, 0)])
+    return Setup(algorithm, team, train_env, eval_env, sampling)
 
 
 def run_cell(
@@ -119,7 +166,7 @@ def _carry_out(
             save_team(folder / "team", setup.team, cell.to_dict())
         trained = time.perf_counter()
         steps = cell.training.steps if learns else 0
-        with keeping(cell, setup, folder, steps, token_ids=traces) as kept:
+        with keeping(cell, setup.team, setup.eval_env, folder, steps, token_ids=traces) as kept:
             summary = evaluate(cell, setup, progress, "", kept.keep, kept.done, kept.seconds)
         if learns:
             _note(folder, cell.training.steps, summary)
@@ -229,7 +276,11 @@ def _train(
 
     def note(steps: int) -> None:
         written = traces or steps == 0
-        with keeping(cell, setup, folder, steps, token_ids=traces) if written else contextlib.nullcontext() as kept:
+        with (
+            keeping(cell, setup.team, setup.eval_env, folder, steps, token_ids=traces)
+            if written
+            else contextlib.nullcontext() as kept
+        ):
             if kept:
                 summary = evaluate(cell, setup, progress, f" {steps}", kept.keep, kept.done, kept.seconds)
             else:

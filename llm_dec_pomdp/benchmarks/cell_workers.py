@@ -29,7 +29,7 @@ from .cell import run_cell
 from .suite import Cell, conflicts
 
 STOPPED = "stopped by a signal, goes on with bench --resume"
-Tell = Callable[[tuple[str | int, ...]], None]
+Emit = Callable[[tuple[str | int, ...]], None]
 
 
 def transport_of(executor: str) -> Callable[..., Transport]:
@@ -61,7 +61,7 @@ class CellWorkers:
 
     def __init__(self, transport: Transport, jobs: int, options: dict[str, Any]) -> None:
         self._transport, self._options = transport, options
-        self.at_once, self._needs = transport.share(jobs)
+        self.at_once, self._resources = transport.share(jobs)
         self._running: set[Worker] = set()
         self._stopped = False
 
@@ -87,7 +87,7 @@ class CellWorkers:
     def _attempt(self, cell: Cell, folder: Path, progress: Progress) -> None:
         if self._stopped:
             return
-        worker = self._transport.start(f"the worker of {cell.label}", CellWorker, self._needs)
+        worker = self._transport.start(f"the worker of {cell.label}", CellWorker, self._resources)
         self._running.add(worker)
         if self._stopped:
             worker.stop()
@@ -99,7 +99,7 @@ class CellWorkers:
                     str(folder.absolute()),
                     self._options,
                     str(Path.cwd()),
-                    hear=display.show,
+                    on_message=display.show,
                 )
         except WorkerLostError:
             if not self._stopped:
@@ -161,7 +161,7 @@ class ProgressOfCell:
 class CellWorker:
     """Runs a cell in its own process."""
 
-    def run(self, values: dict[str, Any], folder: str, options: dict[str, Any], place: str, tell: Tell) -> None:
+    def run(self, values: dict[str, Any], folder: str, options: dict[str, Any], place: str, emit: Emit) -> None:
         """Run a cell, tell its progress, and write down why it fails where it does; after `STOP` it is saved.
 
         Args:
@@ -179,11 +179,11 @@ class CellWorker:
                 f"{folder!r} is not there on {os.uname().nodename}; give --out on a folder that all machines share"
             )
         os.chdir(place)
-        progress = Telling(tell)
+        progress = Telling(emit)
         logging.getLogger("llm_dec_pomdp").addHandler(LogLines(progress.say))
         try:
             with contextlib.suppress(Interrupted), stopping_at_once(progress.say, [STOP]):
-                run_cell(Cell.from_dict(values), Path(folder), progress, **options)
+                run_cell(Cell.from_dict(values).loaded(), Path(folder), progress, **options)
         except Exception as error:
             write_traceback(Path(folder), error)
             if is_of_user(error):
@@ -194,8 +194,8 @@ class CellWorker:
 class Telling:
     """Progress that is shown by the process that runs the suite."""
 
-    def __init__(self, tell: Tell) -> None:
-        self._tell = tell
+    def __init__(self, emit: Emit) -> None:
+        self._tell = emit
         self._lock = threading.Lock()
 
     @contextlib.contextmanager

@@ -8,18 +8,18 @@ from collections.abc import Sequence
 from ..agents.assembly import MemberConfig, check_members, check_model
 from ..agents.loading import WHOLE_TEAMS
 from ..algorithms.options import UpdaterOptions, check_warmup
-from ..algorithms.registration import find_algorithm, learns
+from ..algorithms.registration import learns
 from ..config import ConfigError
 from ..envs.base import TextDecPOMDP
 from ..envs.streams import first_rows
 from ..envs.wrappers import with_protocol
 from ..training.fit import check_compatible
 from .setup import build_task, settled, shows_texts
-from .suite import Cell, MethodConfig, StageConfig
+from .suite import Cell, StageConfig
 
 
 def check_cells(cells: Sequence[Cell], *, learn: bool = True, executor: str = "local") -> list[Cell]:
-    """Make the tasks of every cell, look for its models, load its method and build its options.
+    """Make the tasks of every cell, look for its models, and load its method.
 
     Args:
         cells: What is going to run.
@@ -124,39 +124,32 @@ def check_device(name: str, executor: str = "local") -> None:
 
 
 def check_methods(cells: Sequence[Cell]) -> None:
-    """Load the method of every cell and build its options.
+    """Load the learners of every cell, and compare their options with the training.
 
     Raises:
-        ConfigError: A method that breaks the contract, an option that it does not have, a value that it does not take,
-            groups of one for a learner that compares the members of a group, or stages that leave it no steps.
-        KeyError: No such method.
+        ConfigError: A method that breaks the contract, groups of one for a learner that compares the members of a
+            group, a learning rate whose warmup takes all steps, or stages that leave the method no steps.
     """
     for cell in cells:
+        title, steps, size = cell.method.title, cell.training.steps, cell.training.group_size
+        left = steps - sum(stage.steps for stage in cell.method.stages)
         for method in (*cell.method.stages, cell.method):
-            _check_method(cell, method)
-        earlier = sum(stage.steps for stage in cell.method.stages)
-        if earlier and earlier >= cell.training.steps:
+            if not learns(method.name) and cell.method.stages:
+                raise ConfigError(f"{method.name} does not learn, but stages consist of learners; leave it out")
+            options = method.options
+            if isinstance(options, UpdaterOptions) and steps:
+                try:
+                    check_warmup(options, method.steps if isinstance(method, StageConfig) else left)
+                except ValueError as error:
+                    raise ConfigError(f"options of {method.name}: {error}") from None
+            if size < options.least_group_size and steps:
+                raise ConfigError(
+                    f"group_size is {size}: {title} compares the members of a group and learns nothing from fewer than "
+                    f"{options.least_group_size}; give {options.least_group_size} or more (--group-size), or train "
+                    "mareinforce, which has no baseline"
+                )
+        if cell.method.stages and left <= 0:
             raise ConfigError(
-                f"{cell.method.title}: its stages take {earlier} of {cell.training.steps} steps, so {cell.method.name} "
-                "learns nothing; the steps of the training count those of all stages"
+                f"{title}: its stages take {steps - left} of {steps} steps, so {cell.method.name} learns nothing; the "
+                "steps of the training count those of all stages"
             )
-
-
-def _check_method(cell: Cell, method: MethodConfig | StageConfig) -> None:
-    """One algorithm of a cell, with its options."""
-    spec = find_algorithm(method.name)
-    if cell.method.stages and not learns(method.name):
-        raise ConfigError(f"{method.name} does not learn, but stages consist of learners; leave it out")
-    options = spec.config(method.options, f"options of {cell.method.title}")
-    steps = getattr(method, "steps", 0) or cell.training.steps - sum(stage.steps for stage in cell.method.stages)
-    if isinstance(options, UpdaterOptions) and cell.training.steps:
-        try:
-            check_warmup(options, steps)
-        except ValueError as error:
-            raise ConfigError(f"options of {method.name}: {error}") from None
-    least, size = options.least_group_size, cell.training.group_size
-    if size < least and cell.training.steps:
-        raise ConfigError(
-            f"group_size is {size}: {cell.method.title} compares the members of a group and learns nothing from "
-            f"fewer than {least}; give {least} or more (--group-size), or train mareinforce, which has no baseline"
-        )

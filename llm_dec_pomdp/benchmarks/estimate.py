@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from ..agents.loading import WHOLE_TEAMS
-from ..agents.scripted import Say
+from ..agents.scripted import Script
 from ..config import named_model
 from ..envs.base import TextDecPOMDP
 from ..envs.registration import spec as find_environment
@@ -176,7 +176,7 @@ def _texts_and_prompt(env: TextDecPOMDP) -> tuple[dict[str, float], float]:
     return {a: count / len(chosen) for a, count in texts.items()}, characters / len(chosen) / _CHARACTERS_PER_TOKEN
 
 
-def _texts_and_characters(env: TextDecPOMDP, item: str, say: Say | None) -> tuple[Counter[str], int]:
+def _texts_and_characters(env: TextDecPOMDP, item: str, say: Script | None) -> tuple[Counter[str], int]:
     """Of one episode: texts by agent, which are empty without a script, and the characters that were read for them."""
     env = env.fork()
     env.reset(seed=0, options={"task_id": item})

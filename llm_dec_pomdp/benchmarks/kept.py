@@ -14,12 +14,12 @@ from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
 
 from ..agents.answers import Answers, keeping_answers
+from ..agents.base import Team
 from ..envs.base import TextDecPOMDP
 from ..episodes import Header, Trace, TraceWriter, from_episode, to_episode
 from ..episodes.files import evaluation_file, unfinished_evaluation
 from ..storage.runfolder import append, cut, iterate_records
 from ..types import Group, grouped
-from .setup import Setup
 from .suite import Cell
 
 
@@ -90,7 +90,7 @@ class Kept:
 
 
 @contextlib.contextmanager
-def keeping(cell: Cell, setup: Setup, folder: Path, steps: int, *, token_ids: bool) -> Generator[Kept]:
+def keeping(cell: Cell, team: Team, env: TextDecPOMDP, folder: Path, steps: int, *, token_ids: bool) -> Generator[Kept]:
     """Write the episodes of an evaluation into a file of the cell's `folder`, which is there when all were played.
 
     Until then they lie in another file as they finish, next to the answers of servers that belong to unfinished ones,
@@ -102,10 +102,10 @@ def keeping(cell: Cell, setup: Setup, folder: Path, steps: int, *, token_ids: bo
     part, answers = unfinished_evaluation(folder, steps)
     with (
         TraceWriter(path, token_ids=token_ids) as writer,
-        keeping_answers(setup.team.policies, answers) as kept_answers,
+        keeping_answers(team.policies, answers) as kept_answers,
     ):
-        header = header_of(cell, setup.eval_env, steps)
-        yield Kept(part, kept_answers, header, writer, setup.eval_env)
+        header = header_of(cell, env, steps)
+        yield Kept(part, kept_answers, header, writer, env)
     part.unlink(missing_ok=True)
     answers.unlink(missing_ok=True)
 

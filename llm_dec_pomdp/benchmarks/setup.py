@@ -1,23 +1,18 @@
-"""Build what a cell names: environments, team and algorithm."""
+"""Build the environments and the team that a cell names."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from ..agents.assembly import MemberConfig, assemble_team
-from ..agents.base import Sampling, Team
+from ..agents.base import Team
 from ..agents.loading import TABLE, load_policy, load_team
 from ..agents.remote import Expert
-from ..agents.saved import load_weights
-from ..algorithms.registration import build_algorithm, find_algorithm
-from ..algorithms.staged import Stage, Staged
+from ..algorithms.registration import find_algorithm
 from ..config import ConfigError, named_model
 from ..envs.base import TextDecPOMDP
-from ..envs.judging import BASE
 from ..envs.registration import make
 from ..envs.streams import first_rows
 from ..envs.wrappers import LearnedReward, with_protocol
@@ -28,17 +23,6 @@ from ..user_code import is_of_user
 from .suite import Cell
 
 _OPTIONS = {"max_turns": "turns", "fields": "field"}  # of the command line
-
-
-@dataclass(frozen=True, slots=True)
-class Setup:
-    """What a cell consists of: its algorithm with its team, and two environments under its protocol."""
-
-    algorithm: Any
-    team: Team
-    train_env: TextDecPOMDP
-    eval_env: TextDecPOMDP
-    sampling: Sampling
 
 
 def shows_texts(cell: Cell) -> bool:
@@ -124,36 +108,6 @@ def make_task(env_id: str, options: Mapping[str, Any], **arguments: Any) -> Any:
             f"{env_id} cannot be made with {listed}: {error}; its manual says what they take (llm-dec-pomdp list "
             f"{env_id})"
         ) from error
-
-
-def build_cell(cell: Cell, weights: Path | None = None, load: Callable[..., Team] = load_team) -> Setup:
-    """Build everything that a cell names.
-
-    Args:
-        cell: What to build.
-        weights: Folder of a saved team whose weights to take; left out, that of `model.start`.
-        load: Loads its models, as `load_team` does.
-    """
-    eval_env = build_env(cell, cell.protocol, evaluation=True)
-    learns = cell.method.learns
-    train_env = build_env(cell, cell.protocol, evaluation=False) if learns else eval_env
-    cell = settled(cell, eval_env)
-    team = build_team(cell, eval_env, train_env, train=learns, load=load)
-    if weights is None and cell.model.start:
-        weights = Path(cell.model.start)
-    if weights is not None:
-        load_weights(weights, team)
-    if cell.judge == BASE:
-        for task in (train_env, eval_env):
-            bind_base(task, team, cell.model.name)
-    sampling = cell.sampling
-    algorithm, *earlier = (
-        build_algorithm(method.name, method.options, team, sampling) for method in (cell.method, *cell.method.stages)
-    )
-    if earlier:
-        ends = [Stage(learner, stage.steps) for learner, stage in zip(earlier, cell.method.stages, strict=True)]
-        algorithm = Staged([*ends, Stage(algorithm, 0)])
-    return Setup(algorithm, team, train_env, eval_env, sampling)
 
 
 def bind_base(env: TextDecPOMDP, team: Team, model: str) -> None:

@@ -10,16 +10,18 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, TypeVar, cast
 
 import pydantic
-from pydantic import AfterValidator
+from pydantic import AfterValidator, BeforeValidator, PlainSerializer
 
 from ..agents.assembly import Members, read_members
 from ..agents.loading import server_model
 from ..agents.options import ModelOptions
+from ..algorithms.base import Options
+from ..algorithms.options import UpdaterOptions
 from ..algorithms.registration import find_algorithm, learns
-from ..config import Config, ConfigError, Positive, build, named_model, override, read_toml
+from ..config import Config, ConfigError, Positive, build, changed, named_model, override, read_toml, without_aliases
 from ..envs.judging import BASE
 from ..envs.registration import with_version
 from ..options import EvaluationConfig, Sampling, TrainerConfig
@@ -41,6 +43,23 @@ class _Named(Config):
         return {cls.alone: values} if isinstance(values, str) else values
 
 
+class WrittenOptions(Options):
+    """Options as a file has them, not validated yet since their learner is not imported; see `Cell.loaded`."""
+
+    values: dict[str, Any] = {}
+
+    def given(self) -> dict[str, Any]:
+        """Return them."""
+        return self.values
+
+
+def _as_written(values: Any) -> Any:
+    return WrittenOptions(values=cast("dict[str, Any]", values)) if isinstance(values, dict) else values
+
+
+LearnerOptions = Annotated[Options, BeforeValidator(_as_written), PlainSerializer(lambda options: options.given())]
+
+
 class MethodChange(Config):
     """What differs for a method in one environment."""
 
@@ -59,8 +78,8 @@ class StageConfig(Config):
     """A registered name or "module:Class"; imitation fits any protocol."""
     steps: Positive
     """How many of the training's updates are its own."""
-    options: dict[str, Any] = {}
-    """Fields of its configuration."""
+    options: LearnerOptions = WrittenOptions()
+    """Its configuration."""
 
 
 class EnvironmentConfig(_Named):
@@ -132,8 +151,8 @@ class MethodConfig(_Named):
 
     name: str
     """A registered name or "module:Class"."""
-    options: dict[str, Any] = {}
-    """Fields of its configuration."""
+    options: LearnerOptions = WrittenOptions()
+    """Its configuration."""
     label: str | None = None
     """Name in tables and folders; the algorithm's when left out. Needed when an algorithm is listed twice."""
     stages: list[StageConfig] = []
@@ -148,6 +167,9 @@ class MethodConfig(_Named):
     def title(self) -> str:
         """The label, or the names of all stages without their modules."""
         return self.label or " then ".join(method.name.rpartition(":")[2] for method in (*self.stages, self))
+
+
+MethodT = TypeVar("MethodT", StageConfig, MethodConfig)
 
 
 class Suite(Config):
@@ -173,7 +195,8 @@ class Suite(Config):
 
         def free(config: EnvironmentConfig | MethodChange) -> dict[str, Any]:
             sections = [name for name in keys if name in type(config).model_fields]
-            return {n: {k: v for k, v in getattr(config, n).items() if k not in keys[n]} for n in sections}
+            given = {name: without_aliases(getattr(config, name)) for name in sections}
+            return {n: {k: v for k, v in values.items() if k not in keys[n]} for n, values in given.items()}
 
         environments: list[EnvironmentConfig] = []
         for environment in self.environments:
@@ -182,7 +205,20 @@ class Suite(Config):
         return self.model_copy(update={"environments": environments})
 
     def cells(self) -> list[Cell]:
-        """Every combination, environments outermost."""
+        """Return every combination, environments outermost, each `loaded`.
+
+        Raises:
+            ConfigError: See `written_cells` and `AlgorithmSpec.config`.
+            KeyError: No such method.
+        """
+        return [cell.loaded() for cell in self.written_cells()]
+
+    def written_cells(self) -> list[Cell]:
+        """Return every combination with `WrittenOptions`; import nothing that the suite names.
+
+        Raises:
+            ConfigError: A key or value of an environment's overrides that is not allowed, or two cells with one label.
+        """
         titles = [method.title for method in self.methods]
         for environment in self.environments:
             for name in (*environment.methods, *environment.without):
@@ -205,21 +241,15 @@ class Suite(Config):
         """One combination, with the overrides of its environment applied."""
         source = f"environment {environment.title}"
         change = environment.methods.get(method.title, MethodChange())
-        models = {**model.model_dump(), **environment.model, **change.model}
-        training = {**self.training.model_dump(), **environment.training, **change.training}
+        options = WrittenOptions(values={**method.options.given(), **change.options})
         return Cell(
             environment.model_copy(update={name: field.default for name, field in _OF_SUITE.items()}),
-            method.model_copy(
-                update={
-                    "options": {**method.options, **change.options},
-                    "stages": [*environment.stages, *method.stages],
-                }
-            ),
-            build(ModelConfig, models, source=source),
+            method.model_copy(update={"options": options, "stages": [*environment.stages, *method.stages]}),
+            changed(model, environment.model, change.model, source=source),
             seed,
-            build(Sampling, {**self.sampling.model_dump(), **environment.sampling}, source=source),
-            build(TrainerConfig, training, source=source),
-            build(EvaluationConfig, {**self.evaluation.model_dump(), **environment.evaluation}, source=source),
+            changed(self.sampling, environment.sampling, source=source),
+            changed(self.training, environment.training, change.training, source=source),
+            changed(self.evaluation, environment.evaluation, source=source),
         )
 
 
@@ -234,6 +264,25 @@ class Cell:
     sampling: Sampling
     training: TrainerConfig
     evaluation: EvaluationConfig
+
+    def loaded(self) -> Cell:
+        """Return the cell with validated options: the configurations of its learners in place of `WrittenOptions`.
+
+        Import the learners that it names, except where `register_algorithm` was given a `config`.
+
+        Raises:
+            ConfigError: See `AlgorithmSpec.config`.
+            KeyError: No such method.
+        """
+
+        def built(method: MethodT) -> MethodT:
+            source = f"{self.environment.title}, options of {method.name}"
+            config = find_algorithm(method.name).config(method.options.given(), source)
+            return method.model_copy(update={"options": config})
+
+        method = built(self.method)
+        stages = [built(stage) for stage in method.stages]
+        return dataclasses.replace(self, method=method.model_copy(update={"stages": stages}))
 
     @property
     def label(self) -> str:
@@ -299,7 +348,7 @@ class Cell:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any], source: str = "cell") -> Cell:
-        """The inverse of `to_dict`.
+        """Return the cell of `to_dict`, with `WrittenOptions`.
 
         Raises:
             ConfigError: The values of `source` are of no cell.
@@ -342,10 +391,11 @@ def conflicts(there: Cell, here: Cell, saved: int | None = None) -> list[str]:
     """
     different = differences(there.without(*FREE_IN_FOLDER), here.without(*FREE_IN_FOLDER))
     before, after = there.training.steps, here.training.steps
-    options = {**find_algorithm(here.method.name).kwargs, **here.method.options}
-    decays = options.get("schedule", "constant") != "constant"
-    horizon = (options.get("horizon", 0) or before) if decays else after
-    least = before if saved is None or (decays and not options.get("horizon", 0)) else saved
+    options = here.method.options
+    decays = isinstance(options, UpdaterOptions) and options.schedule != "constant"
+    given = options.horizon if isinstance(options, UpdaterOptions) else 0
+    horizon = (given or before) if decays else after
+    least = before if saved is None or (decays and not given) else saved
     if after < least:
         why = f", though {saved} are done" if least == saved else ""
         different.append(f"training.steps: {before} -> {after}{why}")
@@ -363,13 +413,8 @@ _SUITES = Path(str(resources.files("llm_dec_pomdp.benchmarks") / "suites"))
 
 
 def built_in_suites() -> list[str]:
-    """Names of the suites in this package; "folder/name" of those in a folder."""
-    return sorted(path.relative_to(_SUITES).with_suffix("").as_posix() for path in _SUITES.rglob("*.toml"))
-
-
-def suites_of(name: str) -> list[str]:
-    """The built-in suites of a folder, or the name itself: "claims" is all of "claims/feedback", ..."""
-    return [suite for suite in built_in_suites() if suite.startswith(f"{name}/")] or [name]
+    """Return the names of the suites in this package."""
+    return sorted(path.stem for path in _SUITES.glob("*.toml"))
 
 
 def about_suites() -> dict[str, str]:
@@ -388,10 +433,7 @@ def load_suite(name: str, assignments: Sequence[str] = ()) -> Suite:
     elif name in built_in_suites():
         values, source = read_toml(_SUITES / f"{name}.toml"), f"suite {name}"
     else:
-        folders = {suite.rpartition("/")[0] for suite in built_in_suites()} - {""}
-        raise ConfigError(
-            f"no suite {name!r}; {nearest(name, [*built_in_suites(), *folders])} A file of your own ends in .toml"
-        )
+        raise ConfigError(f"no suite {name!r}; {nearest(name, built_in_suites())} A file of your own ends in .toml")
     return _assigned(values, assignments, source)
 
 
@@ -410,7 +452,8 @@ def saved_suite(folder: Path, assignments: Sequence[str] = ()) -> Suite:
 def _assigned(values: dict[str, Any], assignments: Sequence[str], source: str) -> Suite:
     """A suite with assignments; what one of them sets, no environment overrides."""
     suite, assigned = build(Suite, override(values, assignments), source=source), override({}, assignments)
-    return suite.in_all_environments({name: assigned.get(name, {}) for name in ("sampling", "training", "evaluation")})
+    sections = ("sampling", "training", "evaluation")
+    return suite.in_all_environments({name: without_aliases(assigned.get(name, {})) for name in sections})
 
 
 def read_team(path: Path) -> ModelConfig:

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from .console import err, failure, out, print_json, show_report, stop, usage
 from .options import Address, Command, Json, OtherVersions, Traces, Track, algorithms, check_executor, suites
 from .trust import Trust, allow, typed
-
-if TYPE_CHECKING:
-    from ..benchmarks.suite import Suite
 
 
 class WithSuites(Command):
@@ -33,7 +30,7 @@ def bench(
         str | None,
         typer.Argument(
             metavar="SUITE",
-            help="A suite by name (quick when left out), a folder of them (claims), or a .toml file.",
+            help="A suite by name (quick when left out), or a .toml file.",
             autocompletion=suites,
         ),
     ] = None,
@@ -66,13 +63,12 @@ def bench(
     Examples: [bold]llm-dec-pomdp bench quick[/]
               [bold]llm-dec-pomdp bench paper --dry-run[/]
               [bold]llm-dec-pomdp bench --resume runs/my-bench[/]
-              [bold]llm-dec-pomdp bench claims --resume runs/claims[/]
               [bold]llm-dec-pomdp bench quick --algorithm my_module:MyLearner --seed 0 --seed 1[/]
     """
     from ..benchmarks.cell_workers import transport_of
     from ..benchmarks.checks import check_methods
     from ..benchmarks.estimate import complete, estimate_table, estimates
-    from ..benchmarks.suite import MethodConfig, load_suite, saved_suite, suites_of
+    from ..benchmarks.suite import MethodConfig, load_suite, saved_suite
     from ..training.tracking import check_trackers
 
     if overwrite and resume is None:
@@ -81,39 +77,34 @@ def bench(
     with usage():
         if executor != "processes":  # whose package is there, and loading it loads torch
             transport_of(executor)
-        names = suites_of(suite_name or "quick") if suite_name or resume is None else [""]
-        chosen: list[Suite] = []
-        for name in names:
-            suite = load_suite(name, setting or []) if name else saved_suite(resume or Path(), setting or [])
-            allow(suite.cells(), resume or Path(name), trust=trust)
-            changes: dict[str, Any] = {}
-            if algorithm:
-                changes["methods"] = [*suite.methods, *(MethodConfig(name=name) for name in algorithm)]
-            if model:
-                suite = suite.in_all_environments({"model": ["name"]})
-                changes["models"] = [suite.models[0].model_copy(update={"name": name}) for name in model]
-            if seed:
-                changes["seeds"] = seed
-                changes["environments"] = [env.model_copy(update={"seeds": []}) for env in suite.environments]
-            if traces:
-                changes["traces"] = True
-            if track:
-                changes["tracking"] = check_trackers(track)
-            chosen.append(suite.model_copy(update=changes))
+        name = suite_name or ("quick" if resume is None else "")
+        suite = load_suite(name, setting or []) if name else saved_suite(resume or Path(), setting or [])
+        allow(suite.written_cells(), resume or Path(name), trust=trust)
+        changes: dict[str, Any] = {}
+        if algorithm:
+            changes["methods"] = [*suite.methods, *(MethodConfig(name=name) for name in algorithm)]
+        if model:
+            suite = suite.in_all_environments({"model": ["name"]})
+            changes["models"] = [suite.models[0].model_copy(update={"name": name}) for name in model]
+        if seed:
+            changes["seeds"] = seed
+            changes["environments"] = [env.model_copy(update={"seeds": []}) for env in suite.environments]
+        if traces:
+            changes["traces"] = True
+        if track:
+            changes["tracking"] = check_trackers(track)
+        suite = suite.model_copy(update=changes)
         typed(*(algorithm or ()))
     if dry_run:
-        listed: list[dict[str, Any]] = []
-        for suite in chosen:
-            cells = suite.cells()
-            with usage():
-                check_methods(cells)
-                cells = complete(cells)
-                estimated = estimates(cells)
-            listed += [dataclasses.asdict(e) for e in estimated]
-            if not as_json:
-                out.print(estimate_table(suite, cells, estimated))
+        cells = suite.cells()
+        with usage():
+            check_methods(cells)
+            cells = complete(cells)
+            estimated = estimates(cells)
         if as_json:
-            print_json(listed)
+            print_json([dataclasses.asdict(estimate) for estimate in estimated])
+        else:
+            out.print(estimate_table(suite, cells, estimated))
         return
     from ..benchmarks.runner import run_suite
     from ..progress import shown
@@ -123,36 +114,27 @@ def bench(
     from ..results.runs import read_run
     from ..storage.runfolder import new_run_folder
 
-    several = len(chosen) > 1
-    whole = resume or out_folder or new_run_folder(suite_name if several and suite_name else chosen[0].name)
-    folders = [whole / name.rpartition("/")[2] for name in names] if several else [whole]
-    with failure(whole, command=f"bench {suite_name}" if several else None), shown(err, quiet=as_json) as progress:
-        for folder, suite in zip(folders, chosen, strict=True):
-            run_suite(
-                suite,
-                folder,
-                progress,
-                jobs=jobs,
-                resume=resume is not None,
-                other_versions=other_versions,
-                overwrite=overwrite,
-                executor=executor,
-                address=address,
-            )
-            write_report(folder)
-    documents: list[dict[str, Any]] = []
-    failed = False
-    for folder in folders:
-        run = read_run(folder)
-        failed = failed or any(entry.result is None for entry in run.entries)
-        failures = {entry.cell.label: entry.failure for entry in run.entries if entry.result is None}
-        found = findings(run.entries)
-        if as_json:
-            results = [result.to_dict() for result in run.results]
-            documents.append({"folder": str(folder), "results": results, **found.to_dict(), "failures": failures})
-        else:
-            show_report(summary(found, run.entries, out.width), folder)
+    folder = resume or out_folder or new_run_folder(suite.name)
+    with failure(folder), shown(err, quiet=as_json) as progress:
+        run_suite(
+            suite,
+            folder,
+            progress,
+            jobs=jobs,
+            resume=resume is not None,
+            other_versions=other_versions,
+            overwrite=overwrite,
+            executor=executor,
+            address=address,
+        )
+        write_report(folder)
+    run = read_run(folder)
+    failures = {entry.cell.label: entry.failure for entry in run.entries if entry.result is None}
+    found = findings(run.entries)
     if as_json:
-        print_json(documents if several else documents[0])
-    if failed:
+        results = [result.to_dict() for result in run.results]
+        print_json({"folder": str(folder), "results": results, **found.to_dict(), "failures": failures})
+    else:
+        show_report(summary(found, run.entries, out.width), folder)
+    if failures:
         raise typer.Exit(1)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ..agents.options import ModelOptions
+from ..config import override
 from ..options import EvaluationConfig, Sampling, TrainerConfig
 from ..visible import plain
 from .console import err, failure, out, print_json, show_report, stop
@@ -25,7 +27,6 @@ from .options import (
     from_options,
     given,
     read_fields,
-    read_options,
     with_options,
 )
 from .trust import Trust, allow
@@ -86,12 +87,10 @@ def make_cell(
     played: ModelConfig | None,
     training: TrainerConfig,
     settings: list[str] | None = None,
-    train_split: str | None = None,
-    eval_tasks: str | None = None,
-    protocol: str | None = None,
+    environment: Mapping[str, Any] = MappingProxyType({}),
     **evaluation: Any,
 ) -> Cell:
-    """The cell that options describe.
+    """Return the cell that options describe.
 
     Args:
         env_id: Environment.
@@ -100,30 +99,27 @@ def make_cell(
         played: The team, where a file describes it.
         training: How long to train.
         settings: Options of the algorithm.
-        train_split: Rows to train on; see `EnvironmentConfig.split`.
-        eval_tasks: Another source of the evaluation tasks.
-        protocol: Of communication; the algorithm's own when left out.
+        environment: Further values of the environment, by the fields of `EnvironmentConfig`.
         evaluation: Further values of the evaluation.
 
     Raises:
         ConfigError: A value that is refused, named as its option.
+        KeyError: No such algorithm.
     """
+    from ..algorithms.registration import find_algorithm
     from ..benchmarks.suite import Cell, EnvironmentConfig, MethodConfig
 
-    environment = from_options(
-        EnvironmentConfig,
-        id=env_id,
-        tasks=options["tasks"],
-        split=train_split,
-        eval_tasks=eval_tasks,
-        fields=read_fields(options["field"]),
-        max_turns=options["turns"],
-        protocol=protocol,
-        options=read_options(options["env_option"]),
-    )
     return Cell(
-        environment,
-        MethodConfig(name=algorithm, options=read_options(settings)),
+        from_options(
+            EnvironmentConfig,
+            id=env_id,
+            tasks=options["tasks"],
+            fields=read_fields(options["field"]),
+            max_turns=options["turns"],
+            options=override({}, options["env_option"] or []),
+            **environment,
+        ),
+        MethodConfig(name=algorithm, options=find_algorithm(algorithm).config(override({}, settings or []))),
         played or _model(options),
         options["seed"],
         from_options(Sampling, **{name: options[name] for name in _DRAWN}),
@@ -135,7 +131,7 @@ def make_cell(
 def _model(options: dict[str, Any]) -> ModelConfig:
     from ..benchmarks.suite import ModelConfig
 
-    load = read_options(options["load"])
+    load = override({}, options["load"] or [])
     for name in ("name", "members", "sharing", "device", "dtype"):
         if name in load:
             stop(f"--load {name}: it has an option of its own, or a file (--team); see --help")
@@ -238,7 +234,7 @@ def cell_to_resume(
         stop(f"{str(folder)!r} holds {len(cells)} cells, not one; continue a benchmark with bench --resume {folder}")
     cell = Cell.read(cells[0])
     allow([cell], folder, trust=trust)
-    return cell
+    return cell.loaded()
 
 
 def refuse_another(cell: Cell, folder: Path) -> None:

@@ -76,9 +76,9 @@ def eval_(
         env_id = env_id or (trained and trained.environment.id)
         if env_id is None:
             stop("give an environment id, see `llm-dec-pomdp list`, or a trained team: --team RUN")
+        typed(*by_hand)
         training = TrainerConfig(steps=0)
         cell = make_cell(env_id, algorithm, options, played=played, training=training, split=split)
-        typed(*by_hand)
         if played is None:
             by_hand += cell.models
         if trained is not None:
@@ -87,6 +87,8 @@ def eval_(
                 err.print(f"not as in {team} (there -> here): {'; '.join(changes)}", soft_wrap=True)
         if team is not None:
             allow([cell], team, by_hand, trust=options["trust"])
+        if trained is not None:
+            cell = cell.loaded()
         cell = check_cell(cell, learn=False)
         if resume is not None:
             refuse_another(cell, resume)

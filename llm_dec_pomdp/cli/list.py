@@ -59,10 +59,12 @@ def list_(
         print_json({"environments": environments, "algorithms": methods, "suites": suites})
         return
     rows = [
-        [e["id"], f"error: {e['error']}"] if "error" in e else [e["id"], f"{e['about']} ({_agents(e['roles'])})"]
+        [e["id"], "", f"error: {e['error']}"]
+        if "error" in e
+        else [e["id"], e["ring"], f"{e['about']} ({_agents(e['roles'])})"]
         for e in environments
     ]
-    print_table(["id", "about (agents)"], rows, "Environments")
+    print_table(["id", "ring", "about (agents)"], rows, "Environments")
     about = [[m["name"], f"error: {m['error']}" if "error" in m else m["about"]] for m in methods]
     out.print()
     print_table(["name", "about"], about, "Algorithms")
@@ -83,17 +85,17 @@ def _show(name: str, as_json: bool) -> None:
     Raises:
         UnknownNameError: There is none; the message names the nearest.
     """
-    from ..benchmarks.suite import built_in_suites, suites_of
-    from ..envs.registration import OPTIONAL, registry, with_version
+    from ..benchmarks.suite import built_in_suites
+    from ..envs.registration import optional, registry, with_version
 
-    suites = [suite for suite in suites_of(name) if suite in built_in_suites()]
+    suite = name in built_in_suites()
     learner = name in algorithms or name.removesuffix(CONTROL) in algorithms or _is_algorithm(name)
-    environment = with_version(name) if not (learner or suites) else name
+    environment = with_version(name) if not (learner or suite) else name
     if learner:
         _show_algorithm(name, as_json)
-    elif suites:
-        _show_suites(suites, as_json)
-    elif ":" in name or environment in registry or environment in OPTIONAL:
+    elif suite:
+        _show_suite(name, as_json)
+    elif ":" in name or environment in registry or environment in optional:
         described = _describe_environment(environment)
         if as_json:
             print_json({"id": environment, **described})
@@ -149,27 +151,24 @@ def _show_algorithm(name: str, as_json: bool) -> None:
     out.print(f"\ngive them as llm-dec-pomdp train ID --algorithm {name} --set {options[0].name}=VALUE")
 
 
-def _show_suites(names: list[str], as_json: bool) -> None:
+def _show_suite(name: str, as_json: bool) -> None:
     from ..benchmarks.checks import check_methods
     from ..benchmarks.estimate import complete, estimate_table, estimates
     from ..benchmarks.suite import load_suite
 
-    described: list[dict[str, Any]] = []
-    for name in names:
-        suite = load_suite(name)
-        cells = suite.cells()
-        check_methods(cells)
-        cells = complete(cells)
-        estimated = estimates(cells)
-        methods, titles = [m.title for m in suite.methods], [e.title for e in suite.environments]
-        about = {"name": name, "about": suite.about, "methods": methods, "environments": titles, "seeds": suite.seeds}
-        described.append({**about, "cost": [dataclasses.asdict(estimate) for estimate in estimated]})
-        if not as_json:
-            out.print(f"{name}: {suite.about}\nmethods: {', '.join(methods)}\nenvironments: {', '.join(titles)}\n")
-            out.print(estimate_table(suite, cells, estimated))
-            out.print(f"run it: llm-dec-pomdp bench {name}\n")
+    suite = load_suite(name)
+    cells = suite.cells()
+    check_methods(cells)
+    cells = complete(cells)
+    estimated = estimates(cells)
+    methods, titles = [m.title for m in suite.methods], [e.title for e in suite.environments]
     if as_json:
-        print_json(described if len(described) > 1 else described[0])
+        about = {"name": name, "about": suite.about, "methods": methods, "environments": titles, "seeds": suite.seeds}
+        print_json({**about, "cost": [dataclasses.asdict(estimate) for estimate in estimated]})
+        return
+    out.print(f"{name}: {suite.about}\nmethods: {', '.join(methods)}\nenvironments: {', '.join(titles)}\n")
+    out.print(estimate_table(suite, cells, estimated))
+    out.print(f"run it: llm-dec-pomdp bench {name}\n")
 
 
 def _or_error(known: dict[str, Any], describe: Callable[[], dict[str, Any]]) -> dict[str, Any]:
@@ -181,10 +180,11 @@ def _or_error(known: dict[str, Any], describe: Callable[[], dict[str, Any]]) -> 
 
 
 def _describe_environment(env_id: str) -> dict[str, Any]:
-    from ..envs.registration import least_arguments, make, manual
+    from ..envs.registration import least_arguments, make, manual, spec
 
     env = make(env_id, split="all", **least_arguments(env_id))
     return {
+        "ring": spec(env_id).ring(),
         "roles": list(env.facts.roles),
         "maximum": env.facts.score_range[1],
         "tasks": len(env.items),

@@ -1,4 +1,4 @@
-"""Options that several commands take, and how `key=value` is read."""
+"""Options that several commands take."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_origin, get
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from ..config import ALIASES, build, override
 from .console import showing_user_code, stop
 
 if TYPE_CHECKING:
@@ -110,7 +111,8 @@ def configured(kind: type[Config], *names: str, **defaults: Any) -> dict[str, tu
     for name in names:
         field = kind.model_fields[name]
         plain = str if get_origin(types[name]) is Literal else types[name]
-        shown = typer.Option(flag(name), help=" ".join((field.description or "").split()))
+        aliases = [flag(alias) for alias, names in ALIASES.items() if names == (name,)]
+        shown = typer.Option(flag(name), *aliases, help=" ".join((field.description or "").split()))
         options[name] = (Annotated[plain, shown], defaults.get(name, field.default))
     return options
 
@@ -130,6 +132,14 @@ class _Help:
 
 class Command(_Help, TyperCommand):
     """A command of this program."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the arguments; refuse an option together with its alias."""
+        written = {argument.partition("=")[0] for argument in args}
+        for alias, (name, *_) in ALIASES.items():
+            if {flag(alias), flag(name)} <= written:
+                stop(f"{flag(alias)} is TRL's name of {flag(name)}; give one of them")
+        return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command; an exception of user code ends it with the traceback of that code."""
@@ -170,20 +180,13 @@ def read_fields(pairs: list[str] | None) -> dict[str, str]:
     return mapping
 
 
-def read_options(settings: list[str] | None) -> dict[str, Any]:
-    """`key=value` settings, read as TOML values."""
-    from ..config import override
-
-    return override({}, settings or [])
-
-
 def given_task(
     env_id: str, env_option: list[str] | None, tasks: str, field: list[str] | None, turns: int | None
 ) -> Any:
     """The environment that the options of `check` and `serve` describe, with all of its tasks."""
     from ..benchmarks.setup import make_task
 
-    options = read_options(env_option)
+    options = override({}, env_option or [])
     if field:
         options["fields"] = read_fields(field)
     return make_task(env_id, options, tasks=tasks, split="all", max_turns=turns)
@@ -215,8 +218,6 @@ def check_executor(executor: str, address: str | None) -> None:
 
 def from_options(kind: type[ConfigT], further: Collection[str] = (), **values: Any) -> ConfigT:
     """A configuration from options. Errors name the option, or for names in `further` the option --load."""
-    from ..config import build
-
     names = {name: flag(name) for name in kind.model_fields}
     names |= {name: f"--load {name}" for name in further}
     return build(kind, values, source="options", names=names)

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..agents.base import Policy, Request
+from ..config import override
 from ..options import Sampling
 from ..visible import plain
 from .console import out, stop, usage
-from .options import EnvId, EnvOption, Model, Turns, configured, from_options, read_options, with_options
+from .options import EnvId, EnvOption, Model, Turns, configured, from_options, with_options
 from .trust import typed
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def play(
     typed(env_id)
     with usage():
         sampling = from_options(Sampling, **options)
-        env = with_protocol(make_task(env_id, read_options(env_option), split="all", max_turns=turns), protocol)
+        env = with_protocol(make_task(env_id, override({}, env_option or []), split="all", max_turns=turns), protocol)
         roles = [env.role(agent) for agent in env.possible_agents]
         if role is not None and role not in roles:
             stop(f"no role {role!r} in {env_id}; {nearest(role, dict.fromkeys(roles))}")

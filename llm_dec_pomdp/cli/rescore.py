@@ -8,8 +8,9 @@ from typing import Annotated
 
 import typer
 
+from ..config import override
 from .console import print_json, print_table, usage
-from .options import EnvOption, Json, read_options
+from .options import EnvOption, Json
 from .trust import Trust, allow, typed
 
 
@@ -29,7 +30,7 @@ def rescore(
     from ..results.rescore import cells_under, rescore
 
     with usage():
-        options = read_options(env_option)
+        options = override({}, env_option or [])
         typed(env_id)
         allow(cells_under(run, env_id, options), run, (env_id,), trust=trust)
         scored = rescore(run, env_id, options)

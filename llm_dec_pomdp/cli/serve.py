@@ -30,15 +30,15 @@ def serve(
     turns: Turns = None,
     env_option: EnvOption = None,
 ) -> None:
-    """Serve an environment to RemoteEnv and to OpenEnv's clients; Ctrl-C ends it.
+    """Serve an environment to RemoteEnv and to clients of OpenEnv and MCP; Ctrl-C ends it.
 
     Example: [bold]llm-dec-pomdp serve tldr-v0[/], then in Python: env = RemoteEnv("http://127.0.0.1:8000")
     """
-    from ..serving.server import Server
-    from ..serving.sessions import Limits
-
     typed(env_id)
     with usage():
+        from ..serving.server import Server
+        from ..serving.sessions import Limits
+
         limits = Limits(sessions, megabytes, idle, total_megabytes)
         env = given_task(env_id, env_option, tasks, field, turns)
         try:

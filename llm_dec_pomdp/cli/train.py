@@ -126,6 +126,7 @@ def train(
             elif team is not None:
                 start, trained = saved_team(context, team)
                 played = trained.model.model_copy(update={"start": str(start)})
+            typed(env_id, algorithm)
             cell = make_cell(
                 env_id,
                 algorithm,
@@ -133,13 +134,10 @@ def train(
                 played=played,
                 training=from_options(TrainerConfig, **{name: options[name] for name in _LENGTH}),
                 settings=setting,
-                train_split=split,
-                eval_tasks=eval_tasks,
+                environment={"split": split, "eval_tasks": eval_tasks, "protocol": protocol},
                 split=eval_split,
-                protocol=protocol,
                 every=options["every"],
             )
-            typed(env_id, algorithm)
             if team is not None:
                 allow([cell], team, (env_id, algorithm), trust=options["trust"])
         cell = check_cell(cell, executor=executor)

@@ -1,13 +1,16 @@
-"""Environments: what a team of language models is told and what its texts are worth. Never imports torch."""
+"""Environments: Dec-POMDPs whose observations and actions are texts. Never imports torch.
 
-from .base import NotAskedToStepError, TextDecPOMDP, step_many
+The names below are the public API for environments of other packages and of `llm_dec_pomdp.contrib`.
+"""
+
+from .base import NotAskedToStepError, Script, TextDecPOMDP, step_many
 from .check import CheckFailure, check_env
 from .episode import EpisodeError, Outcome, Transition
 from .facts import Facts
 from .registration import make, register, registry, spec
-from .task import Task
-from .tasks import TaskError, TaskSource, load_tasks
-from .text_task import TextTask
+from .task import Task, TaskOptions, check_int
+from .tasks import Row, TaskError, Tasks, TaskSource, is_sample, json_lines, load_tasks
+from .text_task import TextOptions, TextState, TextTask
 
 __all__ = [
     "CheckFailure",
@@ -15,13 +18,22 @@ __all__ = [
     "Facts",
     "NotAskedToStepError",
     "Outcome",
+    "Row",
+    "Script",
     "Task",
     "TaskError",
+    "TaskOptions",
     "TaskSource",
+    "Tasks",
     "TextDecPOMDP",
+    "TextOptions",
+    "TextState",
     "TextTask",
     "Transition",
     "check_env",
+    "check_int",
+    "is_sample",
+    "json_lines",
     "load_tasks",
     "make",
     "register",

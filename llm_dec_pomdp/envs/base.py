@@ -1,17 +1,17 @@
-"""The environment contract: a Dec-POMDP <I, S, {O_i}, {A_i}, R, T, H> whose agents speak.
+"""The environment contract: a Dec-POMDP <I, S, {O_i}, {A_i}, R, T, H> whose actions are texts.
 
-`TextDecPOMDP` is a `pettingzoo.ParallelEnv[str, str, str]` and does what is the same for all: spaces, seeding, choosing
-a task, histories, infos, the end, snapshots, rendering. These derive from it:
+`TextDecPOMDP` is a `pettingzoo.ParallelEnv[str, str, str]`. It does what all environments share: spaces, seeding, the
+choice of a task, histories, infos, termination, snapshots and rendering. Its subclasses are:
 
-* `Task` (`envs.task`): with a hidden state, chance, and agents that come and go;
-* `TextTask` (`envs.text_task`): scored texts without any of these;
-* protocol wrappers (`envs.wrappers.protocols`), which decide who sees what before an inner environment scores the joint
+* `Task` (`envs.task`): a hidden state, chance, and agents that join and leave;
+* `TextTask` (`envs.text_task`): scored texts without these;
+* protocol wrappers (`envs.wrappers.protocols`): who observes whose texts before the inner environment scores the joint
   action.
 
-An agent that is told nothing gets an empty observation; the action of one that is not asked is ignored.
+An agent that observes nothing gets an empty observation. The action of an agent that does not have to act is ignored.
 
-H belongs to the problem, so the last turn *terminates*, as solving and stopping do, and nothing is worth anything after
-it. No environment truncates: that is what a limit outside the task does to a task that would go on.
+The horizon H is part of the problem, so the last turn *terminates*, as solving and stopping do. No environment
+truncates: truncation is a limit outside the task.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from ..seeding import derive
 from ..spaces import FreeText
 from ..types import Group, Message, Score, TaskItem, Tool
 from ..user_code import note_episode
-from .episode import Outcome, Progress, paid, transcript
+from .episode import Outcome, Progress, agent_rewards, transcript
 from .facts import Facts
 from .tasks import check_options, named_item
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 RENDER_MODES = ("ansi", "human")
 MAX_TEXT = 10_000_000
-Say = Callable[[str, Sequence[Message]], str]  # from agent and its own history to text
+Script = Callable[[str, Sequence[Message]], str]  # from an agent and its history to a text
 StepResult = tuple[dict[str, str], dict[str, float], dict[str, bool], dict[str, bool], dict[str, dict[str, Any]]]
 
 
@@ -56,8 +56,8 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
     """Base of every environment and protocol wrapper; see the module.
 
     Attributes:
-        declared: What a class says of itself; `facts` completes it by options and `max_turns`.
-        spec: What `make` built it from; None for an environment that was built without `make`.
+        declared: Properties of the class; `facts` adds those that depend on options and `max_turns`.
+        spec: The registry entry that `make` used; None for an environment built without `make`.
     """
 
     metadata: dict[str, Any] = {"render_modes": list(RENDER_MODES), "name": "text_dec_pomdp", "is_parallelizable": True}
@@ -81,48 +81,47 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
 
     @abstractmethod
     def _begin(self, item: TaskItem, seed: int) -> Outcome:
-        """Begin an episode on `item`. All chance follows from the seed."""
+        """Start an episode on `item`. All chance follows from the seed."""
 
     @abstractmethod
     def _advance(self, item: TaskItem, actions: Mapping[str, str], seed: int) -> Outcome:
-        """Play one joint action: the texts of the agents that were asked. All chance follows from the seed."""
+        """Play one joint action: the texts of the agents that have to act. All chance follows from the seed."""
 
     @property
     @abstractmethod
     def items(self) -> tuple[TaskItem, ...]:
-        """The task set."""
+        """Return the task set."""
 
     @abstractmethod
     def with_items(self, items: Sequence[TaskItem]) -> TextDecPOMDP:
-        """A copy that plays other tasks, as they are given."""
+        """Return a copy that plays other tasks, unchanged."""
 
     @property
     def stream(self) -> TaskStream | None:
-        """Its tasks, where they are read one after the other and `items` cannot hold all; see `envs.streams`."""
+        """Return the stream of tasks, if `items` cannot hold all; else None. See `envs.streams`."""
         return None
 
     @property
     def task(self) -> TextDecPOMDP:
-        """The task inside all protocol wrappers; a task returns itself."""
+        """Return the task inside all protocol wrappers; a task returns itself."""
         return self
 
     def try_rows(self) -> None:
-        """Try out the rows that a user brought, before a training or an evaluation. Default: nothing is to be tried.
+        """Check the rows of a user before training or evaluation. Default: no check.
 
         Raises:
-            TaskError: A row that no text can be scored on; the message names it, its field, and what to do.
+            TaskError: No text can be scored on a row; the message names the row, its field and the remedy.
         """
 
     @property
     def facts(self) -> Facts:
-        """What is true of it at the present `max_turns`. Default: what its class declares."""
+        """Return the properties at the current `max_turns`. Default: what the class declares."""
         return self.declared
 
-    def script(self, name: str) -> Say:
-        """A team without a model, one of `facts.scripts`: what an agent says after its own history.
+    def script(self, name: str) -> Script:
+        """Return a scripted team, one of `facts.scripts`: a function from agent and history to its next text.
 
-        It raises ValueError, also as KeyError, where it does not know the task or the history is not of this
-        environment.
+        The function raises ValueError or KeyError for an unknown task or a history of another environment.
 
         Raises:
             KeyError: There is no such team; the message names the nearest.
@@ -130,10 +129,7 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
         raise UnknownNameError(f"no script {name!r} of {self.facts.name}; {nearest(name, self.facts.scripts)}")
 
     def choices(self, agent: str, history: Sequence[Message] = ()) -> Sequence[str]:
-        """One text for each thing that an agent can do after its own history, where these are few.
-
-        Default: (), any text may matter.
-        """
+        """Return one text for each possible action after a history, if these are few. Default: (), any text."""
         return ()
 
     def alone(self) -> TextDecPOMDP | None:
@@ -141,34 +137,34 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
         return None
 
     def measure(self, groups: Sequence[Group]) -> Mapping[str, Mapping[str, float]]:
-        """What is known of played episodes of this family beside their scores. Default: nothing.
+        """Return statistics of played episodes besides their scores. Default: none.
 
         Args:
             groups: Independent episodes of tasks of this environment.
 
         Returns:
-            Tables by name, such as "schemes", and in each the numbers by the name of their column, in % where that ends
-            in " %". A number that is not known is left out. Results keep them, and every report shows them.
+            Tables by name, such as "schemes"; in each, numbers by column name, in % if that ends in " %". Unknown
+            numbers are left out. Results store the tables, and every report shows them.
         """
         return {}
 
     def _hidden(self) -> Mapping[str, Any]:
-        """The hidden part of the present state as plain data, for `state()`."""
+        """Return the hidden part of the current state as plain data, for `state()`."""
         return {}
 
     # --- PettingZoo ----------------------------------------------------------------------------------------------
 
     def observation_space(self, agent: str) -> FreeText:
-        """Any text (the same object at every call)."""
+        """Return the space of all texts; the same object at every call."""
         return self.observation_spaces[agent]  # type: ignore[return-value]
 
     def action_space(self, agent: str) -> FreeText:
-        """Any text (the same object at every call)."""
+        """Return the space of all texts; the same object at every call."""
         return self.action_spaces[agent]  # type: ignore[return-value]
 
     @property
     def max_turns(self) -> int:
-        """H, the number of turns after which an episode ends."""
+        """Return the horizon H: the number of turns after which an episode ends."""
         return self._max_turns
 
     @max_turns.setter
@@ -179,7 +175,7 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
 
     @property
     def max_cycles(self) -> int:
-        """PettingZoo's name for `max_turns`."""
+        """Return `max_turns`, under PettingZoo's name."""
         return self.max_turns
 
     @max_cycles.setter
@@ -197,7 +193,7 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
                 refused (`"task"`), any other is ignored.
 
         Returns:
-            Observations (what each agent is told) and infos (the same numeric keys as after every step).
+            Observations and infos by agent; infos have the same numeric keys as after every step.
 
         Raises:
             KeyError, IndexError: There is no such task, or no such option.
@@ -227,22 +223,22 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
             actions: The text of every live agent.
 
         Returns:
-            Observations, rewards (the identical float for all, where they are joint), terminations, truncations (always
-            False), infos: for every agent that was there or has joined.
+            Observations, rewards (the identical float for all if they are joint), terminations, truncations (always
+            False) and infos, for every agent that was live or has joined.
 
         Raises:
-            NotAskedToStepError: The episode is over or has not begun.
+            NotAskedToStepError: The episode is over or has not started.
             TypeError, KeyError: An action is not text, or an agent is missing or unknown.
-            EpisodeError: The environment told, asked, paid or added an agent that it must not.
+            EpisodeError: The environment broke the contract; see `envs.episode`.
         """
         item, now, joint = self._check(actions), self._now, self.facts.joint_reward
         there, asked = now.agents, [agent for agent in now.agents if agent in now.asked]
         for agent in asked:
-            now.histories[agent].append(Message("said", actions[agent]))
+            now.histories[agent].append(Message("action", actions[agent]))
         try:
             outcome = self._advance(item, {agent: actions[agent] for agent in asked}, derive(now.chance, now.turn))
             after = outcome.transition
-            rewards = paid(after, there, joint=joint)
+            rewards = agent_rewards(after, there, joint=joint)
             if now.turn + 1 >= self.max_turns:
                 outcome = replace(outcome, transition=(after := replace(after, terminated=True)))
             observations = now.take(outcome, self.possible_agents)
@@ -264,7 +260,7 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
         )
 
     def render(self) -> str | None:
-        """The episode so far as a transcript: returned for "ansi", printed for "human", nothing without a mode."""
+        """Return ("ansi") or print ("human") the episode so far as a transcript; do nothing without a mode."""
         if self.render_mode is None:
             return None
         text = transcript(self) if self._now.item else f"{self.metadata['name']}: no episode yet"
@@ -276,10 +272,10 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
         return None
 
     def close(self) -> None:
-        """Nothing to release; safe to call any number of times."""
+        """Do nothing: there is nothing to release."""
 
     def state(self) -> str:  # type: ignore[override]  # PettingZoo's own state is an array; ours is text, like the rest
-        """The full state as JSON: task, turn, joint history, and the hidden state. No references, no tests."""
+        """Return the state as JSON: task, turn, joint history and hidden state, without references and tests."""
         now = self._now
         task = {"id": now.item.id, "prompt": now.item.prompt} if now.item else None
         hidden = dict(self._hidden())
@@ -293,59 +289,59 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
         return f"<{self.metadata['name']}: {roles}; tasks: {tasks}, turns: {self.max_turns}>"
 
     def role(self, agent: str) -> str:
-        """The human name of an agent, e.g. "summary"."""
+        """Return the human-readable name of an agent, e.g. "summary"."""
         return self.facts.roles[self.possible_agents.index(agent)]
 
     def tools(self, agent: str) -> tuple[Tool, ...]:
-        """What the agent may call in a text, by `<tool_call>{"name": ..., "arguments": {...}}</tool_call>`."""
+        """Return an agent's tools; a call is `<tool_call>{"name": ..., "arguments": {...}}</tool_call>` in a text."""
         return ()
 
     @property
     def item(self) -> TaskItem:
-        """The task of the current episode, references included: for learners and reports, never for an agent."""
+        """Return the task of the current episode with its references, for learners and reports, never for an agent."""
         if self._now.item is None:
             self._refuse("has no task")
         return self._now.item
 
     @property
     def turn(self) -> int:
-        """How many joint actions were played in this episode."""
+        """Return the number of joint actions played in this episode."""
         return self._now.turn
 
     @property
     def agents(self) -> list[str]:  # type: ignore[override]  # PettingZoo declares an attribute
-        """The live agents; none before and after an episode."""
+        """Return the live agents; none before and after an episode."""
         return list(self._now.agents)
 
     @property
     def last_score(self) -> Score | None:
-        """Score of the last scored joint action of this episode, with its notes; None before."""
+        """Return the score of the last scored joint action of this episode, with its notes; None before."""
         return self._now.score
 
     @property
     def latest(self) -> Outcome:
-        """What the last reset or step produced, the team's reward and events included."""
+        """Return the result of the last reset or step, with the team's reward and events."""
         return self._now.latest
 
     def asked(self, agent: str) -> bool:
-        """True while the agent owes an answer."""
+        """Return whether the agent has to act now."""
         return agent in self._now.asked
 
     def history(self, agent: str) -> tuple[Message, ...]:
-        """The agent's own history h_i: what it was told and said, in order."""
+        """Return the agent's own history h_i: its observations and actions, in order."""
         return tuple(self._now.histories[agent])
 
     def snapshot(self) -> Any:
-        """The state of the episode as an opaque value for `restore`."""
+        """Return the state of the episode as an opaque value for `restore`."""
         return self._now.copy(), self._rng, self._seed, self._episodes
 
     def restore(self, snapshot: Any) -> None:
-        """Go back to a snapshot of this environment or of a fork of it."""
+        """Restore a snapshot of this environment or of a fork of it."""
         now, self._rng, self._seed, self._episodes = snapshot
         self._now = now.copy()
 
     def fork(self) -> TextDecPOMDP:
-        """An independent copy at the same decision point."""
+        """Return an independent copy at the same decision point."""
         twin = copy.copy(self)
         twin.observation_spaces = copy.deepcopy(self.observation_spaces)
         twin.action_spaces = copy.deepcopy(self.action_spaces)
@@ -387,9 +383,9 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
 
 
 def step_many(envs: Sequence[TextDecPOMDP], actions: Sequence[Mapping[str, str]]) -> list[StepResult]:
-    """Step many environments, concurrently where their rewards come from another process.
+    """Step many environments, concurrently if their rewards come from another process.
 
-    Where a language model judges, copies step first, so that it is asked about all texts at once.
+    If a language model judges, copies step first, so that it is asked about all texts at once.
 
     Args:
         envs: Environments with a running episode each.

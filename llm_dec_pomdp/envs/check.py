@@ -41,7 +41,7 @@ from typing import Any
 from ..types import Score, TaskItem
 from ..user_code import shortened
 from .adversarial import adversarial_texts
-from .base import NotAskedToStepError, Say, TextDecPOMDP
+from .base import NotAskedToStepError, Script, TextDecPOMDP
 from .check_tools import tools_check
 from .elsewhere import CHILD, CheckFailure, phases, play, processes, raised, require
 from .task import mutable_part
@@ -131,7 +131,7 @@ def _no_leaks(env: TextDecPOMDP, rows: int | None) -> None:
     env.max_turns = max(env.max_turns, 3 * phases(env))  # feedback may leak too
     for result in play(env, {"index": 0}, lambda agent, turn: CANARY.format(agent)):
         for agent, text in result[0].items():
-            for secret in (*secrets, *(() if env.facts.hears_others else set(env.possible_agents) - {agent})):
+            for secret in (*secrets, *(() if env.facts.shares_texts else set(env.possible_agents) - {agent})):
                 require(
                     CANARY.format(secret) not in text,
                     f"the observation of {agent} shows {secret!r}, which it must not see; change what it is told",
@@ -191,7 +191,7 @@ def _silence(env: TextDecPOMDP, rows: int | None) -> None:
             )
 
 
-def _says(script: Say, agent: str, task: TextDecPOMDP) -> str:
+def _says(script: Script, agent: str, task: TextDecPOMDP) -> str:
     """What a script says; nothing where it does not know the task."""
     try:
         return script(agent, task.history(agent))

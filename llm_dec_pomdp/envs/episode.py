@@ -1,4 +1,4 @@
-"""An episode: what each advance of it produces, all that changes while it is played, and how people read it."""
+"""The record of a running episode: transitions, histories, rewards and the transcript."""
 
 from __future__ import annotations
 
@@ -16,21 +16,22 @@ S = TypeVar("S")
 
 
 class EpisodeError(ValueError):
-    """An environment produced what no episode can hold; the message names the thing and its value."""
+    """An environment broke the contract; the message names the thing and its value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Transition(Generic[S]):
-    """What follows a joint action.
+    """The result of a joint action.
 
     Attributes:
-        state: The hidden state from now on, an immutable value.
-        reward: What the turn pays the team; NaN where it could not be scored.
-        score: The value of what the team has delivered so far; None where it is not scored (a draft, a beginning).
-        terminated: The task is over before its turns are: it is solved, or was stopped.
-        rewards: What the turn pays each agent that was there; None: the team's reward.
-        events: What happened beside texts.
-        anew: Agents whose history begins anew with what they are told next, which has to repeat all that they need.
+        state: The next hidden state, an immutable value.
+        reward: The team's reward of the turn; NaN if it could not be scored.
+        score: The value of the latest delivered joint action; None if the turn is not scored (a draft, a start).
+        terminated: True if the task ends before its last turn, because it is solved or was stopped.
+        rewards: The reward of each agent that was live; None: all receive the team's reward.
+        events: What happened besides texts.
+        reset_history: Agents whose history is reset. It starts again with their next observation, which has to contain
+            all that they need.
     """
 
     state: S
@@ -39,21 +40,21 @@ class Transition(Generic[S]):
     terminated: bool = False
     rewards: Mapping[str, float] | None = None
     events: tuple[Event, ...] = ()
-    anew: frozenset[str] = frozenset()
+    reset_history: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What the beginning of an episode, or one advance of it, produced.
+    """The result of a reset or of one step.
 
     Attributes:
-        told: What agents are told next; those that are missing or get empty text are told nothing.
-        transition: What followed; the last turn terminates too, which `TextDecPOMDP.step` adds.
-        asked: Agents that have to answer; None: all that are told something.
-        agents: The live agents from now on; None: the same as before, at the beginning all.
+        observations: The next observation by agent. An agent that is missing or gets "" observes nothing.
+        transition: The transition. `TextDecPOMDP.step` also terminates the last turn.
+        asked: Agents that have to act next; None: all that observe something.
+        agents: The live agents from now on; None: unchanged, at the start all.
     """
 
-    told: Mapping[str, str | Message]
+    observations: Mapping[str, str | Message]
     transition: Transition[Any] = Transition(None)
     asked: Collection[str] | None = None
     agents: Sequence[str] | None = None
@@ -61,7 +62,7 @@ class Outcome:
 
 @dataclass(slots=True)
 class Progress:
-    """Everything that changes during an episode."""
+    """The mutable state of an episode."""
 
     item: TaskItem | None = None  # None before the first episode
     chance: int = 0  # seed of all chance in the episode
@@ -74,33 +75,33 @@ class Progress:
     latest: Outcome = Outcome({})  # what the last advance produced; frozen
 
     def copy(self) -> Progress:
-        """An independent copy; what never changes is shared."""
+        """Return an independent copy; immutable parts are shared."""
         return replace(self, histories={agent: list(messages) for agent, messages in self.histories.items()})
 
     def take(self, outcome: Outcome, possible: Sequence[str]) -> dict[str, str]:
-        """Go on with what an advance produced; `possible` are all agents that there may be.
+        """Apply the result of a reset or step; `possible` are all agents that may exist.
 
         Returns:
-            What is told, by agent, for every agent that was there or is there from now on.
+            The observation of every agent that was or is now live; "" for agents that observe nothing.
 
         Raises:
-            EpisodeError: An agent is told something, asked or live that must not be.
+            EpisodeError: An agent observes, is asked or is live that must not.
         """
         before, after = self.agents, outcome.transition
         present = before if outcome.agents is None else tuple(outcome.agents)
         if present != before:
             self._check_roster(present, possible)
-        messages = {agent: _message(agent, content) for agent, content in outcome.told.items() if content}
+        messages = {agent: _message(agent, content) for agent, content in outcome.observations.items() if content}
         asked = messages.keys() if outcome.asked is None else outcome.asked
-        for what, names in (("told something", messages), ("asked", asked)):
+        for what, names in (("given an observation", messages), ("asked to act", asked)):
             if missing := sorted(set(names) - set(present)):
-                raise EpisodeError(f"{missing[0]!r} is {what} and is not there; there are {list(present)}")
+                raise EpisodeError(f"{missing[0]!r} is {what} and is not live; live agents: {list(present)}")
         if unable := sorted(agent for agent in asked if agent not in messages and not self.histories.get(agent)):
-            raise EpisodeError(f"{unable[0]!r} is asked and was never told anything; tell it what to do first")
-        if untold := sorted(after.anew - messages.keys()):
-            raise EpisodeError(f"the history of {untold[0]!r} begins anew, and it is told nothing; say what it knows")
+            raise EpisodeError(f"{unable[0]!r} is asked to act and has no observation yet; give it one first")
+        if without := sorted(after.reset_history - messages.keys()):
+            raise EpisodeError(f"the history of {without[0]!r} is reset without an observation; give it one")
         for agent, message in messages.items():
-            self.histories[agent] = [*(() if agent in after.anew else self.histories[agent]), message]
+            self.histories[agent] = [*(() if agent in after.reset_history else self.histories[agent]), message]
         self.left |= set(before) - set(present)
         self.agents = () if after.terminated else present
         self.asked = frozenset() if after.terminated else frozenset(asked)
@@ -117,43 +118,43 @@ class Progress:
                     f"the roster revives {agent!r}, which has left; an agent that returns needs a new id"
                 )
         if len(set(present)) < len(present):
-            raise EpisodeError(f"the roster {list(present)} has an agent twice; every agent is there once")
+            raise EpisodeError(f"the roster {list(present)} has an agent twice; list every agent once")
 
 
 def _message(agent: str, content: str | Message) -> Message:
     if isinstance(content, Message):
-        if content.role == "said":
-            raise EpisodeError(f"{agent!r} is given the message {content!r:.80}; only an agent itself says something")
+        if content.role == "action":
+            raise EpisodeError(f"the observation of {agent!r} is {content!r:.80}, an action; only agents add actions")
         return content
     if not isinstance(content, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise EpisodeError(f"{agent!r} is told {content!r:.60}; what agents are told is text or a Message")
-    return Message("told", content)
+        raise EpisodeError(f"the observation of {agent!r} is {content!r:.60}; return a str or a Message")
+    return Message("observation", content)
 
 
-def paid(after: Transition[Any], there: Sequence[str], *, joint: bool) -> dict[str, float]:
-    """What a transition pays each agent that was there: the identical float, unless agents are paid individually.
+def agent_rewards(after: Transition[Any], there: Sequence[str], *, joint: bool) -> dict[str, float]:
+    """Return the reward of each live agent: the identical float, unless rewards are individual.
 
     Raises:
-        EpisodeError: An agent that is not there is paid, a live one is not, or the reward is declared joint.
+        EpisodeError: A live agent has no reward, another agent has one, or the reward is declared joint.
     """
     if after.rewards is None:
         return dict.fromkeys(there, after.reward)
     if joint:
         raise EpisodeError(
-            f"agents are paid {dict(after.rewards)}, and the environment declares one joint reward; set "
-            "joint_reward = False, or pay the team alone"
+            f"rewards are {dict(after.rewards)}, and the environment declares one joint reward; set "
+            "joint_reward = False, or return `reward` without `rewards`"
         )
     if set(after.rewards) != set(there):
-        raise EpisodeError(f"agents are paid {dict(after.rewards)}, and there are {list(there)}; pay each of them")
+        raise EpisodeError(f"rewards are {dict(after.rewards)}; give one to each live agent of {list(there)}")
     return {agent: float(after.rewards[agent]) for agent in there}
 
 
 def transcript(env: TextDecPOMDP) -> str:
-    """What every agent was told and said in the running or finished episode, and what the last joint action scored."""
+    """Return the history of every agent in the episode and the last score as text."""
     lines = [f"{env.metadata['name']} / {env.item.id} / turn {env.turn} of {env.max_turns}"]
     for agent in env.possible_agents:
         for role, text, name in env.history(agent):
-            verb = {"told": "told", "said": "says", "tool": f"gets from {name}"}[role]
+            verb = {"observation": "observes", "action": "acts", "tool": f"receives from {name}"}[role]
             lines += [f"--- {agent} ({env.role(agent)}) {verb}:", text]
     if env.last_score is not None:
         parts = "  ".join(f"{name} {value:+.3f}" for name, value in env.last_score.components.items())

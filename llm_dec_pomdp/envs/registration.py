@@ -1,4 +1,6 @@
-"""Environment ids: one line each, imported when first made.
+"""Environment ids of the core: one line each, imported when first made.
+
+The ids of `llm_dec_pomdp.contrib` are entry points of this distribution (pyproject.toml), like those of other packages.
 
 Other packages add theirs with `register("acme/game-v0", entry_point="acme.game:Game")` or through the entry-point group
 `llm_dec_pomdp.envs` (name = id, value = "module:Class"). Without either, every place that takes an id takes
@@ -25,10 +27,7 @@ _log = logging.getLogger(__name__)
 registry = Registry("environment", group="llm_dec_pomdp.envs")
 """All environments that are known, by id, those of installed packages too."""
 
-OPTIONAL: dict[str, str] = {
-    "bfcl-v0": "llm_dec_pomdp.envs.calls.bfcl:BFCL",
-    "bfcl-parallel-v0": "llm_dec_pomdp.envs.calls.parallel:BFCLParallel",
-}
+optional = Registry("environment", group="llm_dec_pomdp.optional_envs")
 """Environments that need a distribution which is not installed with the package; they are in no list."""
 
 
@@ -48,8 +47,8 @@ def spec(env_id: str) -> Spec:
     """What is registered under `env_id`, or a spec of the "module:Class" or address. An unknown id is a KeyError."""
     if env_id.startswith(("http://", "https://")):
         return Spec(env_id, "llm_dec_pomdp.serving.address:served", {"url": env_id})
-    if env_id in OPTIONAL:
-        return Spec(env_id, OPTIONAL[env_id])
+    if env_id in optional:
+        return optional[env_id]
     return Spec(env_id, env_id) if ":" in env_id else registry.find(env_id)
 
 
@@ -78,9 +77,9 @@ def make(env_id: str, **kwargs: Any) -> TextDecPOMDP:
     around = ("stopping", "reward", "candidates")
     registered = spec(env_id := with_version(env_id))
     takes = arguments(registered.load())
-    named = isinstance(kwargs.get("reward"), str) and "reward" in (takes or ())  # of those that the task offers
-    own = {*(["reward"] if named else ()), *({"candidates"} & {*(takes or ())})}
-    stopping, reward, candidates = (None if name in own else kwargs.pop(name, None) for name in around)
+    own = isinstance(kwargs.get("reward"), str) and "reward" in (takes or ())  # of those that the task offers
+    stopping, candidates = kwargs.pop("stopping", None), kwargs.pop("candidates", None)
+    reward = None if own else kwargs.pop("reward", None)
     if takes is not None and (unknown := [name for name in kwargs if name not in takes]):
         raise ValueError(f"{env_id} takes no argument {unknown[0]!r}; {nearest(unknown[0], [*takes, *around])}")
     env: TextDecPOMDP = registered.build(**kwargs)
@@ -123,7 +122,7 @@ def arguments(build: Callable[..., Any]) -> Collection[str] | None:
 
 def with_version(env_id: str) -> str:
     """The first version of an id that has none, which is v0, the task as published; any other as it is."""
-    if ":" in env_id or env_id in registry or env_id in OPTIONAL:
+    if ":" in env_id or env_id in registry or env_id in optional:
         return env_id
     versions = [int(name.rpartition("-v")[2]) for name in registry if re.fullmatch(rf"{re.escape(env_id)}-v\d+", name)]
     if not versions:
@@ -170,8 +169,6 @@ register("humaneval-v1", "llm_dec_pomdp.envs.coding.v1.humaneval:HardenedHumanEv
 register("coophumaneval-v1", "llm_dec_pomdp.envs.coding.v1.coophumaneval:HardenedCoopHumanEval")
 register("coophumaneval-v2", "llm_dec_pomdp.envs.coding.coophumaneval_v2:SplitCoopHumanEval")
 register("mbpp-v0", "llm_dec_pomdp.envs.coding.mbpp:MBPP")
-register("classeval-v0", "llm_dec_pomdp.envs.software.classeval:ClassEval")
-register("modules-v0", "llm_dec_pomdp.envs.software.modules:Modules")
 register("telegrams-v0", "llm_dec_pomdp.envs.writing.telegrams:Telegrams")
 register("dectiger-v0", "llm_dec_pomdp.envs.classics.dectiger:DecTiger")
 register("broadcast-v0", "llm_dec_pomdp.envs.classics.broadcast:Broadcast")
@@ -179,15 +176,7 @@ register("recycling-v0", "llm_dec_pomdp.envs.classics.recycling:Recycling")
 register("gridsmall-v0", "llm_dec_pomdp.envs.classics.gridsmall:GridSmall")
 register("firefighting-v0", "llm_dec_pomdp.envs.classics.firefighting:FireFighting")
 register("boxpushing-v0", "llm_dec_pomdp.envs.classics.boxpushing:BoxPushing")
-register("research-v0", "llm_dec_pomdp.envs.hierarchy.research.task:Research")
-register("relay-v0", "llm_dec_pomdp.envs.small.relay:Relay")
-register("bandit-v0", "llm_dec_pomdp.envs.small.bandit:Bandit")
+register("relay-v0", "llm_dec_pomdp.envs.relay:Relay")
 register("keys-v0", "llm_dec_pomdp.envs.hierarchy.keys.task:Keys")
-register("scouts-v0", "llm_dec_pomdp.envs.small.scouts:Scouts")
-register("pennies-v0", "llm_dec_pomdp.envs.small.pennies:Pennies")
-register("kuhn-v0", "llm_dec_pomdp.envs.small.kuhn:Kuhn")
-register("meeting-v0", "llm_dec_pomdp.envs.planning.meeting:Meeting")
-register("trip-v0", "llm_dec_pomdp.envs.planning.trip:Travel")
-register("repair-v0", "llm_dec_pomdp.envs.planning.repair:Repair")
-register("calls-v0", "llm_dec_pomdp.envs.calls.task:Calls")
-register("memory-v0", "llm_dec_pomdp.envs.memory:Memory")
+for _announced in registry:
+    _register_with_pettingzoo(_announced)

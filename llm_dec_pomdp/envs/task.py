@@ -1,12 +1,12 @@
-"""A task: its items, a hidden state, chance, and what agents are told.
+"""A task: items, a hidden state, chance, and observations.
 
     class Door(Task[bool]):                                        # the state: is the tiger behind the left door?
         def initial_state(self, item, seed): return uniforms(seed, 1)[0] < 0.5
-        def told(self, state): return dict.fromkeys(self.possible_agents, "Listen or open?")
+        def observations(self, state): return dict.fromkeys(self.possible_agents, "Listen or open?")
         def transition(self, state, actions, seed): return Transition(state, reward=-1.0)
 
-A state is an immutable value, so that snapshots, forks and replays are right by construction. All chance comes from the
-given seeds, never from a generator that the task keeps. `envs.text_task` is the special case of scored texts.
+A state is an immutable value, so snapshots, forks and replays are exact. All chance comes from the given seeds; a task
+keeps no random generator. `envs.text_task` is the special case of scored texts.
 """
 
 from __future__ import annotations
@@ -26,8 +26,20 @@ from .streams import TaskStream, is_stream, open_stream
 from .tasks import TaskError, Tasks, TaskSource, is_sample, load_tasks
 
 
+def check_int(name: str, value: Any, least: int, most: int | None = None) -> int:
+    """Return `value` as an int.
+
+    Raises:
+        ValueError: `value` is no integer within [least, most]; True and False are none.
+    """
+    if isinstance(value, bool) or not isinstance(value, int) or value < least or (most is not None and value > most):
+        bounds = f"at least {least}" if most is None else f"{least} to {most}"
+        raise ValueError(f"{name} is {value!r}; it is a whole number, {bounds}")
+    return value
+
+
 class TaskOptions(TypedDict, total=False):
-    """The options that every task takes beside `tasks`; see `Task`."""
+    """The options that every task takes besides `tasks`; see `Task`."""
 
     split: str | None
     fields: Mapping[str, str] | None
@@ -37,9 +49,9 @@ class TaskOptions(TypedDict, total=False):
 
 
 class Task(TextDecPOMDP, Generic[S]):
-    """Say what is `declared` and where the rows come from, implement `initial_state`, `told` and `transition`.
+    """Base of tasks: set `declared` and `source`; implement `initial_state`, `observations` and `transition`.
 
-    A constructor with options of its own hands the common ones on as they are:
+    A constructor with options of its own passes the common ones on:
 
         def __init__(self, tasks: Tasks = "sample", *, n_agents: int = 3, **common: Unpack[TaskOptions]) -> None:
             self.declared = replace(self.declared, roles=("sender",) * n_agents)
@@ -80,7 +92,11 @@ class Task(TextDecPOMDP, Generic[S]):
             raise TaskError(f"{self.metadata['name']} leaves out every row ({loaded[0].id!r}, ...); give others")
 
     def _complete(self, items: tuple[TaskItem, ...]) -> tuple[TaskItem, ...]:
-        """Items as they are played; raises TaskError for a row of the caller that can never be scored."""
+        """Return the items to play.
+
+        Raises:
+            TaskError: A row of the caller can never be scored.
+        """
         for item in items if self._rows_of else ():
             if problem := self.unusable(item):
                 raise TaskError(f"{self._rows_of}, task {item.id!r}, {problem}")
@@ -90,26 +106,26 @@ class Task(TextDecPOMDP, Generic[S]):
 
     @abstractmethod
     def initial_state(self, item: TaskItem, seed: int) -> S:
-        """The state at the beginning. Pure: all chance follows from the seed."""
+        """Return the first state. Pure: all chance follows from the seed."""
 
     @abstractmethod
-    def told(self, state: S) -> Mapping[str, str | Message]:
-        """What agents are told in a state; those that are missing are told nothing."""
+    def observations(self, state: S) -> Mapping[str, str | Message]:
+        """Return the observation of each agent in a state. Missing agents observe nothing."""
 
     @abstractmethod
     def transition(self, state: S, actions: Mapping[str, str], seed: int) -> Transition[S]:
-        """What follows the texts of the agents that were asked. Pure: all chance follows from the seed."""
+        """Return the result of the actions of the agents that had to act. Pure: all chance follows from the seed."""
 
     def asks(self, state: S) -> Collection[str] | None:
-        """The agents that have to answer in a state. Default: all that are told something (None)."""
+        """Return the agents that have to act in a state. Default (None): all that observe something."""
         return None
 
     def roster(self, state: S) -> Sequence[str]:
-        """The live agents in a state. Default: all."""
+        """Return the live agents in a state. Default: all."""
         return self.possible_agents
 
     def describe(self, state: S) -> Mapping[str, Any]:
-        """The hidden part of the state as plain data for `state()`, never for an agent. Default: nothing."""
+        """Return the hidden part of the state as plain data for `state()`, never for an agent. Default: empty."""
         return {}
 
     def offered_texts(self, item: TaskItem, role: str) -> Mapping[str, str]:
@@ -117,25 +133,25 @@ class Task(TextDecPOMDP, Generic[S]):
         return {}
 
     def prepare(self, items: tuple[TaskItem, ...]) -> tuple[TaskItem, ...]:
-        """Complete the rows as they were loaded, or leave some out. Default: all as they are."""
+        """Complete or filter the loaded rows. Default: all, unchanged."""
         return items
 
     def problem(self, item: TaskItem) -> str:
-        """Why a row of the caller can never be scored, naming its field; "" (the default) where it can."""
+        """Return why a row of the caller can never be scored, with its field; "" (the default) if it can."""
         return ""
 
     def unusable(self, item: TaskItem) -> str:
-        """The `problem` of a row, or what is wrong with it in every task of this kind."""
+        """Return the `problem` of a row, or a problem that all tasks of this kind share."""
         return self.problem(item)
 
     # --- what follows from it ------------------------------------------------------------------------------------
 
     @property
     def items(self) -> tuple[TaskItem, ...]:
-        """The task set.
+        """Return the task set.
 
         Raises:
-            TaskError: It is a stream.
+            TaskError: The tasks are a stream.
         """
         if self._stream is not None:
             raise TaskError(
@@ -146,17 +162,17 @@ class Task(TextDecPOMDP, Generic[S]):
 
     @property
     def stream(self) -> TaskStream | None:
-        """Its tasks, where they are read one after the other."""
+        """Return the stream of tasks; None if all tasks are loaded."""
         return self._stream
 
     def with_items(self, items: Sequence[TaskItem]) -> TextDecPOMDP:
-        """A copy that plays other tasks, as they are given."""
+        """Return a copy that plays other tasks, unchanged."""
         twin = copy.copy(self)
         twin._items, twin._stream = tuple(items), None
         return twin
 
     def _hidden(self) -> Mapping[str, Any]:
-        """The hidden part of the present state as plain data."""
+        """Return the hidden part of the current state as plain data."""
         state = self._now.latest.transition.state
         return {} if state is None else self.describe(state)
 
@@ -171,11 +187,11 @@ class Task(TextDecPOMDP, Generic[S]):
 
     def _outcome(self, after: Transition[S]) -> Outcome:
         state = after.state
-        return Outcome(self.told(state), after, self.asks(state), self.roster(state))
+        return Outcome(self.observations(state), after, self.asks(state), self.roster(state))
 
 
 def mutable_part(value: Any) -> str:
-    """Which part of a state is mutable, in words; "" where none is."""
+    """Return which part of a state is mutable, in words; "" if none is."""
     if value is None or isinstance(value, (bool, int, float, complex, str, bytes, range, enum.Enum, TaskItem)):
         return ""
     parts: Iterable[Any] | None = None

@@ -1,4 +1,4 @@
-"""A task of scored texts: what each agent is told, and what a joint action is worth."""
+"""A task of scored texts: one observation per agent and a score of the joint action."""
 
 from __future__ import annotations
 
@@ -10,72 +10,74 @@ from typing import Any, NamedTuple, Unpack
 
 from ..registries import UnknownNameError
 from ..types import Message, Score, TaskItem
-from .base import Say
+from .base import Script
 from .episode import EpisodeError
 from .facts import Facts
 from .task import Task, TaskOptions, Transition
 from .tasks import Tasks
-from .turn_rewards import Pays, check_rule, range_of_rewards, reward_of_turn
+from .turn_rewards import TurnReward, check_rule, range_of_rewards, reward_of_turn
 
 
 class TextState(NamedTuple):
-    """The state of a `TextTask`: what was delivered last, and what is told next."""
+    """The state of a `TextTask`: the score of the last delivered joint action and the next observations."""
 
     item: TaskItem
-    told: tuple[tuple[str, str], ...]  # agents and what they are told
-    delivered: float = 0.0  # the last known score; 0 before the first
+    observations: tuple[tuple[str, str], ...]  # by agent
+    delivered: float = 0.0  # last known score; 0 before the first
     turn: int = 0  # joint actions played
 
 
 class TextOptions(TaskOptions, total=False):
-    """The options that every task of scored texts takes beside `tasks`; see `TextTask`."""
+    """The options that every task of scored texts takes besides `tasks`; see `TextTask`."""
 
-    pays: Pays
+    turn_reward: TurnReward
 
 
 class TextTask(Task[TextState]):
-    """Say what is `declared` and where the rows come from, implement `observe` and `score`.
+    """Base of tasks of scored texts: set `declared` and `source`; implement `observe` and `score`.
 
-    A joint action that earns `facts.max_return` ends the episode. The references of the rows are the script "gold".
+    A joint action with the score `facts.max_return` ends the episode. The script "gold" plays the references.
 
     Args:
         pays: What several turns pay, "final", "shifted" or "each"; see `envs.turn_rewards`.
         tasks, common: See `Task`.
     """
 
-    def __init__(self, tasks: Tasks = "sample", *, pays: Pays = "final", **common: Unpack[TaskOptions]) -> None:
-        check_rule(pays)
-        self.pays: Pays = pays
+    def __init__(
+        self, tasks: Tasks = "sample", *, turn_reward: TurnReward = "final", **common: Unpack[TaskOptions]
+    ) -> None:
+        check_rule(turn_reward)
+        self.turn_reward: TurnReward = turn_reward
         super().__init__(tasks, **common)
 
     @property
     def facts(self) -> Facts:
-        """What is declared, and the rewards of a turn as `pays` has them."""
+        """Return what is declared, with the range of turn rewards under `turn_reward`."""
         known = self.declared
-        paid = range_of_rewards(self.pays, known.score_range, self.max_turns)
+        paid = range_of_rewards(self.turn_reward, known.score_range, self.max_turns)
         return replace(known, turn_range=paid, scripts=("gold", *known.scripts))
 
     @abstractmethod
     def observe(self, item: TaskItem, agent: str) -> str:
-        """What `agent` is told at the first turn."""
+        """Return the first observation of `agent`."""
 
     @abstractmethod
     def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
-        """R(s_accessible, a): the value of a joint action. Pure."""
+        """Return the score of a joint action. Pure."""
 
     def unusable(self, item: TaskItem) -> str:
-        """See `Task`; a reference with too few or too many texts too."""
+        """See `Task`. A reference with too few or too many texts is a problem too."""
         if item.reference and len(item.reference) != len(self.possible_agents):
             count = len(self.possible_agents)
             return f"field 'reference': has {len(item.reference)} texts; give {count}, or leave it out"
         return self.problem(item)
 
     def respond(self, item: TaskItem, actions: Mapping[str, str], score: Score) -> Mapping[str, str]:
-        """What each agent is told after a joint action that did not end the episode. Default: revise."""
+        """Return the observations after a joint action that did not end the episode. Default: a request to revise."""
         return dict.fromkeys(self.possible_agents, "Revise your previous answer. Give only the complete new version.")
 
-    def script(self, name: str) -> Say:
-        """The team "gold" says the reference of the task, which it recognises by what it was told first."""
+    def script(self, name: str) -> Script:
+        """Return a scripted team. "gold" plays the reference, which it finds by the first observation."""
         if name != "gold":
             return super().script(name)
         known = {
@@ -86,19 +88,19 @@ class TextTask(Task[TextState]):
         return partial(_recalled, known)
 
     def initial_state(self, item: TaskItem, seed: int) -> TextState:
-        """Everybody is told what `observe` says."""
+        """Return the state with the observations of `observe`."""
         return TextState(item, tuple((agent, self.observe(item, agent)) for agent in self.possible_agents))
 
-    def told(self, state: TextState) -> Mapping[str, str]:
-        """What `observe` or `respond` said."""
-        return dict(state.told)
+    def observations(self, state: TextState) -> Mapping[str, str]:
+        """Return the observations of `observe` or `respond`."""
+        return dict(state.observations)
 
     def describe(self, state: TextState) -> Mapping[str, Any]:
-        """What was delivered last."""
+        """Return the last known score."""
         return {"delivered": state.delivered}
 
     def transition(self, state: TextState, actions: Mapping[str, str], seed: int) -> Transition[TextState]:
-        """Score what was said, pay it as `pays` says, and let agents revise it if there are turns left."""
+        """Score the joint action, apply `turn_reward`, and let agents revise if turns are left."""
         score, known = self.score(state.item, actions), self.facts
         if not isinstance(score, Score):  # pyright: ignore[reportUnnecessaryIsInstance]
             kind = type(score).__name__
@@ -106,7 +108,7 @@ class TextTask(Task[TextState]):
         solved = score.total >= known.max_return - 1e-9
         left = max(0, self.max_turns - state.turn - 1)
         skipped = left if solved else 0
-        reward = reward_of_turn(self.pays, score.total, state.delivered, known.score_range[1], skipped)
+        reward = reward_of_turn(self.turn_reward, score.total, state.delivered, known.score_range[1], skipped)
         told: Mapping[str, str] = {} if solved or not left else self.respond(state.item, actions, score)
         delivered = score.total if score.scorable else state.delivered
         following = TextState(state.item, tuple(told.items()), delivered, state.turn + 1)

@@ -1,37 +1,37 @@
-"""How the scores of joint actions become the rewards of turns: the option `pays` of `TextTask`.
+"""How the scores of joint actions become the rewards of turns: the option `turn_reward` of `TextTask`.
 
 s_t is the score of turn t = 0, 1, ..., S the highest possible score, and H the number of turns:
 
-| `pays` | reward of turn t | sum over an episode |
+| `turn_reward` | reward of turn t | sum over an episode |
 |---|---|---|
 | `final` (default) | s_t - s_(t-1), where s_(-1) = 0 | the score of the last answer |
-| `shifted` | s_t - S | minus what was missing at each turn: solving sooner is better |
+| `shifted` | s_t - S | minus the missing score of each turn: solving sooner is better |
 | `each` | s_t; (H - t) s_t when it solves the task | the scores of all turns, including those left after solving |
 
-An episode ends when a joint action solves its task, and no rule pays less for solving it than for continuing. With
-one turn, `final` and `each` pay the score itself. `shifted` is the rule of the published training (arXiv:2508.04652),
-which shifts the rewards of its code tasks by -4 and ends an episode that is solved.
+An episode ends when a joint action solves its task. Under no rule is the return for solving lower than for continuing.
+With one turn, the reward of `final` and `each` is the score. `shifted` is the rule of the published training
+(arXiv:2508.04652), which shifts the rewards of its code tasks by -4 and ends a solved episode.
 
-A score of NaN (it could not be judged) pays NaN at its turn and leaves the other turns alone: `final` takes the next
-difference to the last score that is known.
+A score of NaN (it could not be judged) gives the reward NaN at its turn. Other turns do not change: `final` takes the
+next difference to the last known score.
 """
 
 from __future__ import annotations
 
 from typing import Literal, get_args
 
-Pays = Literal["final", "shifted", "each"]
-RULES: tuple[str, ...] = get_args(Pays)
+TurnReward = Literal["final", "shifted", "each"]
+RULES: tuple[str, ...] = get_args(TurnReward)
 Range = tuple[float, float]
 
 
-def check_rule(pays: str) -> None:
+def check_rule(turn_reward: str) -> None:
     """Refuse a rule that does not exist, with a ValueError."""
-    if pays not in RULES:
-        raise ValueError(f"pays is {pays!r}; it must be one of {', '.join(RULES)}")
+    if turn_reward not in RULES:
+        raise ValueError(f"turn_reward is {turn_reward!r}; it must be one of {', '.join(RULES)}")
 
 
-def reward_of_turn(pays: Pays, score: float, before: float, highest: float, skipped: int) -> float:
+def reward_of_turn(turn_reward: TurnReward, score: float, before: float, highest: float, skipped: int) -> float:
     """Joint reward of a turn; the module has the equations.
 
     Args:
@@ -41,18 +41,18 @@ def reward_of_turn(pays: Pays, score: float, before: float, highest: float, skip
         highest: S.
         skipped: Turns that are not played because this one solved the task, H - t - 1; 0 when it did not.
     """
-    if pays == "final":
+    if turn_reward == "final":
         return score - before  # r_t = s_t - s_(t-1)
-    if pays == "shifted":
+    if turn_reward == "shifted":
         return score - highest  # r_t = s_t - S
     return score * (1 + skipped)  # r_t = s_t, also for the turns that are not played
 
 
-def range_of_rewards(pays: Pays, scores: Range, turns: int) -> Range:
+def range_of_rewards(turn_reward: TurnReward, scores: Range, turns: int) -> Range:
     """Lowest and highest joint reward of a turn, from the lowest and highest score of a joint action and H."""
     low, high = scores
-    if pays == "shifted":
+    if turn_reward == "shifted":
         return low - high, 0.0
-    if pays == "each":
+    if turn_reward == "each":
         return min(low, low * turns), max(high, high * turns)
     return scores if turns == 1 else (min(low, low - high), max(high, high - low))

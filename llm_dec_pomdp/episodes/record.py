@@ -92,7 +92,7 @@ class _Graph:
 
     def play(self, number: int, turn: Turn) -> None:
         """Add the events of a turn."""
-        for agent, text in (*turn.told.items(), *turn.observations.items()):
+        for agent, text in (*turn.unasked_observations.items(), *turn.observations.items()):
             self._tell(number, agent, text)
         for agent, completion in turn.actions.items():
             fields = {

@@ -166,7 +166,9 @@ def _turn(events: Sequence[_Event], *, token_ids: bool) -> dict[str, Any]:
             agent = _to(event) if event["type"] == "spawn" else event["agent"]
             turn["events"] = (*turn["events"], Event(event["kind"], agent, _content(event, dict[str, str])))
     observations: dict[str, str] = turn["observations"]
-    turn["told"] = {agent: observations.pop(agent) for agent in list(observations) if agent not in turn["actions"]}
+    turn["unasked_observations"] = {
+        agent: observations.pop(agent) for agent in list(observations) if agent not in turn["actions"]
+    }
     return turn
 
 

@@ -1,6 +1,6 @@
 """How far a mean can be trusted: 95 % intervals and p-values by Student's t, and Holm's correction for many pairs.
 
-`scripts/measure_intervals.py` measures how often the intervals hold the mean, and how often verdicts are false.
+`research/measure_intervals.py` measures how often the intervals hold the mean, and how often verdicts are false.
 """
 
 from __future__ import annotations

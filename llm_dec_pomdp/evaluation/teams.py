@@ -8,7 +8,7 @@ from typing import Any
 
 from ..agents.loading import TABLE, TINY
 from ..agents.word_model import NAME as WORDS
-from ..envs.base import Say, TextDecPOMDP
+from ..envs.base import Script, TextDecPOMDP
 from ..types import Message
 
 MOST_TASKS = 100  # that a table learns by default
@@ -42,7 +42,7 @@ def known_of(env: TextDecPOMDP, *others: TextDecPOMDP) -> dict[str, Any]:
     """
     agents, tasks = env.possible_agents, [known.task for known in (env, *others)]
 
-    def script(name: str) -> Say:
+    def script(name: str) -> Script:
         return _first_that_knows([task.script(name) for task in tasks])
 
     return {
@@ -56,7 +56,7 @@ def known_of(env: TextDecPOMDP, *others: TextDecPOMDP) -> dict[str, Any]:
     }
 
 
-def _first_that_knows(scripts: Sequence[Say]) -> Say:
+def _first_that_knows(scripts: Sequence[Script]) -> Script:
     """What the first script says that knows the task of a history."""
 
     def say(agent: str, history: Sequence[Message]) -> str:

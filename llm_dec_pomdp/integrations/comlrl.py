@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..envs import TextDecPOMDP
-from .one_turn import chat_of, first_observations, paid, refuse_others
+from .one_turn import chat_of, first_observations, refuse_others, team_reward
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -68,7 +68,7 @@ def joint_reward(env: TextDecPOMDP) -> Callable[..., list[float]]:
 
     def reward(*texts: Sequence[str], batch_items: Sequence[Mapping[str, Any]]) -> list[float]:
         [row] = batch_items  # comlrl trains on one task at a time
-        rewards = [paid(env, row["task_id"], joint) for joint in zip(*texts, strict=True)]
+        rewards = [team_reward(env, row["task_id"], joint) for joint in zip(*texts, strict=True)]
         if None in rewards:
             raise ValueError(
                 f"a joint action of task {row['task_id']!r} could not be scored ({env.last_score}), and comlrl takes "

@@ -33,7 +33,7 @@ def first_observations(env: TextDecPOMDP, task_id: str) -> Mapping[str, str]:
     return observations
 
 
-def paid(env: TextDecPOMDP, task_id: str, texts: Sequence[str]) -> float | None:
+def team_reward(env: TextDecPOMDP, task_id: str, texts: Sequence[str]) -> float | None:
     """The joint reward of the agents' texts, in their order; None where they could not be scored."""
     env.reset(options={"task_id": task_id})
     _, rewards, *_ = env.step(dict(zip(env.possible_agents, texts, strict=True)))

@@ -17,7 +17,7 @@ from typing import Any
 
 from ..agents.base import Policy, Request, Sampling
 from ..envs import TextDecPOMDP
-from ..envs.base import Say
+from ..envs.base import Script
 from ..envs.tools import written
 from ..registries import nearest
 from ..seeding import derive
@@ -45,7 +45,7 @@ class Role:
         KeyError, ImportError, AttributeError: There is no script or function of this name.
     """
 
-    def __init__(self, env: TextDecPOMDP, role: str, others: Policy | Say | str) -> None:
+    def __init__(self, env: TextDecPOMDP, role: str, others: Policy | Script | str) -> None:
         agents = [agent for agent in env.possible_agents if role in (agent, env.role(agent))]
         if not agents:
             known = [*dict.fromkeys(env.facts.roles), *env.possible_agents]
@@ -98,7 +98,7 @@ class Role:
         if not env.agents:
             return OVER
         history = env.history(self.agent)
-        since = max((place for place, message in enumerate(history) if message.role == "said"), default=-1) + 1
+        since = max((place for place, message in enumerate(history) if message.role == "action"), default=-1) + 1
         return "\n\n".join(message.text for message in history[since:])
 
     def _step(self, text: str) -> None:
@@ -118,7 +118,7 @@ class Role:
         return self._others.generate([request], Sampling())[0][0].text
 
 
-def _named(env: TextDecPOMDP, others: Policy | Say | str) -> Policy | Say:
+def _named(env: TextDecPOMDP, others: Policy | Script | str) -> Policy | Script:
     if not isinstance(others, str):
         return others
     if others.startswith(SCRIPT):

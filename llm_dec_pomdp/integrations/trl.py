@@ -33,14 +33,14 @@ from ..envs import TextDecPOMDP
 from ..seeding import derive
 from ..types import Episode, Tool
 from .libraries import require
-from .one_turn import chat_of, first_observations, paid, refuse_individual, refuse_others
+from .one_turn import chat_of, first_observations, refuse_individual, refuse_others, team_reward
 from .role import Role
 
 if TYPE_CHECKING:
     from datasets import Dataset
 
     from ..agents.base import Policy
-    from ..envs.base import Say
+    from ..envs.base import Script
 
 Reward = Callable[..., list[float | None]]
 Chat = Sequence[Mapping[str, Any]]
@@ -187,7 +187,7 @@ def joint_reward(env: TextDecPOMDP) -> Reward:
         for task, of_agents in places.items():
             _refuse_parted(env, task, of_agents)
             for joint in zip(*(of_agents[who] for who in env.possible_agents), strict=True):
-                value = paid(env, task, [_text(completions[place]) for place in joint])
+                value = team_reward(env, task, [_text(completions[place]) for place in joint])
                 for place in joint:
                     rewards[place] = value
         return rewards
@@ -233,7 +233,12 @@ def role_dataset(env: TextDecPOMDP) -> Dataset:
 
 
 def role_environment(
-    env: TextDecPOMDP, role: str, others: Policy | Say | str, *, answer: Literal["say", "text"] = "say", seed: int = 0
+    env: TextDecPOMDP,
+    role: str,
+    others: Policy | Script | str,
+    *,
+    answer: Literal["say", "text"] = "say",
+    seed: int = 0,
 ) -> Callable[[], Any]:
     """What GRPOTrainer's `environment_factory` takes: a role whose tools are methods, the rest of the team being fixed.
 

@@ -115,7 +115,7 @@ class Play:
             while env.agents:
                 asked = [agent for agent in env.agents if env.asked(agent)]
                 for agent in asked:
-                    if not any(message.role == "said" for message in env.history(agent)):
+                    if not any(message.role == "action" for message in env.history(agent)):
                         opened = getattr(agents, field_of(env.role(agent))).interaction(_silent(task))
                         conversations[agent].append(await stack.enter_async_context(opened))
                 texts = await asyncio.gather(*(_answer(env, agent, conversations[agent][-1]) for agent in asked))
@@ -139,7 +139,7 @@ def _silent(task: Any) -> Any:
 
 async def _answer(env: TextDecPOMDP, agent: str, interaction: Any) -> str:
     history = env.history(agent)
-    since = max((place for place, message in enumerate(history) if message.role == "said"), default=-1) + 1
+    since = max((place for place, message in enumerate(history) if message.role == "action"), default=-1) + 1
     segment = await interaction.turn("\n\n".join(message.text for message in history[since:]))
     if segment.terminated:
         errors = interaction.trace.errors

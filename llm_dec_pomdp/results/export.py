@@ -12,7 +12,7 @@ from pathlib import Path
 from ..agents.language_model.policy import LanguageModel
 from ..agents.saved import DESCRIPTION, CheckpointError, folder_of, load_weights, players, read_description
 from ..agents.weights import write_weights
-from ..benchmarks.setup import build_cell
+from ..benchmarks.setup import build_env, build_team, settled
 from ..benchmarks.suite import Cell
 from ..storage.files import Draft
 from ..storage.secrets import masked
@@ -67,17 +67,18 @@ def export_run(run: Path, place: Path) -> tuple[Path, list[str]]:
     if place.exists() and any(place.iterdir()):
         raise FileExistsError(f"{str(place)!r} is not empty; give a new folder")
     cell, folder = trained_cell(run)
-    setup = build_cell(cell)
+    env = build_env(cell, cell.protocol, evaluation=True)
+    team = build_team(settled(cell, env), env)
     if (folder / "team").is_dir():
         source, steps = folder / "team", cell.training.steps
     else:
         newest = Checkpoints(folder / "checkpoints", {}).newest()
         assert newest is not None  # trained_cell saw its folder
         source, steps = newest.folder, newest.step
-    load_weights(source, setup.team)
+    load_weights(source, team)
     written: list[str] = []
     with Draft(place.absolute()) as draft:
-        for policy, agents in players(setup.team):
+        for policy, agents in players(team):
             if not policy.portable:
                 raise CheckpointError(
                     f"{agents[0]!r} is played by {type(policy).__name__}, which no other library can load; keep the "
@@ -86,9 +87,7 @@ def export_run(run: Path, place: Path) -> tuple[Path, list[str]]:
             for agent in agents:
                 weights = next(iter(policy.weight_files([agent]).values()))
                 write_weights(draft, folder_of(agent), policy, weights)
-                card = _card(
-                    cell, setup.eval_env.role(agent), agent, agents=setup.eval_env.possible_agents, steps=steps
-                )
+                card = _card(cell, env.role(agent), agent, agents=env.possible_agents, steps=steps)
                 draft.write(f"{folder_of(agent)}/README.md", [masked(visible(card).encode())])
                 if isinstance(policy, LanguageModel):
                     policy.tokenizer.save_pretrained(draft.folder / folder_of(agent))

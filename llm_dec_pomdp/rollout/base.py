@@ -1,8 +1,8 @@
-"""The rollout contract, and what all ways to play share.
+"""The rollout contract, and the functions that all rollouts share.
 
-Everything advances in lockstep: at every turn the requests of all unfinished episodes go to the policy together, so
-that agents, tasks and samples share forward passes; then all environments step, with rewards judged concurrently.
-Episodes of a group whose histories are equal, token by token, share one request, so a model reads the prompt once.
+Episodes advance in lockstep. At every turn, the requests of all unfinished episodes go to the policy together, so that
+agents, tasks and samples share forward passes. Then all environments step, and rewards are judged concurrently.
+Episodes of a group with equal histories, token by token, share one request, so a model reads the prompt once.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SILENT = Completion("")
 
 
 class Rollout(Protocol):
-    """A way to play tasks; a learner's `rollout` is one."""
+    """A way to play tasks. Every learner has one in `rollout`."""
 
     def play(
         self,
@@ -36,25 +36,25 @@ class Rollout(Protocol):
         """Play every task.
 
         Args:
-            env: The environment (under its protocol); it is copied, and not changed.
-            policy: Speaks for all agents.
+            env: The environment (under its protocol). It is copied, not changed.
+            policy: The policy of all agents, usually a `Team`.
             item_ids: Ids of tasks.
-            seeds: One per task, which decides everything in its episodes.
-            sampling: How texts are drawn; `max_new_tokens` is per agent's part.
-            width: G, the episodes per task; where texts are crossed or turns branch, the texts per agent and decision
+            seeds: One seed per task, which determines its episodes.
+            sampling: Sampling options; `max_new_tokens` is per agent's part.
+            width: The group size G: episodes per task or, with crossed credit or trees, texts per agent and decision
                 point.
 
         Returns:
             One group per task, in order.
 
         Raises:
-            ValueError: The environment cannot be played in this way, or its episodes do not begin alike.
+            ValueError: The rollout is incompatible with the environment, or the episodes of a task start differently.
         """
         ...
 
 
 class Batch(NamedTuple):
-    """Tasks that are played together: the arguments of `Rollout.play`."""
+    """The arguments of `Rollout.play`."""
 
     env: TextDecPOMDP
     policy: Policy
@@ -65,7 +65,7 @@ class Batch(NamedTuple):
 
 
 class BatchRollout(ABC):
-    """Base class of the rollouts of this package: `groups` receives the arguments of `play` as one value."""
+    """Base class of rollouts: `groups` receives the arguments of `play` as one value."""
 
     __slots__ = ()
 
@@ -84,7 +84,7 @@ class BatchRollout(ABC):
 
     @abstractmethod
     def groups(self, batch: Batch) -> list[Group]:
-        """One group per task, in order."""
+        """Return one group per task, in order."""
 
 
 @dataclass(slots=True)
@@ -92,12 +92,12 @@ class RunningEpisode:
     """An episode in progress.
 
     Attributes:
-        env: Its own copy of the environment.
-        group: Place of its task among all that are played.
-        item_id: Its task.
-        seed: Seed of its texts.
+        env: A copy of the environment.
+        group: The index of the task in the batch.
+        item_id: The id of the task.
+        seed: The seed of the sampled texts.
         turns: The turns so far.
-        terminated: The task has ended it.
+        terminated: True if the task has ended the episode.
         decision_points: Copies of the environment before every turn, for rollouts that return to them.
     """
 
@@ -111,7 +111,7 @@ class RunningEpisode:
 
 
 class Question(NamedTuple):
-    """One text that an agent is asked for; `ids` are the tokens of its history, see `Request`."""
+    """A request for one text of an agent; `ids` are the tokens of its history, see `Request`."""
 
     group: int
     agent: str
@@ -122,27 +122,27 @@ class Question(NamedTuple):
 
 
 class Stepped(NamedTuple):
-    """What one step of an environment gave."""
+    """The result of one step of an environment."""
 
     turn: Turn
     terminated: bool
 
 
-# --- beginnings -------------------------------------------------------------------------------------------------------
+# --- start -------------------------------------------------------------------------------------------------------
 
 
 def begin(env: TextDecPOMDP, group: int, item_id: str, seed: int, chance: int) -> RunningEpisode:
-    """A copy of the environment at the start of a task; `chance` is its seed, and `seed` that of the texts."""
+    """Return an episode at the start of a task; `chance` seeds the environment, `seed` the sampled texts."""
     fork = env.fork()
     fork.reset(seed=derive(chance, "env"), options={"task_id": item_id})
     return RunningEpisode(fork, group, item_id, seed)
 
 
 def begin_groups(batch: Batch, *, shared_chance: bool = True) -> list[RunningEpisode]:
-    """`width` episodes of every task; episode g of a task has the seed `derive(seed, g)`.
+    """Return `width` episodes of every task; episode g of a task has the seed `derive(seed, g)`.
 
     Raises:
-        ValueError: With shared chance, the episodes of a task do not begin alike.
+        ValueError: With shared chance, the episodes of a task start differently.
     """
     env = batch.env
     episodes: list[RunningEpisode] = []
@@ -155,14 +155,14 @@ def begin_groups(batch: Batch, *, shared_chance: bool = True) -> list[RunningEpi
             first = first or state
             if state != first:
                 raise ValueError(
-                    f"task {item_id!r} of {env.metadata['name']} began in two ways with the same seed, so its episodes "
-                    "cannot be compared; let reset() draw only from the seed that it is given"
+                    f"task {item_id!r} of {env.metadata['name']} started in two ways with the same seed, so "
+                    "its episodes cannot be compared; let reset() use only the given seed for chance"
                 )
     return episodes
 
 
 def refuse_unknown(name: str, value: str, kind: Any) -> None:
-    """Refuse a value that is not among those of a `Literal`."""
+    """Raise ValueError for a value that is not in a `Literal`."""
     if value not in get_args(kind):
         raise ValueError(f"{name} is {value!r}, which does not exist; {nearest(value, get_args(kind))}")
 
@@ -171,30 +171,30 @@ def refuse_unknown(name: str, value: str, kind: Any) -> None:
 
 
 def agents_asked(env: TextDecPOMDP) -> list[str]:
-    """The agents that have to answer now."""
+    """Return the agents that have to act now."""
     return [agent for agent in env.agents if env.asked(agent)]
 
 
 def ids_so_far(agent: str, history: Sequence[Message], turns: Sequence[Turn]) -> tuple[int, ...]:
-    """Return the token ids of an agent's history up to its last text, as they were shown and sampled.
+    """Return the token ids of an agent's history up to its last text, as prompted and sampled.
 
-    Empty where the history has no text of the agent, and where the last one has a thought: the history holds the
-    answer alone, so its prompt is rendered from the texts, as the model's template does.
+    They are empty if the history has no text of the agent or if its last text has a thought. The history has only the
+    answer, so the model's template renders the prompt from the texts.
     """
-    if not any(message.role == "said" for message in history):
+    if not any(message.role == "action" for message in history):
         return ()
     last = next((turn.actions[agent] for turn in reversed(turns) if agent in turn.actions), SILENT)
     return () if last.thought else last.prompt_ids + last.token_ids
 
 
 def question(env: TextDecPOMDP, group: int, agent: str, turns: Sequence[Turn], seed: int) -> Question:
-    """What an agent is asked now, after these turns."""
+    """Return the request for an agent's next text after these turns."""
     history = env.history(agent)
     return Question(group, agent, history, ids_so_far(agent, history, turns), env.tools(agent), seed)
 
 
 def ask(policy: Policy, sampling: Sampling, questions: Sequence[Question]) -> list[Completion]:
-    """One text for each question; equal questions are drawn once, and those that differ by seed share a request."""
+    """Return one text per question. Equal questions are sampled once; those that differ by seed share a request."""
     seeds: dict[Question, dict[int, None]] = {}  # by what is asked, whose own seed is left out
     for question in questions:
         seeds.setdefault(question._replace(seed=0), {})[question.seed] = None
@@ -206,12 +206,12 @@ def ask(policy: Policy, sampling: Sampling, questions: Sequence[Question]) -> li
     return [answers[question] for question in questions]
 
 
-def step_all(envs: Sequence[TextDecPOMDP], joint_actions: Sequence[Mapping[str, Completion]]) -> list[Stepped]:
-    """Step all environments; agents without a text say the empty text."""
+def step_envs(envs: Sequence[TextDecPOMDP], joint_actions: Sequence[Mapping[str, Completion]]) -> list[Stepped]:
+    """Step all environments; agents without a text act with the empty text."""
     observations = [
         {agent: env.history(agent)[-1].text for agent in s} for env, s in zip(envs, joint_actions, strict=True)
     ]
-    unasked = [told_unasked(env) for env in envs]
+    unasked = [observations_of_unasked(env) for env in envs]
     actions = [
         {agent: s.get(agent, SILENT).text for agent in env.agents} for env, s in zip(envs, joint_actions, strict=True)
     ]
@@ -224,17 +224,17 @@ def step_all(envs: Sequence[TextDecPOMDP], joint_actions: Sequence[Mapping[str, 
     return stepped
 
 
-def told_unasked(env: TextDecPOMDP) -> dict[str, str]:
-    """What agents that are not asked were told by the last reset or step."""
-    texts = {agent: m.text if isinstance(m, Message) else m for agent, m in env.latest.told.items()}
+def observations_of_unasked(env: TextDecPOMDP) -> dict[str, str]:
+    """Return the last observations of agents that do not have to act."""
+    texts = {agent: m.text if isinstance(m, Message) else m for agent, m in env.latest.observations.items()}
     return {agent: text for agent, text in texts.items() if text and not env.asked(agent)}
 
 
-# --- trajectories side by side ----------------------------------------------------------------------------------------
+# --- trajectories in lockstep ----------------------------------------------------------------------------------------
 
 
 def unfinished(episodes: Sequence[RunningEpisode]) -> list[RunningEpisode]:
-    """The episodes that have not ended."""
+    """Return the episodes that have not ended."""
     return [episode for episode in episodes if episode.env.agents]
 
 
@@ -250,13 +250,13 @@ def advance(episodes: Sequence[RunningEpisode], policy: Policy, sampling: Sampli
     answers = ask(policy, sampling, [asked for _, asked in questions])
     for (i, asked), completion in zip(questions, answers, strict=True):
         joint_actions[i][asked.agent] = completion
-    for episode, stepped in zip(episodes, step_all([e.env for e in episodes], joint_actions), strict=True):
+    for episode, stepped in zip(episodes, step_envs([e.env for e in episodes], joint_actions), strict=True):
         episode.turns.append(stepped.turn)
         episode.terminated = stepped.terminated
 
 
 def in_groups(item_ids: Sequence[str], episodes: Sequence[RunningEpisode]) -> list[Group]:
-    """Finished episodes, by task."""
+    """Return finished episodes as one group per task."""
     played: list[list[Episode]] = [[] for _ in item_ids]
     for e in episodes:
         played[e.group].append(Episode(e.item_id, e.seed, tuple(e.turns), e.terminated))

@@ -24,7 +24,7 @@ from .base import (
     in_groups,
     question,
     refuse_unknown,
-    step_all,
+    step_envs,
     unfinished,
 )
 
@@ -199,7 +199,7 @@ def _step(alternatives: Sequence[Alternative]) -> None:
             copies.append((alternative, original))
     originals = list(first.values())
     for alternative, stepped in zip(
-        originals, step_all([o.env for o in originals], [o.actions for o in originals]), strict=True
+        originals, step_envs([o.env for o in originals], [o.actions for o in originals]), strict=True
     ):
         alternative.turns.append(stepped.turn)
         alternative.cost = alternative.cost._replace(

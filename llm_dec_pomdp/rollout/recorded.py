@@ -155,4 +155,4 @@ class Shown(Policy):
         if isinstance(pupil, Team):
             limit = pupil.sampling_of(request.agent, sampling).max_new_tokens
             pupil = pupil.members[request.agent]
-        return [pupil.written(request, completion.text, limit) for completion in completions]
+        return [pupil.to_completion(request, completion.text, limit) for completion in completions]

@@ -8,7 +8,7 @@ from typing import Any
 from ..envs.base import TextDecPOMDP
 from ..episodes import Header, Player, Trace, check, environment_of, from_episode, task_of, to_episode
 from ..types import Episode, Turn
-from .base import agents_asked, step_all
+from .base import agents_asked, step_envs
 
 # What was measured while the texts were generated, which an environment does not produce.
 _MEASURED = {"t", "seconds", "tokens", "usage", "truncated", "prompt_ids", "token_ids", "logprobs", "header"}
@@ -62,7 +62,7 @@ def _play(env: TextDecPOMDP, recorded: Episode) -> tuple[list[Turn], bool, str]:
         if not env.agents or set(asked) != set(turn.actions):
             return turns, terminated, f"turn {number} asks {asked}, and the trace has texts of {list(turn.actions)}"
         actions = {agent: turn.actions[agent] for agent in asked}
-        [stepped] = step_all([env], [actions])
+        [stepped] = step_envs([env], [actions])
         turns.append(stepped.turn)
         terminated = stepped.terminated
     return turns, terminated, f"turn {len(turns)} asks {agents_asked(env)}, and the trace ends" if env.agents else ""

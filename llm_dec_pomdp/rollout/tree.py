@@ -24,7 +24,7 @@ from .base import (
     begin,
     question,
     refuse_unknown,
-    step_all,
+    step_envs,
 )
 
 MAX_JOINT_ACTIONS = 4096  # of one task at one turn
@@ -118,7 +118,7 @@ def _play_turn(level: Sequence[_Node], pairing: Pairing) -> list[_Node]:
         for node, choice in chosen
     ]
     following: list[_Node] = []
-    for (node, choice), env, stepped in zip(chosen, envs, step_all(envs, joint_actions), strict=True):
+    for (node, choice), env, stepped in zip(chosen, envs, step_envs(envs, joint_actions), strict=True):
         child = None
         if env.agents:
             child = _Node(node.start, env, (*node.turns, stepped.turn), node.share / _count(node, pairing))
@@ -167,7 +167,7 @@ def _decision(node: _Node, turn: int, width: int) -> Decision:
 
 def _branch(joint_action: _JointAction, agents: Iterable[str]) -> Branch:
     individual = agents if joint_action.stepped.turn.rewards else ()
-    by_agent = {agent: _rewards(joint_action, lambda turn, agent=agent: turn.paid(agent)) for agent in individual}
+    by_agent = {agent: _rewards(joint_action, lambda turn, agent=agent: turn.reward_of(agent)) for agent in individual}
     return Branch(joint_action.choice, _rewards(joint_action, lambda turn: turn.reward), by_agent)
 
 

@@ -7,10 +7,10 @@ pool = SandboxPool()
 |---|---|---|
 | pool, worker, jobs, probes | trainer | jobs in, verdicts out; threads only wait |
 | judge, rewrite, solution | judge | holds the tests, sees only plain data; is confined too |
-| suite, remote | judge | `unittest` on programs of several files, whose objects it knows by number |
-| keeper | keeper | starts zygotes, which a confined judge cannot |
-| zygote, room, objects | untrusted | loads programs and answers calls; never sees a test |
-| codec, boot, confine, seccomp | several | plain data, fresh interpreters, layers of confinement |
+| suite, proxies | judge | `unittest` on programs of several files, whose objects it knows by number |
+| supervisor | supervisor | starts zygotes, which a confined judge cannot |
+| zygote, guest, guest_objects | untrusted | loads programs and answers calls; never sees a test |
+| codec, spawn, confine, seccomp | several | plain data, fresh interpreters, layers of confinement |
 
 docs/sandbox.md says which attacks are held off and which are not.
 

@@ -20,12 +20,12 @@ import time
 from collections.abc import Callable
 from typing import Any, BinaryIO, NoReturn
 
-from . import confine, room, suite
+from . import confine, guest, suite
 from .jobs import Limits
-from .keeper import import_site
 from .rewrite import CountedTests, counted_code, rewrite_check
 from .solution import CaseTimeoutError, OverError, Solution, UnsupportedError, Zygote, ZygoteLostError
 from .suite import cpu_limit
+from .supervisor import import_site
 
 HEADER = struct.Struct(">I")
 MEMORY = 4 << 30  # bytes of address space for tests
@@ -171,7 +171,7 @@ class Candidate:
 def explain(error: BaseException) -> str:
     """`TypeName: message`; exceptions of the program have their names of there."""
     note = getattr(error, "program_note", None)
-    return note.encode("utf-8", "replace").decode() if type(note) is str else room.explain(error)
+    return note.encode("utf-8", "replace").decode() if type(note) is str else guest.explain(error)
 
 
 def run_check(job: dict[str, Any], solution: Solution, record: Record) -> None:
@@ -312,7 +312,7 @@ class JudgeLoop:
         return os.getppid() != self.parent or bool(select.select([0], [], [], 0)[0])
 
     def answer(self, job: dict[str, Any], slow: float) -> dict[str, Any]:
-        """The verdict; losing a zygote twice in a job counts against it. BrokenPipeError: the keeper has gone."""
+        """The verdict; losing a zygote twice in a job counts against it. BrokenPipeError: the supervisor has gone."""
         ours, note = False, ""
         for _ in range(2):
             try:

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from . import boot, confine
+from . import confine, spawn
 from .jobs import SandboxError
 
 PATIENCE = 20.0  # seconds that all probes together may take; they take 0.2
@@ -76,7 +76,7 @@ def capabilities() -> Capabilities:
     Raises:
         SandboxError: A probe did not answer. That says nothing about its layer, so nothing is run without it either.
     """
-    process = boot.start("probes", {}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+    process = spawn.start("probes", {}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
     try:
         output, _ = process.communicate(timeout=PATIENCE)
     except subprocess.TimeoutExpired:

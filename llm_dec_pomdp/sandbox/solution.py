@@ -21,7 +21,7 @@ from pathlib import Path
 from random import SystemRandom
 from typing import Any, NoReturn
 
-from . import boot, codec, zygote
+from . import codec, spawn, zygote
 from .jobs import Limits
 from .rewrite import NOTE_LENGTH
 
@@ -64,7 +64,7 @@ class ProgramError(Exception):
 
 
 class Zygote:
-    """Owns a zygote and replaces it after many calls or when it is lost; a keeper process starts them.
+    """Owns a zygote and replaces it after many calls or when it is lost; a supervisor process starts them.
 
     `prepare` orders a process ahead of the program for which it is, so that it is there when that comes.
     """
@@ -81,19 +81,19 @@ class Zygote:
         self._limits = 0, 0  # of the process ordered last: bytes of memory, seconds of CPU
 
     def open(self) -> None:
-        """Start the keeper and order a zygote; `spawn` waits for it."""
+        """Start the supervisor and order a zygote; `spawn` waits for it."""
         Path(self.folder).mkdir(exist_ok=True, mode=0o700)
         self._keeper.close()
         self._keeper, theirs = socket.socketpair()
         options = {**self._options, "judge": theirs.fileno()}
         with theirs:
-            self._process = boot.start(
-                "keeper", options, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, pass_fds=[theirs.fileno()]
+            self._process = spawn.start(
+                "supervisor", options, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, pass_fds=[theirs.fileno()]
             )
         self.replace()
 
     def replace(self) -> None:
-        """Have the zygote ended, its child with it, and another started. BrokenPipeError when the keeper has gone."""
+        """Replace the zygote and its child by a new one. BrokenPipeError: the supervisor has gone."""
         self._drop()
         self._control.close()
         self._control, theirs = socket.socketpair()
@@ -209,7 +209,7 @@ class Solution:
         self._zygote = zygote
         self._load = load
         self._low: bool = load[-1]
-        self.keep: codec.Keep | None = None  # where objects of the program may be named, see `remote`
+        self.keep: codec.Keep | None = None  # where objects of the program may be named, see `proxies`
         self.kept: codec.Kept | None = None
         self.starts = 0  # of processes so far
         self._limits = limits
@@ -264,7 +264,7 @@ class Solution:
         return self.ask((arguments, named))
 
     def ask(self, message: tuple[Any, ...]) -> Any:
-        """Send a message of the room's protocol to a process that runs, or else to a new one."""
+        """Send a message of the guest protocol to a process that runs, or else to a new one."""
         self.ready()
         return self._exchange(message)
 

@@ -19,10 +19,10 @@ from collections.abc import Callable, Generator, Sequence
 from types import ModuleType
 from typing import Any
 
-from . import room
+from . import guest
+from .guest_objects import module_of
 from .jobs import Limits
-from .objects import module_of
-from .remote import World, packages_of, test_module
+from .proxies import World, packages_of, test_module
 from .rewrite import KEPT, joined_code
 from .solution import CaseTimeoutError, OverError, Solution, UnsupportedError, Zygote, ZygoteLostError
 
@@ -73,7 +73,7 @@ def _run(suite: Suite, job: dict[str, Any], tests: Sequence[str]) -> dict[str, A
         try:
             held = test_module(world, job["prelude"])
         except Exception as error:
-            return {"outcome": "infra_error", "notes": [f"the prelude of the tests: {room.explain(error)}"]}
+            return {"outcome": "infra_error", "notes": [f"the prelude of the tests: {guest.explain(error)}"]}
         problem = suite.tried(lambda: exec(joined_code(job["check"]), vars(held)))
     if problem or held is None:
         return nothing_held("timeout" if suite.over else "load_error", tests, [problem])
@@ -152,7 +152,7 @@ class Suite:
         if isinstance(error, (CaseTimeoutError, OverError)):
             return str(error) or "took too long"
         note = getattr(error, "program_note", None)
-        return note.encode("utf-8", "replace").decode() if type(note) is str else room.explain(error)
+        return note.encode("utf-8", "replace").decode() if type(note) is str else guest.explain(error)
 
 
 class Result(unittest.TestResult):

@@ -17,7 +17,7 @@ from collections.abc import Generator
 from dataclasses import asdict
 from typing import Any, cast, get_args
 
-from . import boot, judge
+from . import judge, spawn
 from .jobs import Job, OutcomeName
 
 GRACE = 10.0  # seconds beyond a job's wall limit after which a silent judge counts as lost
@@ -42,7 +42,7 @@ class Worker:
 
     def __init__(self, options: dict[str, Any]) -> None:
         self.over = False  # it has ended and takes no more jobs
-        self._process = boot.start("judge", options, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self._process = spawn.start("judge", options, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         assert self._process.stdin and self._process.stdout
         self._in, self._out = self._process.stdin.fileno(), self._process.stdout.fileno()
         os.set_blocking(self._in, False)

@@ -29,7 +29,7 @@ import time
 from pathlib import Path
 from typing import NoReturn
 
-from . import confine, objects, room
+from . import confine, guest, guest_objects
 
 ORDER = struct.Struct(">cQI")  # what, bytes of memory, seconds of CPU
 ANSWER = struct.Struct(">qq")
@@ -80,7 +80,7 @@ class Zygote:
             if self.rules >= 0:
                 os.close(self.rules)
             rules = confine.landlock_rules(self.readable, [self.folder, *DEVICES])
-            self.rules = fcntl.fcntl(rules, fcntl.F_DUPFD_CLOEXEC, room.SOCKET + 1)
+            self.rules = fcntl.fcntl(rules, fcntl.F_DUPFD_CLOEXEC, guest.SOCKET + 1)
             os.close(rules)
         self.steps = confine.steps(self.rules, self.filter)
 
@@ -153,17 +153,17 @@ class Zygote:
             confine.take(self.dying)
             os.umask(0o077)
             os.chdir(self.folder)
-            os.dup2(descriptor, room.SOCKET)
+            os.dup2(descriptor, guest.SOCKET)
             if "limits" in self.layers:
                 confine.limit(self.base + memory, cpu)
             confine.take(self.steps)
-            os.closerange(room.SOCKET + 1, 256)
+            os.closerange(guest.SOCKET + 1, 256)
             self.control.detach()  # closed above
             del self.control, self.folder, self.readable, self.filter, self.dying, self.steps
-            room.serve(objects.serve)
+            guest.serve(guest_objects.serve)
         except BaseException as error:
             with contextlib.suppress(BaseException):
-                room.send(0, ("unconfined", room.explain(error)))
+                guest.send(0, ("unconfined", guest.explain(error)))
         finally:
             os._exit(1)
 

@@ -1,6 +1,6 @@
-"""Environments as plain data: what passes between a server and its clients, and back.
+"""Environments as plain JSON, between a server and its clients.
 
-Numbers that JSON does not have (NaN, infinities) are written as texts, as `float` reads them.
+NaN and infinities, which JSON does not have, are written as texts that `float` reads.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from numbers import Real
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 from ..envs import TextDecPOMDP
 from ..envs.episode import Outcome, Transition
@@ -18,37 +18,23 @@ from ..envs.facts import Facts
 from ..types import Event, Excerpt, Message, Scale, Score, Tool
 
 Data = dict[str, Any]
-MOST_BYTES = 1 << 24  # of one request
+MOST_BYTES = 1 << 24  # of a message
 
 
-class Reply(NamedTuple):
-    """What is answered over HTTP.
-
-    Attributes:
-        status: Of HTTP.
-        body: JSON, or the sentence of a refusal.
-        session: The name of a session of MCP that begins with it; "": none does.
-    """
-
-    status: int
-    body: bytes = b""
-    session: str = ""
-
-
-def to_bytes(data: Mapping[str, Any]) -> bytes:
-    """JSON in ASCII, so that halves of characters pass too.
+def to_text(data: Mapping[str, Any]) -> str:
+    """Return JSON in ASCII, in which surrogate halves of characters are valid too.
 
     Raises:
-        ValueError, TypeError: It is no plain data.
+        ValueError, TypeError: JSON cannot hold the data.
     """
-    return json.dumps(data, allow_nan=False, separators=(",", ":")).encode("ascii")
+    return json.dumps(data, allow_nan=False, separators=(",", ":"))
 
 
-def from_bytes(text: bytes | str) -> Data:
-    """The object that `to_bytes` wrote.
+def from_text(text: bytes | str) -> Data:
+    """Return the object of a JSON text.
 
     Raises:
-        ValueError: It is no JSON object.
+        ValueError: The text is no JSON object.
     """
     try:
         data = json.loads(text, parse_constant=float)
@@ -60,7 +46,7 @@ def from_bytes(text: bytes | str) -> Data:
 
 
 def plain(value: Any) -> Any:
-    """A value as JSON can hold it: the fields of dataclasses by name, those of tuples in their order, sets sorted."""
+    """Return a value as JSON has it: fields of dataclasses by name, of tuples in order, sets sorted."""
     if value is None or isinstance(value, (str, int)):
         return value
     if isinstance(value, Real):
@@ -82,15 +68,8 @@ def _numbers(values: Mapping[str, Any]) -> dict[str, float]:
     return {name: _number(value) for name, value in values.items()}
 
 
-def _to_score(data: Mapping[str, Any] | None) -> Score | None:
-    if data is None:
-        return None
-    components, diagnostics = _numbers(data["components"]), _numbers(data["diagnostics"])
-    return Score(_number(data["total"]), components, diagnostics, dict(data["notes"]))
-
-
 def from_outcome(outcome: Outcome) -> Data:
-    """What a reset or a step produced; its state stays where it is."""
+    """Return the outcome of a reset or a step without its hidden state."""
     after = outcome.transition
     events = [[event.kind, event.agent, event.details] for event in after.events]
     asked = None if outcome.asked is None else sorted(outcome.asked)
@@ -98,43 +77,35 @@ def from_outcome(outcome: Outcome) -> Data:
 
 
 def to_outcome(data: Mapping[str, Any]) -> Outcome:
-    """The outcome that `from_outcome` wrote."""
-    messages = {agent: text if isinstance(text, str) else Message(*text) for agent, text in data["told"].items()}
-    after = data["transition"]
+    """Return the outcome that `from_outcome` wrote."""
+    texts = data["observations"]
+    messages = {agent: text if isinstance(text, str) else Message(*text) for agent, text in texts.items()}
+    after, score = data["transition"], data["transition"]["score"]
+    if score is not None:
+        numbers = _numbers(score["components"]), _numbers(score["diagnostics"])
+        score = Score(_number(score["total"]), *numbers, dict(score["notes"]))
     transition = Transition(
         None,
         _number(after["reward"]),
-        _to_score(after["score"]),
+        score,
         bool(after["terminated"]),
         None if after["rewards"] is None else _numbers(after["rewards"]),
         tuple(Event(*event) for event in after["events"]),
-        frozenset(after["anew"]),
+        frozenset(after["reset_history"]),
     )
     return Outcome(messages, transition, data["asked"], data["agents"])
-
-
-def to_tool(data: list[Any]) -> Tool:
-    """The tool that was written as a list of its fields."""
-    name, description, parameters, schema = data
-    return Tool(name, description, tuple((str(n), str(what)) for n, what in parameters), schema)
 
 
 # --- environments -----------------------------------------------------------------------------------------------------
 
 
 def changeable(env: TextDecPOMDP) -> Sequence[str]:
-    """Hidden fields that a client may change in tasks: none where they are tests.
-
-    A judge runs tests, and judges the programs of other clients after them.
-    """
+    """Return the hidden fields that a client may change in tasks: none if a judge, which others share, runs them."""
     return () if env.facts.judges_code else env.facts.hidden_fields
 
 
 def description(env: TextDecPOMDP) -> Data:
-    """All that an environment says of itself, beside its tasks; of hidden fields, those that may be changed.
-
-    Scripts are not served, and neither is a judge.
-    """
+    """Return what a client needs of an environment apart from its tasks; scripts and a judge are not served."""
     known = replace(env.facts, hidden_fields=tuple(changeable(env)), scripts=(), judge=None)
     return plain(
         {
@@ -148,7 +119,7 @@ def description(env: TextDecPOMDP) -> Data:
 
 
 def to_facts(data: Mapping[str, Any]) -> Facts:
-    """The facts of a `description`."""
+    """Return the facts of a `description`."""
     known: dict[str, Any] = {n: tuple(cast("list[Any]", v)) if isinstance(v, list) else v for n, v in data.items()}
     for name in ("score_range", "turn_range", "scale"):
         known[name] = known[name] and tuple(map(_number, known[name]))
@@ -159,3 +130,9 @@ def to_facts(data: Mapping[str, Any]) -> Facts:
         start, requests = known["excerpt"]
         known["excerpt"] = Excerpt(str(start), tuple((str(role), str(request)) for role, request in requests))
     return Facts(**known)
+
+
+def to_tool(data: list[Any]) -> Tool:
+    """Return the tool that was written as a list of its fields."""
+    name, description, parameters, schema = data
+    return Tool(name, description, tuple((str(n), str(about)) for n, about in parameters), schema)

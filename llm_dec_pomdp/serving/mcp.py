@@ -1,31 +1,49 @@
-"""MCP over HTTP, without that package: the tools of one agent, for programs that call tools themselves.
+"""The tools of one agent over MCP, for programs that call tools themselves. Needs the extra "mcp".
 
-    /mcp?agent=summary&task_id=...     the address of one agent's tools, in an episode that `initialize` begins
+    /mcp?agent=summary&task_id=...     the tools of one agent; `initialize` starts an episode
 
-| address has | which is |
+| parameter of the address | meaning |
 |---|---|
-| `agent` | an agent, or its role; the first that has tools when left out |
+| `agent` | an agent or its role; the first that has tools when left out |
 | `seed`, `task_id`, `index` | as a reset takes them |
-| `session_id` | a session that is open already, so that several agents, and a program at `/ws`, share an episode |
+| `session_id` | the session of this name, so that several agents, and a program at `/ws`, play one episode |
 
-| method | result |
-|---|---|
-| `initialize` | a session, named by the header `mcp-session-id`; `instructions` is what the agent is told |
-| `tools/list` | the tools, with JSON schemas; needs no session |
-| `tools/call` | what the tool answers; what is wrong with the arguments is an answer with `isError` |
-| `ping` | `{}` |
-| `openenv/session/create`, `.../close` | a session by `params.session_id` in place of the header (RFC 003) |
+The server of the `mcp` package speaks the protocol, and stores nothing: `mcp-session-id` names one of `Sessions`, which
+have the limits of all sessions. OpenEnv's client of tools starts a session by `openenv/session/create`, and names it in
+`params.session_id` (RFC 003).
 
-DELETE ends a session that `initialize` began. With `WithTools` a call is beside the rounds; in another environment it
-is the agent's text of a turn, where nobody else is asked. A message is a JSON-RPC request; a notification has no
-answer, and batches are no part of these revisions of the protocol. Every error is one of JSON-RPC.
+With `WithTools` a call is made in addition to the turns. In another environment it is the agent's action of a turn, in
+which no other agent may have to act.
 """
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, cast
-from urllib.parse import parse_qsl
+from contextlib import AbstractAsyncContextManager
+from typing import Any, TypeVar
+
+import anyio
+from mcp.server.context import CallNext, HandlerResult
+from mcp.server.lowlevel import Server
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp.shared.exceptions import MCPError
+from mcp_types import (
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    CallToolRequestParams,
+    CallToolResult,
+    ListToolsResult,
+    PaginatedRequestParams,
+    RequestParams,
+    TextContent,
+    Tool,
+)
+from starlette.datastructures import MutableHeaders
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.types import Message, Receive, Scope, Send
 
 from ..__about__ import __version__
 from ..envs import TextDecPOMDP
@@ -33,200 +51,191 @@ from ..envs.tools import written
 from ..envs.wrappers.tools import WithTools
 from ..registries import nearest
 from ..visible import visible, whole
-from .codec import Data, Reply, from_bytes, to_bytes
-from .operations import began, play
+from .protocol import reset
 from .sessions import RefusedError, Session, Sessions
 
-MOST_BYTES = 1 << 20  # of a message
-VERSIONS = ("2025-11-25", "2025-06-18")  # of the protocol, the newest first
-_BEGINS = {"seed": int, "index": int, "task_id": str}  # what an address may say of the episode
-_INVALID_JSON, _INVALID, _UNKNOWN_METHOD, _WRONG_PARAMS = -32700, -32600, -32601, -32602
-_REFUSED, _OTHER_VERSION = -32000, -32022
+BODY_SECONDS = 30.0  # for the body of a request
+MOST_BYTES = 1 << 20  # of a request
+_REFUSED = -32000  # JSON-RPC's first code for errors of a server
+_NUMBERS = ("seed", "index")
+_PARAMETERS = ("agent", "session_id", "task_id", *_NUMBERS)
+T = TypeVar("T")
+_Context = Any  # ServerRequestContext with a request, which its type leaves open
+logging.getLogger("mcp").addHandler(logging.NullHandler())  # errors are answers, not lines in the terminal
 
 
-class _RpcError(Exception):
-    def __init__(self, code: int, message: str) -> None:
-        super().__init__(message)
-        self.code = code
-
-
-class _Asked(NamedTuple):
-    """A request, with what its address and headers say."""
-
-    sessions: Sessions
-    params: Data
-    address: Mapping[str, str]
-    session: str  # its name; "" where none is given
-
-
-def answer(sessions: Sessions, query: bytes, headers: Mapping[str, str], body: bytes) -> Reply:
-    """The reply to a message.
+class Tools:
+    """An ASGI application that serves the tools of an environment.
 
     Args:
-        sessions: What the server holds.
-        query: Of the address, behind its "?".
-        headers: By name in small letters.
-        body: The message.
+        sessions: The sessions of the server.
+        playing: Limits the requests that play at the same time.
     """
-    number = None
-    try:
-        if len(body) > MOST_BYTES:
-            raise RefusedError(413, f"the message is longer than {MOST_BYTES} bytes; send less at once")
-        message = _read(body)
-        if "method" not in message or "id" not in message:  # an answer of the client or a notification
-            return Reply(202)
-        number, version = message["id"], headers.get("mcp-protocol-version", VERSIONS[0])
-        if version not in VERSIONS:
-            about = {"supported": list(VERSIONS), "requested": version}
-            return Reply(400, _error(number, _OTHER_VERSION, "this version of the protocol is not spoken here", about))
-        method, params = message["method"], cast("Data", message.get("params", {}))
-        if method not in _METHODS:
-            raise _RpcError(_UNKNOWN_METHOD, f"there is no method {method!r:.60}; there are {', '.join(_METHODS)}")
-        if not isinstance(params, dict):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise _RpcError(_WRONG_PARAMS, f"params is {params!r:.60}; give an object")
-        address = _address(query)
-        named = params.get("session_id") or headers.get("mcp-session-id") or address.get("session_id", "")
-        result = _METHODS[method](_Asked(sessions, params, address, str(named)))
-        session = result.pop("session", "")
-        return Reply(200, to_bytes({"jsonrpc": "2.0", "id": number, "result": result}), session)
-    except _RpcError as error:
-        return Reply(200, _error(number, error.code, str(error)))
-    except RefusedError as error:
-        return refused(error, number)
+
+    def __init__(self, sessions: Sessions, playing: anyio.CapacityLimiter) -> None:
+        self._sessions, self._playing = sessions, playing
+        name = sessions.env.metadata["name"]
+        server = Server[Any](name, version=__version__, on_list_tools=self._list, on_call_tool=self._call)
+        server.middleware.append(self._answer)
+        server.add_request_handler("server/discover", RequestParams, _no_discovery)
+        server.add_request_handler("openenv/session/create", RequestParams, self._create)
+        server.add_request_handler("openenv/session/close", RequestParams, self._close)
+        self._manager = StreamableHTTPSessionManager(
+            server, json_response=True, stateless=True, max_request_body_size=MOST_BYTES
+        )
+
+    def lifespan(self, app: object) -> AbstractAsyncContextManager[None]:
+        """Return the context in which requests are answered."""
+        return self._manager.run()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        request, deadline, whole = Request(scope), asyncio.get_running_loop().time() + BODY_SECONDS, False
+
+        async def receive_in_time() -> Message:
+            nonlocal whole
+            async with asyncio.timeout_at(None if whole else deadline):
+                message = await receive()
+            whole = not message.get("more_body", False)
+            return message
+
+        async def send_with_session(message: Message) -> None:
+            if message["type"] == "http.response.start" and (name := scope["state"].get("started", "")):
+                MutableHeaders(scope=message)["mcp-session-id"] = name
+            await send(message)
+
+        try:
+            response = self._without_body(request)
+            if response is None:
+                await self._manager.handle_request(scope, receive_in_time, send_with_session)
+        except RefusedError as error:
+            response = _error(404 if error.code == "SESSION_ERROR" else 400, str(error))
+        except TimeoutError:
+            if whole:
+                raise
+            response = _error(408, f"the request did not come within {BODY_SECONDS:.0f} s")
+        if response is not None:
+            await response(scope, receive, send)
+
+    def _without_body(self, request: Request) -> Response | None:
+        """Return the response to a request whose body does not matter; None for a message of MCP."""
+        query = request.query_params
+        if unknown := sorted(set(query) - set(_PARAMETERS)):
+            raise _invalid(f"the address has {unknown[0]!r:.60}; {nearest(unknown[0][:60], _PARAMETERS)}")
+        if name := request.headers.get("mcp-session-id"):
+            self._sessions.find(name)  # a client starts another session if it is gone: 404
+            if request.method == "DELETE" and "session_id" not in query:
+                self._sessions.close(name)
+        if request.method == "DELETE":
+            return Response()
+        return None if request.method == "POST" else _error(405, "there are no streams; POST to /mcp")
+
+    # --- handlers of the MCP server ------------------------------------------------------------------------------
+
+    async def _answer(self, ctx: _Context, call_next: CallNext) -> HandlerResult:
+        """Answer any message; `initialize` starts a session and an episode, which `instructions` describe."""
+        try:
+            result = await call_next(ctx)
+            if ctx.method == "initialize" and isinstance(result, dict):
+                session, shown = await self._in_thread(self._started, ctx.request.query_params)
+                ctx.request.state.started = session.name
+                result["instructions"] = shown
+            return result
+        except RefusedError as error:
+            raise MCPError(_REFUSED, visible(str(error))) from error
+
+    async def _create(self, ctx: _Context, params: RequestParams) -> HandlerResult:
+        session, _ = await self._in_thread(self._started, ctx.request.query_params)
+        return {"session_id": session.name}
+
+    async def _close(self, ctx: _Context, params: RequestParams) -> HandlerResult:
+        session = self._session(ctx)
+        self._sessions.close(session.name)
+        return {"session_id": session.name, "closed": True}
+
+    async def _list(self, ctx: _Context, params: PaginatedRequestParams | None) -> ListToolsResult:
+        env = self._sessions.env
+        tools = env.tools(_agent(env, ctx.request.query_params))
+        listed = [Tool(name=t.name, description=t.description, input_schema=t.json_schema) for t in tools]
+        return ListToolsResult(tools=listed)
+
+    async def _call(self, ctx: _Context, params: CallToolRequestParams) -> CallToolResult:
+        """Play a call in the session's current state."""
+        env, session = self._sessions.env, self._session(ctx)
+        agent = _agent(env, ctx.request.query_params)
+        known = [tool.name for tool in env.tools(agent)]
+        if params.name not in known:
+            message = f"{agent} has no tool {params.name!r:.60}; {nearest(params.name[:60], known)}"
+            raise MCPError(INVALID_PARAMS, visible(message))
+        call = written(params.name, params.arguments or {})
+
+        def play(env: TextDecPOMDP) -> tuple[str, bool]:
+            return _called(env, agent, call)
+
+        _, _, (text, valid) = await self._in_thread(self._sessions.play, session, play)
+        return CallToolResult(content=[TextContent(type="text", text=whole(text))], is_error=not valid)
+
+    async def _in_thread(self, run: Callable[..., T], *arguments: Any) -> T:
+        return await anyio.to_thread.run_sync(run, *arguments, limiter=self._playing)
+
+    def _started(self, query: Mapping[str, str]) -> tuple[Session, str]:
+        """Return the session of an address, with an episode, and the agent's observations."""
+        agent, data = _agent(self._sessions.env, query), dict[str, Any](query)
+        for name in _NUMBERS:
+            try:
+                data[name] = int(query[name]) if name in query else None
+            except ValueError:
+                raise _invalid(f"{name} is {query[name]!r:.60}; it must be an integer") from None
+        session = self._sessions.join(query.get("session_id", ""))
+        try:
+            with session.playing:
+                if not session.current:
+                    session.current = self._sessions.play(session, lambda env: reset(env, data), 0)[0]
+        except RefusedError:
+            self._sessions.leave(session)
+            raise
+        if session.lasting:  # others keep it open; a session of this client alone is open until DELETE
+            self._sessions.leave(session)
+        history = session.copy(session.current).history(agent)
+        return session, visible("\n\n".join(message.text for message in history if message.role == "observation"))
+
+    def _session(self, ctx: _Context) -> Session:
+        parameters: dict[str, Any] = ctx.params or {}
+        headers, query = ctx.request.headers, ctx.request.query_params
+        name = parameters.get("session_id") or headers.get("mcp-session-id") or query.get("session_id")
+        if not name:
+            raise RefusedError("SESSION_ERROR", "no session is named; send initialize first, or give a session_id")
+        return self._sessions.find(str(name))
 
 
-def refused(error: RefusedError, number: Any = None) -> Reply:
-    """The reply to a message that is not answered, with the status that it has elsewhere.
-
-    That of a session that is gone is 404, after which clients begin another.
-    """
-    status = 404 if error.status == 410 else error.status
-    return Reply(status, _error(number, _INVALID if status == 400 else _REFUSED, str(error)))
+async def _no_discovery(ctx: _Context, params: RequestParams) -> HandlerResult:
+    """Refuse revisions of MCP without sessions, so that a client continues with `initialize`."""
+    raise MCPError(METHOD_NOT_FOUND, "send initialize: the session is an episode")
 
 
-def end(sessions: Sessions, query: bytes, headers: Mapping[str, str]) -> Reply:
-    """The reply to a client that goes: its session ends, unless others share it by its address."""
-    if "session_id" not in _address(query):
-        sessions.close(sessions.find(headers.get("mcp-session-id", "")).name)
-    return Reply(200)
+def _invalid(reason: str) -> RefusedError:
+    return RefusedError("VALIDATION_ERROR", reason)
 
 
-def _error(number: Any, code: int, message: str, data: Data | None = None) -> bytes:
-    error: Data = {"code": code, "message": visible(message), **({"data": data} if data else {})}
-    return to_bytes({"jsonrpc": "2.0", "id": number, "error": error})
+def _error(status: int, message: str) -> Response:
+    error = {"code": _REFUSED, "message": visible(message)}
+    return JSONResponse({"jsonrpc": "2.0", "id": None, "error": error}, status)
 
 
-def _read(body: bytes) -> Data:
-    """The message; raises _RpcError where it is none."""
-    try:
-        message = from_bytes(body)
-    except ValueError as error:
-        code = _INVALID if body.lstrip()[:1] == b"[" else _INVALID_JSON
-        raise _RpcError(code, f"the message is no JSON object: {error}; send one request at a time") from None
-    if message.get("jsonrpc") != "2.0":
-        raise _RpcError(_INVALID, f"jsonrpc is {message.get('jsonrpc')!r:.60}; it is '2.0'")
-    if "method" not in message and not message.keys() & {"result", "error"}:
-        raise _RpcError(_INVALID, "the message has no method")
-    if not isinstance(message.get("method", ""), str):
-        raise _RpcError(_INVALID, f"the method is {message['method']!r:.60}; it is a text")
-    if type(message.get("id", "")) not in (str, int):
-        raise _RpcError(_INVALID, f"the id is {message['id']!r:.60}; it is a text or a whole number")
-    return message
-
-
-def _address(query: bytes) -> dict[str, str]:
-    """What an address says; RefusedError where it says something else."""
-    parameters = dict(parse_qsl(query.decode("latin-1"), keep_blank_values=True))
-    known = ("agent", "session_id", *_BEGINS)
-    if unknown := sorted(set(parameters) - set(known)):
-        raise RefusedError(400, f"the address has {unknown[0]!r:.60}; {nearest(unknown[0][:60], known)}")
-    return parameters
-
-
-def _agent(env: TextDecPOMDP, address: Mapping[str, str]) -> str:
-    """The agent that an address names, or the first that has tools."""
+def _agent(env: TextDecPOMDP, query: Mapping[str, str]) -> str:
+    """Return the agent that an address names, or the first that has tools."""
     agents = env.possible_agents
-    if "agent" not in address:
+    if "agent" not in query:
         return next((agent for agent in agents if env.tools(agent)), agents[0])
-    name = address["agent"]
+    name = query["agent"]
     found = [agent for agent in agents if name in (agent, env.role(agent))]
     if not found:
-        raise RefusedError(400, f"no agent {name!r:.60}; {nearest(name[:60], [*agents, *env.facts.roles])}")
+        raise _invalid(f"no agent {name!r:.60}; {nearest(name[:60], [*agents, *env.facts.roles])}")
     return found[0]
 
 
-# --- methods ----------------------------------------------------------------------------------------------------------
-
-
-def _initialize(asked: _Asked) -> Data:
-    """A session, and an episode that begins in it, unless the address names one."""
-    agent, shared = _agent(asked.sessions.env, asked.address), asked.address.get("session_id")
-    session = asked.sessions.find(shared) if shared else _begun(asked)
-    wanted = asked.params.get("protocolVersion")
-    history = session.copy(session.place).history(agent) if session.place else ()
-    return {
-        "protocolVersion": wanted if wanted in VERSIONS else VERSIONS[0],
-        "capabilities": {"tools": {}},
-        "serverInfo": {"name": asked.sessions.env.metadata["name"], "version": __version__},
-        "instructions": visible("\n\n".join(message.text for message in history if message.role == "told")),
-        "session": session.name,
-    }
-
-
-def _begun(asked: _Asked) -> Session:
-    body: Data = {}
-    for name, kind in _BEGINS.items():
-        if name in asked.address:
-            try:
-                body[name] = kind(asked.address[name])
-            except ValueError:
-                raise RefusedError(400, f"{name} is {asked.address[name]!r:.60}; it is a whole number") from None
-    session = asked.sessions.open()
-    try:
-        session.place = began(asked.sessions, session, 0, body).place
-    except RefusedError:
-        asked.sessions.close(session.name)
-        raise
-    return session
-
-
-def _create(asked: _Asked) -> Data:
-    return {"session_id": _begun(asked).name}
-
-
-def _close(asked: _Asked) -> Data:
-    asked.sessions.close(asked.sessions.find(asked.session).name)
-    return {"session_id": asked.session, "closed": True}
-
-
-def _list(asked: _Asked) -> Data:
-    env = asked.sessions.env
-    tools = env.tools(_agent(env, asked.address))
-    return {"tools": [{"name": t.name, "description": t.description, "inputSchema": t.json_schema} for t in tools]}
-
-
-def _call(asked: _Asked) -> Data:
-    """Play a call, and hold what follows in place of what was."""
-    name, arguments = asked.params.get("name"), cast("Data", asked.params.get("arguments") or {})
-    agent = _agent(asked.sessions.env, asked.address)
-    known = [tool.name for tool in asked.sessions.env.tools(agent)]
-    if name not in known:
-        raise _RpcError(_WRONG_PARAMS, f"{agent} has no tool {name!r:.60}; {nearest(str(name)[:60], known)}")
-    if not isinstance(arguments, dict):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise _RpcError(_WRONG_PARAMS, f"the arguments of {name} are {arguments!r:.60}; give an object")
-    if not asked.session:
-        raise RefusedError(400, "no session is named; send initialize first, and its mcp-session-id after that")
-    session = asked.sessions.find(asked.session)
-    with session.playing:
-        env = session.copy(session.place)
-        text, valid = play(env, lambda: _played(env, agent, written(name, arguments)))
-        before, session.place = session.place, asked.sessions.keep(session, env)
-        session.forget([before])
-    return {"content": [{"type": "text", "text": whole(text)}], "isError": not valid}
-
-
-def _played(env: TextDecPOMDP, agent: str, text: str) -> tuple[str, bool]:
-    """What a call gave, and whether it is an answer of the tool."""
+def _called(env: TextDecPOMDP, agent: str, text: str) -> tuple[str, bool]:
+    """Play a call and return its result, and whether the call was valid."""
     if not env.asked(agent):
         others = ", ".join(other for other in env.agents if env.asked(other))
         why = f"{others} has to write" if others else "the episode is over, or has not begun"
@@ -239,13 +248,3 @@ def _played(env: TextDecPOMDP, agent: str, text: str) -> tuple[str, bool]:
     observations, *_ = env.step({**dict.fromkeys(env.agents, ""), agent: text})
     failed = any(event.details.get("valid") == "false" for event in env.latest.transition.events)
     return observations.get(agent, ""), not failed
-
-
-_METHODS: Mapping[str, Callable[[_Asked], Data]] = {
-    "initialize": _initialize,
-    "ping": lambda asked: {},
-    "tools/list": _list,
-    "tools/call": _call,
-    "openenv/session/create": _create,
-    "openenv/session/close": _close,
-}

@@ -1,164 +1,171 @@
-"""`RemoteEnv`: an environment that a server plays, as an environment again.
+"""`RemoteEnv`: an environment on a server, used like a local one.
 
     env = RemoteEnv("http://127.0.0.1:8000")               # llm-dec-pomdp serve tldr-v0
-    observations, infos = env.reset(seed=0)                # the same episode as make("tldr-v0") has
+    observations, infos = env.reset(seed=0)                # the same episode as make("tldr-v0")
 
-Standard library only. Its own position is a number; what that stands for is on the server.
+The server stores the states of episodes by number, and a message plays a fork of one of them. So forks, snapshots and
+pickles of a `RemoteEnv` are numbers, and a message whose answer was lost is sent again.
 """
 
 from __future__ import annotations
 
 import contextlib
 import copy
+import importlib.util
 import operator
 import os
-import threading
+import secrets
 import weakref
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
+from urllib.parse import urlsplit
 
 from ..envs import Facts, Outcome, TextDecPOMDP
-from ..envs.tasks import item_as_json, item_of
-from ..http import WireError, bearer, checked_address, post, retried, without_key
+from ..envs.tasks import item_of
+from ..http import WireError, bearer, checked_address, retried
 from ..registries import UnknownNameError
 from ..types import Message, TaskItem, Tool
-from .codec import MOST_BYTES, Data, from_bytes, to_bytes, to_facts, to_outcome, to_tool
+from ..visible import visible
+from .codec import MOST_BYTES, Data, from_text, to_facts, to_outcome, to_text, to_tool
 
-TOKEN = "LLM_DEC_POMDP_TOKEN"  # the name of a variable
-_GOODBYE = 2.0  # seconds to tell a server that a session is over
+if TYPE_CHECKING:
+    from websockets.sync.client import ClientConnection
+
+TOKEN = "LLM_DEC_POMDP_TOKEN"  # name of an environment variable
+_LOCAL = ("127.0.0.1", "localhost", "::1")
+_CLOSE = 1.0  # seconds for closing a connection
 
 
 class RemoteEnvError(ConnectionError):
-    """The server did not do what it was asked; the message names its address and the reason."""
+    """The server does not answer or refuses a request; the message has its address and the reason."""
 
 
-class _Session:
-    """The name of a session on a server, and how to end it."""
+class _Client:
+    """A session of a server, shared by all copies of an environment, and this process's connections to it.
 
-    def __init__(self, name: str, url: str, headers: dict[str, str]) -> None:
-        self.name, self._url, self._headers = name, url, headers
-        self._process = os.getpid()
-
-    def end(self) -> None:
-        """Tell the server, once, and not from a forked process; whether it hears does not matter."""
-        if self.name and self._process == os.getpid():
-            with contextlib.suppress(WireError):
-                post(f"{self._url}/close", to_bytes({"session": self.name}), self._headers, _GOODBYE)
-        self.name = ""
-
-
-class _Link:
-    """The address of a server and a session there, shared by all copies of an environment in one process.
-
-    An unpickled copy opens a session of its own, and fetches its environment from the session that it was pickled in.
+    A pickle has the name of the session, but not the token, since pickles may be stored.
     """
 
-    def __init__(self, url: str, token: str | None, timeout: float, tries: int) -> None:
-        self.__setstate__({"url": url, "timeout": timeout, "tries": tries}, token)
+    def __init__(self, url: str, token: str | None, timeout: float, tries: int, session: str) -> None:
+        self.url, self.timeout, self.tries, self.session = url, timeout, tries, session
+        self._headers = bearer(token or os.environ.get(TOKEN))
+        self._process = os.getpid()
+        self._unused: list[ClientConnection] = []  # one for each thread that asks at the same time
+        self.left: deque[int] = deque()  # numbers of states that the server may drop
+        weakref.finalize(self, _close, self._unused, self._process)
 
-    def __getstate__(self) -> dict[str, Any]:
-        if self._ending:
-            self._ending.detach()  # the copy fetches its environment from this session, which lives until it is idle
-        return {"url": self.url, "timeout": self.timeout, "tries": self.tries}
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Client, (self.url, None, self.timeout, self.tries, self.session)
 
-    def __setstate__(self, state: dict[str, Any], token: str | None = None) -> None:
-        self.url, self.timeout, self.tries = state["url"], state["timeout"], state["tries"]
-        self._token = token or os.environ.get(TOKEN)  # never in a pickle, which may be stored
-        self._headers = bearer(self._token)
-        self.session: _Session | None = None
-        self.left: deque[int] = deque()  # numbers of environments that the server may forget
-        self.users: weakref.WeakSet[RemoteEnv] = weakref.WeakSet()
-        self._ending: Any = None
-        self._lock = threading.Lock()
-
-    def ask(self, name: str, **fields: Any) -> Data:
-        """What the server answers to one operation.
+    def ask(self, kind: str, **data: Any) -> Data:
+        """Return the data of the server's answer to a message.
 
         Raises:
-            LookupError: It has no such task.
-            RemoteEnvError: Anything else that goes wrong.
+            LookupError: The server has no such task.
+            RemoteEnvError: Any other failure.
         """
-        body = to_bytes(fields)
-        if len(body) > MOST_BYTES:
-            raise RemoteEnvError(f"{name!r} would send {len(body)} bytes; a request has at most {MOST_BYTES}")
-
-        def once() -> Data:
-            answer = post(f"{self.url}/{name}", body, self._headers, self.timeout)
-            try:
-                return from_bytes(answer)
-            except ValueError as error:
-                raise WireError(f"no JSON: {error}", again=False) from None
-
+        forget = list[int]()
+        with contextlib.suppress(IndexError):  # empty, also if another thread was faster
+            while True:
+                forget.append(self.left.popleft())
+        message = to_text({"type": kind, "data": {**data, "forget": forget}})
+        if len(message) > MOST_BYTES:
+            raise RemoteEnvError(f"{kind!r} would send {len(message)} bytes; a message has at most {MOST_BYTES}")
         try:
-            return retried(once, self.tries)
+            answer = retried(lambda: self._exchange(message), self.tries)
         except WireError as error:
-            failure, reason = error, without_key(error, self._token)
-        if failure.status == 404 and name == "reset":
-            raise (IndexError if "index" in fields else UnknownNameError)(failure.body)
-        if failure.status is None:
-            raise RemoteEnvError(f"{self.url} gave {reason}; is the server running?")
-        raise RemoteEnvError(f"{self.url} refused {name!r}: {failure.body or reason}")
+            hint = "" if error.status else "; is the server running?"
+            raise RemoteEnvError(f"{self.url} gave {visible(str(error))}{hint}") from None
+        if answer["type"] != "error":
+            return answer["data"]
+        reason, code = visible(answer["data"]["message"]), answer["data"]["code"]
+        if code == "NO_SUCH_TASK" and kind == "reset":
+            raise IndexError(reason) if "index" in data else UnknownNameError(reason)
+        raise RemoteEnvError(f"{self.url} refused {kind!r}: {reason}")
 
-    def open(self) -> Data:
-        """Begin a session."""
-        answer = self.ask("open")
-        self.session = _Session(answer["session"], self.url, self._headers)
-        self._ending = weakref.finalize(self, self.session.end)
+    def _exchange(self, message: str) -> Data:
+        """Send a message and return the answer; a connection that fails is closed."""
+        from websockets.exceptions import WebSocketException
+
+        connection = None
+        try:
+            connection = self._connection()
+            connection.send(message)
+            answer = from_text(connection.recv(self.timeout))
+        except (WebSocketException, OSError, ValueError) as error:  # TimeoutError included
+            if connection is not None:
+                connection.close_socket()
+            raise WireError(f"{type(error).__name__}: {error}") from error
+        self._unused.append(connection)
         return answer
 
-    def call(self, name: str, place: _Place, **fields: Any) -> Data:
-        """What the server answers about a place."""
-        with self._lock:
-            if self.session is None:
-                self.open()
-        assert self.session is not None
-        if place.session != self.session.name:
-            adopted = self.ask("adopt", session=self.session.name, of=place.session, place=place.number)
-            place.session, place.number = self.session.name, adopted["place"]
-        forget = [self.left.popleft() for _ in range(len(self.left))]
-        return self.ask(name, session=self.session.name, place=place.number, forget=forget, **fields)
+    def _connection(self) -> ClientConnection:
+        """Return an unused connection, or open one."""
+        from websockets.exceptions import InvalidStatus
+        from websockets.sync.client import connect
 
-    def end(self) -> None:
-        """End the session."""
-        if self.session is not None:
-            self.session.end()
+        if self._process != os.getpid():  # a forked process, which must not use connections of its parent
+            self._process, self._unused = os.getpid(), []
+            weakref.finalize(self, _close, self._unused, self._process)
+        with contextlib.suppress(IndexError):  # none
+            return self._unused.pop()
+        address = self.url.replace("http", "ws", 1)
+        try:
+            return connect(
+                f"{address}/ws?session_id={self.session}",
+                additional_headers=self._headers,
+                proxy=None if urlsplit(self.url).hostname in _LOCAL else True,
+                compression=None,
+                open_timeout=self.timeout,
+                close_timeout=_CLOSE,
+                max_size=MOST_BYTES,
+            ).__enter__()
+        except InvalidStatus as error:
+            status, reason = error.response.status_code, (error.response.body or b"").decode(errors="replace")
+            raise WireError(f"HTTP {status}: {reason:.300}", again=status >= 500, status=status) from None
+
+    def close(self) -> None:
+        """Close the connections that are not in use."""
+        _close(self._unused, self._process)
 
 
-class _Place:
-    """The number of an environment on the server, as long as somebody here may come back to it."""
+def _close(connections: list[ClientConnection], process: int) -> None:
+    while connections and process == os.getpid():
+        connections.pop().close()
 
-    def __init__(self, link: _Link, number: int, session: str) -> None:
-        self.link, self.number, self.session = link, number, session
-        self._process, self._lent = os.getpid(), False
+
+class _State:
+    """The number of a state on the server, which is forgotten with its last reference here."""
+
+    def __init__(self, client: _Client, number: int) -> None:
+        self.client, self.number = client, number
+        self._process: int | None = os.getpid()
 
     def __getstate__(self) -> dict[str, Any]:
-        self._lent = True  # the copy may still come for it
-        return {"link": self.link, "number": self.number, "session": self.session}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state, _process=os.getpid(), _lent=False)
+        self._process = None  # neither copy knows when the other one no longer needs it
+        return vars(self)
 
     def __del__(self) -> None:
-        session = self.link.session
-        if session is not None and session.name == self.session and self._process == os.getpid() and not self._lent:
-            self.link.left.append(self.number)
+        if self._process == os.getpid():
+            self.client.left.append(self.number)
 
 
 class RemoteEnv(TextDecPOMDP):
-    """An environment that a server plays; see the module.
+    """An environment on a server; see the module. Needs the extra "serve".
 
     Args:
-        url: Of a server that `llm-dec-pomdp serve` started.
-        token: What the server was started with, where it was; else what LLM_DEC_POMDP_TOKEN holds.
-        max_turns: H; else the server's.
+        url: Address of a server that `llm-dec-pomdp serve` started.
+        token: The server's token; default: the variable LLM_DEC_POMDP_TOKEN.
+        max_turns: H; default: the server's.
         render_mode: None, "ansi" or "human".
-        timeout: Seconds until an answer has to have ended.
-        tries: How often a request is sent before `RemoteEnvError` is raised, see `http.retried`.
+        timeout: Seconds until an answer must be complete.
+        tries: Number of times that a message is sent before `RemoteEnvError` is raised, see `http.retried`.
 
     Raises:
-        ValueError: The address cannot be used.
+        ImportError: The extra is not installed.
+        ValueError: The address is invalid.
         RemoteEnvError: The server does not answer, or refuses.
     """
 
@@ -173,45 +180,44 @@ class RemoteEnv(TextDecPOMDP):
         tries: int = 3,
     ) -> None:
         if tries < 1:
-            raise ValueError(f"tries is {tries}; a request is sent at least once")
+            raise ValueError(f"tries is {tries}; a message is sent at least once")
+        if importlib.util.find_spec("websockets") is None:
+            raise ImportError("RemoteEnv needs websockets; install it: pip install -e '.[serve]' (in the clone)")
         address = checked_address(url, "http://host:port", f"the token as {TOKEN} (in Python: token)")
-        link = _Link(address, token, timeout, tries)
-        described = link.open()["description"]
-        assert link.session is not None
-        self._become(_Place(link, 0, link.session.name), described, max_turns, render_mode)
+        client = _Client(address, token, timeout, tries, secrets.token_urlsafe(24))
+        self._become(client, client.ask("fork", fork=0), max_turns, render_mode)
 
-    def _become(self, place: _Place, described: Data, max_turns: int | None, render_mode: str | None) -> None:
+    def _become(self, client: _Client, answer: Data, max_turns: int | None, render_mode: str | None) -> None:
+        """Take the state and the description of a fork."""
+        described = answer["description"]
         agents: list[str] = described["possible_agents"]
         super().__init__(len(agents), described["max_turns"] if max_turns is None else max_turns, render_mode)
         self.metadata = {**TextDecPOMDP.metadata, "name": described["facts"]["name"]}
         self.possible_agents = agents
         self.observation_spaces = dict(zip(agents, self.observation_spaces.values(), strict=True))
         self.action_spaces = dict(zip(agents, self.action_spaces.values(), strict=True))
-        self._place, self._described, self._hidden_data = place, described, Data()
+        self._client, self._state_there = client, _State(client, answer["fork"])
+        self._described, self._hidden_data = described, Data()
         self._facts = {described["max_turns"]: to_facts(described["facts"])}  # by max_turns, which they may follow
         self._items: tuple[TaskItem, ...] | None = None
         self._answer = Data()
-        place.link.users.add(self)
 
-    def _call(self, name: str, **fields: Any) -> Data:
-        return self._place.link.call(name, self._place, **fields)
+    def _ask(self, kind: str, **data: Any) -> Data:
+        """Return the answer to a message about the present state."""
+        return self._client.ask(kind, fork=self._state_there.number, **data)
 
-    def _moved(self, answer: Data) -> Outcome:
-        """Move to the place and the hidden state of an answer."""
-        outcome = to_outcome(answer["outcome"])
-        self._place, self._hidden_data = self._at(answer["place"]), answer["hidden"]
-        return outcome
-
-    def _at(self, number: int) -> _Place:
-        link = self._place.link
-        assert link.session is not None
-        return _Place(link, number, link.session.name)
+    def _move(self, fork: Data) -> Outcome:
+        """Move to the state of an answer and return its outcome."""
+        self._state_there, self._hidden_data = _State(self._client, fork["number"]), fork["hidden"]
+        return to_outcome(fork["outcome"])
 
     @property
     def facts(self) -> Facts:
-        """The server's; another process plays, so that stepping copies in threads pays."""
+        """The facts of the server's environment, which another process plays: threads can step copies in parallel."""
         if self.max_turns not in self._facts:
-            self._facts[self.max_turns] = to_facts(self._call("facts", max_turns=self.max_turns)["facts"])
+            answer = self._ask("fork", max_turns=self.max_turns)
+            _State(self._client, answer["fork"])  # the server may drop it
+            self._facts[self.max_turns] = to_facts(answer["description"]["facts"])
         return replace(self._facts[self.max_turns], judges_code=True)
 
     # --- an episode ----------------------------------------------------------------------------------------------
@@ -219,7 +225,7 @@ class RemoteEnv(TextDecPOMDP):
     def reset(
         self, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
-        """Start an episode, the one that the environment itself would; see `TextDecPOMDP.reset`.
+        """Start the same episode as the environment itself; see `TextDecPOMDP.reset`.
 
         Raises:
             KeyError, IndexError: There is no such task.
@@ -229,94 +235,89 @@ class RemoteEnv(TextDecPOMDP):
         if "index" in chosen:
             chosen["index"] = operator.index(chosen["index"])
         seed = None if seed is None else operator.index(seed)
-        self._answer = self._call("reset", seed=seed, max_turns=self.max_turns, **chosen)
+        self._answer = self._ask("reset", seed=seed, max_turns=self.max_turns, **chosen)["fork"]
         return super().reset(seed, options)
 
     def _choose(self, options: Mapping[str, Any]) -> TaskItem:
         return item_of(self._answer["item"])  # the server has chosen
 
     def _begin(self, item: TaskItem, seed: int) -> Outcome:
-        return self._moved(self._answer)
+        return self._move(self._answer)
 
     def _advance(self, item: TaskItem, actions: Mapping[str, str], seed: int) -> Outcome:
         texts = {agent: actions.get(agent, "") for agent in self.agents}
-        return self._moved(self._call("step", texts=texts, max_turns=self.max_turns))
+        return self._move(self._ask("step", texts=texts, max_turns=self.max_turns)["fork"])
 
     def _hidden(self) -> Mapping[str, Any]:
         return self._hidden_data
 
     def snapshot(self) -> Any:
-        """The episode as a value for `restore`; the server holds it as long as the snapshot is there."""
-        return super().snapshot(), self._place, self._hidden_data
+        """Return the episode as a value for `restore`; the server stores its state as long as the value exists."""
+        return super().snapshot(), self._state_there, self._hidden_data
 
     def restore(self, snapshot: Any) -> None:
-        """Go back to a snapshot of this environment or of a fork of it."""
-        copied, self._place, self._hidden_data = snapshot
+        """Return to a snapshot of this environment or of a fork of it."""
+        copied, self._state_there, self._hidden_data = snapshot
         super().restore(copied)
 
-    def fork(self) -> TextDecPOMDP:
-        """An independent copy at the same decision point; the server is not asked."""
-        twin: Any = super().fork()
-        self._place.link.users.add(twin)
-        return twin
-
     def close(self) -> None:
-        """End the session, when all forks are closed or gone too; safe to call any number of times."""
-        link = self._place.link
-        link.users.discard(self)
-        if not link.users:
-            link.end()
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        self._place.link.users.add(self)
+        """Close the connections; a later request of this environment or of a fork opens another."""
+        self._client.close()
 
     # --- tasks and texts -----------------------------------------------------------------------------------------
 
     @property
     def items(self) -> tuple[TaskItem, ...]:
-        """The server's tasks, references included; fetched once."""
+        """The server's tasks with their references, which are requested once."""
         if self._items is None:
             rows, number = list[TaskItem](), 1
             while len(rows) < number:
-                page = self._call("tasks", first=len(rows))
+                page = self._ask("tasks", first=len(rows))
                 rows += map(item_of, page["rows"])
                 number = page["number"]
             self._items = tuple(rows)
         return self._items
 
     def with_items(self, items: Sequence[TaskItem]) -> TextDecPOMDP:
-        """A copy that plays other tasks: some of the server's, with other references and hidden fields if need be.
+        """Return a copy with a selection of the tasks, whose references and hidden fields may be changed.
 
         Raises:
-            RemoteEnvError: Something else in them is another than the server's.
+            RemoteEnvError: A task is none of the server's, or something else in it is changed.
         """
-        answer = self._call("with_tasks", rows=[item_as_json(item) for item in items])
+        known = {item.id: item for item in self.items}
+        rows: list[Data] = []
+        for item in items:
+            of_server = known.get(item.id, item)
+            fields = {name: text for name, text in item.fields.items() if text != of_server.fields.get(name)}
+            if replace(item, reference=of_server.reference, fields=of_server.fields) != of_server:
+                raise RemoteEnvError(f"the prompt or split of task {item.id!r} is not the one of {self._client.url}")
+            reference = None if item.reference == of_server.reference else list(item.reference)
+            rows.append({"id": item.id, "reference": reference, "fields": fields})
         twin = copy.copy(self)
-        twin._place, twin._items = self._at(answer["place"]), tuple(items)
-        self._place.link.users.add(twin)
+        twin._state_there = _State(self._client, self._ask("fork", tasks=rows)["fork"])
+        twin._items = tuple(items)
         return twin
 
     def alone(self) -> TextDecPOMDP | None:
-        """The same task for one agent that has all tools itself; None where the server has none."""
-        answer = self._call("alone")
-        if answer["place"] is None:
+        """Return the same task for a single agent with all tools; None if the server has none."""
+        answer = self._ask("fork", single_agent=True)
+        if answer["fork"] is None:
             return None
         env = RemoteEnv.__new__(RemoteEnv)
-        env._become(self._at(answer["place"]), answer["description"], None, self.render_mode)
+        env._become(self._client, answer, None, self.render_mode)
         return env
 
     def choices(self, agent: str, history: Sequence[Message] = ()) -> Sequence[str]:
-        """Texts that say all that an agent can do, where these are few and do not depend on its history."""
+        """Return a text for each action of an agent, if these are few and do not depend on its history."""
         return tuple(self._described["choices"][agent])
 
     def tools(self, agent: str) -> tuple[Tool, ...]:
-        """What the agent may call."""
+        """Return the tools of an agent."""
         return tuple(map(to_tool, self._described["tools"][agent]))
 
     def script(self, name: str) -> NoReturn:
-        """Not served."""
+        """Raise ValueError: scripted teams are not served."""
         raise ValueError(
-            f"scripted teams are of a task's own class, which is at {self._place.link.url} and not here; give the "
-            "agents models, or make the environment in this process"
+            f"scripted teams belong to the class of a task, which is at {self._client.url}; give the agents models, or "
+            "make the environment in this process"
         )

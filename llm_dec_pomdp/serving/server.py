@@ -1,42 +1,49 @@
-"""The process that serves an environment, until it is stopped. Needs the extra "serve"."""
+"""The process that serves an environment. Needs the extra "serve"."""
 
 from __future__ import annotations
 
-import asyncio
-import importlib
+import contextlib
 import os
 import socket
 import sys
 import time
 from typing import Any
 
+try:
+    import uvicorn
+    import websockets  # noqa: F401  # pyright: ignore[reportUnusedImport]  # uvicorn uses it
+
+    from .app import LOCAL, application
+except ModuleNotFoundError as error:
+    raise ImportError(
+        f"serving needs {error.name}, which is not installed; install it: pip install -e '.[serve]' (in the clone)"
+    ) from error
+
 from ..envs import TextDecPOMDP
-from .app import LOCAL, App
+from .codec import MOST_BYTES
 from .sessions import Limits, Sessions
 
-_LOOK = 10.0  # seconds in which a client has to complete its first request, and to read some of an answer
-_MOST_WORDS = 1 << 20  # bytes of a message over a WebSocket
+_LOOK = 10  # seconds in which a client completes the head of its first request, and acknowledges sent bytes
 _WAITING = 32  # requests at the same time, where an environment waits for another process
 _SWITCH_INTERVAL = 5e-4  # seconds for which a thread that plays keeps the interpreter; Python's 5e-3 delay every answer
 
 
 class Server:
-    """An environment at an address, which is taken at once; requests are answered while `run` runs.
+    """A server of an environment. It listens at once, and answers requests while `run` runs.
 
     Args:
-        env: What every session begins with.
+        env: The environment that every session starts with.
         host: Address of this machine to listen at.
-        port: 0: one that is free.
-        token: What every request has to bring; needed where other machines can send requests.
-        limits: What is granted.
+        port: Its port; 0: a free one.
+        token: Required of every request; necessary if other machines can reach the host.
+        limits: Limits of its sessions.
 
     Attributes:
         url: The address.
 
     Raises:
-        ImportError: The extra is not installed.
         ValueError: Other machines can reach the host and there is no token, or the token cannot be sent.
-        OSError: Nothing can listen there, e.g. since another process does.
+        OSError: The server cannot listen there, e.g. since another process does.
     """
 
     def __init__(
@@ -48,7 +55,6 @@ class Server:
         token: str | None = None,
         limits: Limits | None = None,
     ) -> None:
-        uvicorn = _library()
         if host not in LOCAL and token is None:
             raise ValueError(
                 f"host is {host!r}, which other machines can reach; give --token (or LLM_DEC_POMDP_TOKEN) too"
@@ -56,29 +62,38 @@ class Server:
         if token is not None and not (token.isascii() and token.isprintable() and token and " " not in token):
             raise ValueError("the token is empty, or has a space or a character that no header can hold; take another")
         limits = limits or Limits()
-        most = 2 * limits.sessions + 64
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self._listener = _Listener(socket.create_server((host, port), family=family, backlog=1024), limits.connections)
+        self.url = f"http://{f'[{host}]' if ':' in host else host}:{self._listener.getsockname()[1]}"
         threads = _WAITING if env.facts.judges_code else os.cpu_count() or 1
+        answering = application(Sessions(env, limits), token, threads)
+
+        async def app(scope: Any, receive: Any, send: Any) -> None:
+            self._listener.silent.pop(scope.get("client"), None)
+            await answering(scope, receive, send)
+
         config = uvicorn.Config(
-            App(Sessions(env, limits), token, threads),
+            app,
+            loop="asyncio",
+            http="h11",
+            ws="websockets-sansio",
+            lifespan="on",
             log_level="warning",
             access_log=False,
-            lifespan="off",
             server_header=False,
             proxy_headers=False,
-            timeout_keep_alive=int(_LOOK),
+            timeout_keep_alive=_LOOK,
             timeout_graceful_shutdown=5,
-            ws_max_size=_MOST_WORDS,
+            timeout_notify=1,
+            callback_notify=self._listener.end_silent,
+            limit_concurrency=2 * limits.connections,
+            ws_max_size=MOST_BYTES,
             ws_per_message_deflate=False,
-            http=_watched("http.h11_impl", "H11Protocol", most),
-            ws=_watched("websockets.websockets_sansio_impl", "WebSocketsSansIOProtocol", most),
         )
         self._server = uvicorn.Server(config)
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        self._listener = socket.create_server((host, port), family=family, backlog=1024)
-        self.url = f"http://{f'[{host}]' if ':' in host else host}:{self._listener.getsockname()[1]}"
 
     def run(self) -> None:
-        """Answer until `stop`, SIGINT or SIGTERM."""
+        """Answer requests until `stop`, SIGINT or SIGTERM."""
         interval = sys.getswitchinterval()
         sys.setswitchinterval(_SWITCH_INTERVAL)
         try:
@@ -88,58 +103,45 @@ class Server:
             sys.setswitchinterval(interval)
 
     def stop(self) -> None:
-        """Let `run`, in another thread, come to its end."""
+        """End `run`, which runs in another thread."""
         self._server.should_exit = True
 
 
-def _library() -> Any:
-    try:
-        importlib.import_module("websockets")  # which uvicorn uses
-        return importlib.import_module("uvicorn")
-    except ImportError:
-        raise ImportError(
-            "serving needs uvicorn and websockets; install them: pip install -e '.[serve]' (in the clone)"
-        ) from None
+class _Listener(socket.socket):
+    """A listening socket that ends connections whose first request does not come.
 
+    uvicorn waits for it without a limit.
 
-def _watched(module: str, name: str, most: int) -> Any:
-    """A protocol of uvicorn that closes a connection with no complete request, or whose client reads no answer.
+    Args:
+        listening: The socket, which it replaces.
+        most: Connections without a request; the oldest one makes room for another.
 
-    uvicorn itself waits for ever for the end of the first header, and for a client that does not read. Where there are
-    more than `most` connections, the oldest that has not asked anything whole, or was answered, makes room; the new one
-    has to go where all others wait for an answer.
+    Attributes:
+        silent: Connections without a request, and the time of their start, by the address of the client.
     """
-    base: Any = getattr(importlib.import_module(f"uvicorn.protocols.{module}"), name)
 
-    class Watched(base):
-        def connection_made(self, transport: Any) -> None:
-            super().connection_made(transport)
-            self._unsent, self._began = 0, time.monotonic()
-            if len(self.connections) > most:
-                quiet = [other for other in self.connections if isinstance(other, Watched) and other._quiet()]
-                oldest = min(quiet, key=lambda other: other._began)
-                oldest.transport.abort()
-                self.connections.discard(oldest)  # at once: many may come before the loop learns that it is gone
-            self._looking = asyncio.get_running_loop().call_later(_LOOK, self._look)
+    def __init__(self, listening: socket.socket, most: int) -> None:
+        super().__init__(fileno=listening.detach())
+        if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux; connections inherit it
+            self.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 1000 * _LOOK)
+        self._most = most
+        self.silent: dict[Any, tuple[socket.socket, float]] = {}
 
-        def _quiet(self) -> bool:
-            """No whole request is being answered."""
-            cycle: Any = self.cycle
-            return (cycle is None or cycle.response_complete or cycle.more_body) and not self.transport.is_closing()
+    def accept(self) -> tuple[socket.socket, Any]:
+        """Accept a connection; see `socket.socket.accept`."""
+        connection, address = super().accept()
+        self.silent[address[:2]] = connection, time.monotonic()
+        if len(self.silent) > self._most:
+            self._end(next(iter(self.silent)))
+        return connection, address
 
-        def _look(self) -> None:
-            if self not in self.connections:  # it is gone, or a WebSocket now
-                return
-            unsent: int = self.transport.get_write_buffer_size()
-            silent = getattr(self, "cycle", self) is None  # of HTTP: no request has come
-            if silent or (unsent and unsent == self._unsent):
-                self.transport.abort()
-                return
-            self._unsent = unsent
-            self._looking = asyncio.get_running_loop().call_later(_LOOK, self._look)
+    async def end_silent(self) -> None:
+        """End the connections that have been silent for too long."""
+        for address, (_, begun) in list(self.silent.items()):
+            if time.monotonic() - begun > _LOOK:
+                self._end(address)
 
-        def connection_lost(self, exc: Exception | None) -> None:
-            self._looking.cancel()
-            super().connection_lost(exc)
-
-    return Watched
+    def _end(self, address: Any) -> None:
+        connection, _ = self.silent.pop(address)
+        with contextlib.suppress(OSError):  # it ended by itself
+            connection.shutdown(socket.SHUT_RDWR)

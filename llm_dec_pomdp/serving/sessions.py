@@ -1,4 +1,4 @@
-"""What a server holds of its clients: environments by number, in sessions that have limits."""
+"""Sessions of a server: the states of each client's episodes, by number, and their limits."""
 
 from __future__ import annotations
 
@@ -9,35 +9,38 @@ import threading
 import time
 from array import array
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sized
+from collections.abc import Callable, Iterable, Iterator, Sized
 from dataclasses import dataclass
+from typing import TypeVar
 
 from ..envs import TextDecPOMDP
 
-WEIGHT = 1 << 13  # bytes that an environment takes beside its texts; measured: 5 to 6 KB
-_PLACE = 8  # bytes of a message in a history, beside its text
+T = TypeVar("T")
+WEIGHT = 1 << 13  # bytes of an environment without its texts; measured: 5 to 6 KB
+NAME_LENGTH = range(16, 101)  # characters of a session's name: others cannot guess it
+_REFERENCE = 8  # bytes of a message in a history, without its text
 
 
 class RefusedError(Exception):
-    """A request that is not done.
+    """The server refuses a request.
 
     Attributes:
-        status: Of HTTP.
+        code: A code of OpenEnv's protocol, such as "VALIDATION_ERROR".
     """
 
-    def __init__(self, status: int, reason: str) -> None:
+    def __init__(self, code: str, reason: str) -> None:
         super().__init__(reason)
-        self.status = status
+        self.code = code
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a server grants.
+    """Limits of a server.
 
     Attributes:
-        sessions: How many there may be at the same time.
-        megabytes: Of texts and environments that a session may hold, in MiB; what was used longest ago goes first.
-        total_megabytes: That all sessions together may hold; the session that holds the most loses first.
+        sessions: Sessions at the same time.
+        megabytes: MiB of texts and environments per session; the least recently used states are dropped first.
+        total_megabytes: MiB of all sessions; the largest session loses states first.
         idle: Seconds without a request after which a session ends.
     """
 
@@ -51,74 +54,82 @@ class Limits:
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} is {getattr(self, name)!r}; it must be more than 0")
 
+    @property
+    def connections(self) -> int:
+        """Connections at the same time; a client has one for each thread that waits for an answer."""
+        return 2 * self.sessions + 256
+
 
 @dataclass(slots=True)
 class _Part:
-    """What environments share: a message or a task, which is the same object in all of them."""
+    """A message or a task, the same object in all environments that share it."""
 
-    held: object  # so that its identity is nobody else's
+    value: object  # keeps its identity in use
     bytes: int
     holders: int = 0
 
 
 class Session:
-    """The environments that one client may come back to, by number; 0 is the one that the session began with.
+    """The states of one client, by number; 0 is the served environment before its first reset.
 
-    What is held is never played: a request plays a fork of it. A text that several of them have in their histories is
-    held once, and counted until the last of them goes.
+    A stored state never changes: a request plays a fork of it. A text that several states have in their histories is
+    stored once, and counted until the last of them is dropped.
 
     Attributes:
-        place: Where the episode stands that programs play which know no numbers: OpenEnv's and MCP's.
-        playing: Held while that episode goes on, by one request after the other.
+        current: Number of the state that requests without a number play.
+        lasting: Whether the session outlives its last connection.
+        connections: Number of open connections.
     """
 
     def __init__(self, name: str, env: TextDecPOMDP, most_bytes: int, lock: threading.RLock | None = None) -> None:
         self.name = name
         self.bytes = 0
-        self.place = 0
-        self.playing = threading.Lock()
+        self.current = 0
+        self.lasting = False
+        self.connections = 0
+        self.playing = threading.Lock()  # one request at a time plays the current state
         self._first = env
         self._lock = lock or threading.RLock()
         self._held: OrderedDict[int, tuple[TextDecPOMDP, array[int]]] = OrderedDict()  # with its parts
         self._parts: dict[int, _Part] = {}  # by identity
-        self._last = 0
+        self._last = secrets.randbits(40)  # a number of a server that was restarted means nothing to its successor
         self._most_bytes = most_bytes
 
-    def copy(self, place: int) -> TextDecPOMDP:
-        """A fork of what is held under a number.
+    def copy(self, number: int) -> TextDecPOMDP:
+        """Return a fork of a state.
 
         Raises:
-            RefusedError: It is not held any more, or never was, or cannot be copied.
+            RefusedError: The state was dropped or never existed, or its environment cannot be forked.
         """
         with self._lock:
-            if place == 0:
+            if number == 0:
                 return self._first.fork()
-            if place not in self._held:
+            if number not in self._held:
                 raise RefusedError(
-                    410,
-                    f"the environment number {place} is not held any more: a session holds {self._most_bytes >> 20} "
-                    "MiB (serve --megabytes; all of them --total-megabytes), and what was used longest ago goes "
-                    "first; make the environment again",
+                    "SESSION_ERROR",
+                    f"state {number} is not stored (any more): the server was restarted, the session was idle for too "
+                    f"long (serve --idle), or it has more than {self._most_bytes >> 20} MiB (serve --megabytes; all "
+                    "sessions: --total-megabytes); make the environment again",
                 )
-            self._held.move_to_end(place)
+            self._held.move_to_end(number)
             try:
-                return self._held[place][0].fork()
+                return self._held[number][0].fork()
             except ValueError as error:
-                raise RefusedError(422, str(error)) from error
+                raise RefusedError("EXECUTION_ERROR", str(error)) from error
 
     def keep(self, env: TextDecPOMDP) -> int:
-        """Hold an environment from now on; its number.
+        """Store an environment and return its number.
 
         Raises:
-            RefusedError: It alone has more bytes than a session may hold.
+            RefusedError: It has more bytes than a session may have.
         """
-        parts = {id(held): _Part(held, size) for held, size in self._sizes(env)}
+        parts = {id(value): _Part(value, size) for value, size in self._sizes(env)}
         with self._lock:
             if self._weight(parts) + sum(part.bytes for part in parts.values()) > self._most_bytes:
                 raise RefusedError(
-                    413,
-                    f"the episode has more texts than a session may hold, {self._most_bytes >> 20} MiB (serve "
-                    "--megabytes); begin another, or write less",
+                    "EXECUTION_ERROR",
+                    f"the episode has more texts than a session may have, {self._most_bytes >> 20} MiB (serve "
+                    "--megabytes); start another, or write less",
                 )
             self._last += 1
             self._held[self._last] = env, array("Q", parts)
@@ -132,8 +143,8 @@ class Session:
             return self._last
 
     def _sizes(self, env: TextDecPOMDP) -> Iterator[tuple[object, int]]:
-        """What copies of an environment share, with the bytes of it: messages, and tasks of the client's own."""
-        with contextlib.suppress(KeyError):  # nobody has been told anything yet
+        """Yield what forks of an environment share, messages and the client's own tasks, with the bytes of each."""
+        with contextlib.suppress(KeyError):  # before the first reset
             for agent in env.possible_agents:
                 for message in env.history(agent):
                     yield message, sys.getsizeof(message.text) + sys.getsizeof(message)
@@ -143,20 +154,20 @@ class Session:
 
     @staticmethod
     def _weight(parts: Sized) -> int:
-        return WEIGHT + 2 * _PLACE * len(parts)  # in the history and here
+        return WEIGHT + 2 * _REFERENCE * len(parts)  # in the history and here
 
-    def forget(self, places: Iterable[int]) -> None:
-        """Hold some numbers no longer."""
+    def forget(self, numbers: Iterable[int]) -> None:
+        """Drop states; unknown numbers are ignored."""
         with self._lock:
-            for place in places:
-                self._drop(place)
+            for number in numbers:
+                self._drop(number)
 
     def drop_oldest(self) -> None:
-        """Hold what was used longest ago no longer."""
+        """Drop the least recently used state."""
         self._drop(next(iter(self._held)))
 
-    def _drop(self, place: int) -> None:
-        _, parts = self._held.pop(place, (None, None))
+    def _drop(self, number: int) -> None:
+        _, parts = self._held.pop(number, (None, None))
         if parts is None:
             return
         self.bytes -= self._weight(parts)
@@ -172,7 +183,12 @@ class Session:
 
 
 class Sessions:
-    """The sessions of a server, each with a name that nobody can guess."""
+    """The sessions of a server.
+
+    Args:
+        env: The served environment.
+        limits: Its limits.
+    """
 
     def __init__(self, env: TextDecPOMDP, limits: Limits) -> None:
         self.env = env
@@ -180,45 +196,100 @@ class Sessions:
         self._lock = threading.RLock()
         self._open: OrderedDict[str, tuple[Session, float]] = OrderedDict()  # with the time of the last request
 
-    def open(self) -> Session:
-        """A new session.
+    def join(self, name: str = "") -> Session:
+        """Return the session of a name, which is started if necessary; without a name, a new one.
+
+        The caller calls `leave` when its connection ends. A session with a name is kept without connections until it
+        is idle for too long, or a new session needs its place.
 
         Raises:
-            RefusedError: The server has as many as its limit.
+            RefusedError: The name is too short or too long, or all sessions have connections.
         """
+        if name and len(name) not in NAME_LENGTH:
+            raise RefusedError(
+                "VALIDATION_ERROR",
+                f"session_id is {name!r:.60}; give a random name of {NAME_LENGTH[0]} to {NAME_LENGTH[-1]} characters",
+            )
         with self._lock:
             self._end_idle()
-            if len(self._open) >= self.limits.sessions:
+            if sum(session.connections for session, _ in self._open.values()) >= self.limits.connections:
                 raise RefusedError(
-                    503,
-                    f"the server has its most sessions, {self.limits.sessions} (serve --sessions); close an "
-                    "environment, or try later",
+                    "CAPACITY_REACHED", f"the server has its most connections, {self.limits.connections}"
                 )
-            session = Session(secrets.token_urlsafe(24), self.env.fork(), self.limits.megabytes << 20, self._lock)
-            self._open[session.name] = session, time.monotonic()
+            if name not in self._open:
+                if len(self._open) >= self.limits.sessions:
+                    self._make_room()
+                name, lasting = name or secrets.token_urlsafe(24), bool(name)
+                session = Session(name, self.env.fork(), self.limits.megabytes << 20, self._lock)
+                session.lasting = lasting
+                self._open[name] = session, time.monotonic()
+            session = self.find(name)
+            session.connections += 1
             return session
 
+    def _make_room(self) -> None:
+        unused = next((name for name, (session, _) in self._open.items() if not session.connections), None)
+        if unused is None:
+            raise RefusedError(
+                "CAPACITY_REACHED",
+                f"the server has its most sessions, {self.limits.sessions} (serve --sessions); close an environment, "
+                "or try later",
+            )
+        del self._open[unused]
+
+    def leave(self, session: Session) -> None:
+        """End a connection to a session."""
+        with self._lock:
+            session.connections -= 1
+            if not session.lasting and not session.connections:
+                self.close(session.name)
+
     def find(self, name: str) -> Session:
-        """A session by its name; it is not idle now.
+        """Return an open session by its name and note the time of this request.
 
         Raises:
-            RefusedError: There is none any more.
+            RefusedError: There is no such session (any more).
         """
         with self._lock:
             self._end_idle()
             if name not in self._open:
                 raise RefusedError(
-                    410,
+                    "SESSION_ERROR",
                     "the server does not know this session (any more): it was closed, had no request for "
-                    f"{self.limits.idle:.0f} s (serve --idle), or the server was started anew; make the environment "
-                    "again",
+                    f"{self.limits.idle:.0f} s (serve --idle), or the server was restarted; start another",
                 )
             session, _ = self._open.pop(name)
             self._open[name] = session, time.monotonic()
             return session
 
+    def play(
+        self, session: Session, move: Callable[[TextDecPOMDP], T], number: int | None = None
+    ) -> tuple[int, TextDecPOMDP, T]:
+        """Apply a move to a fork of a state and store the result.
+
+        Args:
+            session: The session.
+            move: Changes the environment that it is given.
+            number: The state; None: the session's current state, which the result replaces.
+
+        Returns:
+            Number and environment of the new state, and what `move` returned.
+
+        Raises:
+            RefusedError: There is no such state, the move fails, or the result is too large.
+        """
+        if number is not None:
+            env = session.copy(number)
+            result = attempt(env, lambda: move(env))
+            return self.keep(session, env), env, result
+        with session.playing:
+            number, env, result = self.play(session, move, session.current)
+            session.forget([session.current])
+            session.current = number
+            return number, env, result
+
     def keep(self, session: Session, env: TextDecPOMDP) -> int:
-        """Hold an environment in a session; its number. Where all hold too much, the one with the most loses first."""
+        """Store an environment and return its number; if all sessions are too large, the largest loses states."""
         with self._lock:
             number = session.keep(env)
             held = [other for other, _ in self._open.values()]
@@ -231,7 +302,7 @@ class Sessions:
             return number
 
     def close(self, name: str) -> None:
-        """End a session, if there is such a one."""
+        """End a session; a name that is not open is ignored."""
         with self._lock:
             self._open.pop(name, None)
 
@@ -247,3 +318,19 @@ class Sessions:
         with self._lock:
             self._end_idle()
             return len(self._open)
+
+
+def attempt(env: TextDecPOMDP, run: Callable[[], T]) -> T:
+    """Return the result of the environment's own code.
+
+    Raises:
+        RefusedError: It raised.
+    """
+    try:
+        return run()
+    except RefusedError:
+        raise
+    except Exception as error:
+        raise RefusedError(
+            "EXECUTION_ERROR", f"{env.metadata['name']} raised {type(error).__name__}: {error}"
+        ) from error

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
+from ..algorithms.base import Options
 from ..algorithms.registration import algorithms, find_algorithm, learns
 from ..config import ConfigError
 from ..envs.base import TextDecPOMDP
 from ..envs.wrappers import with_protocol
 
 
-def check_compatible(method: str, options: Mapping[str, Any], env: TextDecPOMDP) -> None:
+def check_compatible(method: str, config: Options, env: TextDecPOMDP) -> None:
     """Raise ConfigError, which names compatible learners, if a learner cannot learn in an environment.
 
     Args:
         method: Its name.
-        options: Its options, as a user wrote them.
+        config: Its options.
         env: The environment, under the protocol of the team.
     """
     spec = find_algorithm(method)
-    if why := spec.load().incompatibility(spec.config(options), env):
+    if why := spec.load().incompatibility(config, env):
         fitting = ", ".join(fitting_learners(env.task)) or "none that is registered"
         raise ConfigError(f"{method} does not fit {env.metadata['name']}: {why}. Learners that fit it: {fitting}")
 

@@ -5,7 +5,7 @@ the same seed on the same kind of machine are equal. For the same reason a kille
 with the same numbers: `restore`, then `train` with the returned counters.
 
 With `staleness` k above 0, batch n is sampled with the weights after max(0, n - 1 - k) updates. During each update the
-batch k steps ahead is sampled from copies of the policies (`Policy.sampler`). Batches that are sampled and not yet
+batch k steps ahead is sampled from copies of the policies (`Policy.rollout_copy`). Batches that are sampled and not yet
 trained on are saved with a checkpoint. Reports, evaluations and checkpoints wait until both are done.
 
 Read `train`, `_play` and `_learn`. Then `rollout/trajectories.py` plays episodes, and `algorithms/magrpo.py` updates.
@@ -186,7 +186,7 @@ def train(
     learner.expect(config.steps, **({"stale": True} if config.staleness else {}))
     source = _Ahead(learner, env, sampling, config, seed, done) if config.staleness else None
     _log.info("%s", describe_learning_rates(learner.learning_rates()))
-    if env.facts.needs_messages and not env.facts.hears_others:
+    if env.facts.needs_messages and not env.facts.shares_texts:
         _log.warning(
             "%s needs messages, and under this protocol no agent reads another's texts; train with protocol "
             "'sequential' or 'discussion'",
@@ -272,7 +272,7 @@ class _Ahead:
                 "team, or with more than their policies; set it to 0"
             )
         self.batches = list(done.ahead)
-        self._sampler = learner.team.sampler()
+        self._sampler = learner.team.rollout_copy()
         self._lead = config.staleness
         self._arguments = env, sampling, config, seed
         self._learner = learner
@@ -280,7 +280,7 @@ class _Ahead:
     def take(self, number: int) -> Batch:
         """Return the batch of a step; first play what is missing of it and of the next k - 1 batches."""
         if len(self.batches) < self._lead:
-            self._sampler.follow()
+            self._sampler.sync_weights()
             for missing in range(number + len(self.batches), number + self._lead):
                 self.batches.append(self._play(missing, number - 1))
         return self.batches.pop(0)
@@ -290,7 +290,7 @@ class _Ahead:
 
         The last updates do this too, so that a run that is continued equals one that was longer from the start.
         """
-        self._sampler.follow()
+        self._sampler.sync_weights()
         metrics, batch = run_concurrently(update, lambda: self._play(number + self._lead, number - 1))
         self.batches.append(batch)
         return metrics

@@ -61,7 +61,7 @@ def truncated_logprobs(model: Any, prompt: Prompt, ids: list[int], sampling: Sam
 
 
 class Letters(Match):
-    """Pays the share of one letter, so that random models differ in what they earn."""
+    """TurnReward the share of one letter, so that random models differ in what they earn."""
 
     def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
         text = "".join(actions.values())

@@ -17,6 +17,7 @@ from llm_dec_pomdp.agents.language_model.policy import LanguageModel
 from llm_dec_pomdp.agents.loading import ModelError, load_model
 from llm_dec_pomdp.agents.scripted import RandomText, Scripted
 from llm_dec_pomdp.algorithms.magrpo import MAGRPO, MAGRPOConfig
+from llm_dec_pomdp.algorithms.updater import parameter_groups
 from llm_dec_pomdp.benchmarks.suite import read_team
 from llm_dec_pomdp.config import ConfigError
 from llm_dec_pomdp.rollout import Trajectories
@@ -159,7 +160,7 @@ def test_agents_of_the_same_role_share_all_weights(saved: Folder, sharing: str, 
     agents, roles = ("agent_0", "agent_1", "agent_2"), ("main", "sub", "sub")
     members = [{"agents": ["sub", "main"], "model": saved(16), "sharing": sharing}]
     team = assemble(*members, agents=agents, roles=roles)
-    groups = team.parameter_groups(team.trainable[0], 0.1) if sharing == "lora" else []
+    groups = parameter_groups(team, team.trainable[0], 0.1) if sharing == "lora" else []
     assert team.members["agent_1"] is team.members["agent_2"]
     assert len(team.policies) == (1 if sharing == "lora" else 2)
     assert {group.agents for group in groups} == ({("agent_0",), ("agent_1", "agent_2")} if groups else set())

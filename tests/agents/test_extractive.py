@@ -149,7 +149,7 @@ def test_log_probabilities_are_exact(protocol: str, temperature: float, tmp_path
 
 def test_a_critic_keeps_its_values_when_its_unit_changes() -> None:
     critic = LengthCritic([["agent_0", "agent_1"], ["agent_2"]])
-    ids = tuple(policy().encode((Message("told", f"POST: {POST}"),)))
+    ids = tuple(policy().encode((Message("observation", f"POST: {POST}"),)))
     first = len(CONNECTIVES) + 1
     readings = [("agent_0", ids), ("agent_2", (*ids, first, 1, first + 2, 0))]
     assert critic.values(readings).tolist() == [0.0, 0.0]
@@ -224,4 +224,4 @@ def test_it_is_no_language_model_and_needs_the_roles_of_agents() -> None:
     excerpt = llm_dec_pomdp.make("tldr-v0").facts.excerpt
     with pytest.raises(ModelError, match="'a' has the role 'a'"):
         load_team(["a", "b"], "builtin:extractive", excerpt=excerpt)
-    assert policy().written(Request("agent_0", conversation(POST)), "Any text.", 8) == Completion("Any text.")
+    assert policy().to_completion(Request("agent_0", conversation(POST)), "Any text.", 8) == Completion("Any text.")

@@ -70,5 +70,5 @@ def test_a_person_is_asked_for_every_sample_with_the_last_observation() -> None:
         asked.append((agent, observation))
         return f"answer {len(asked)}"
 
-    assert texts(Human(ask), Request("a", conversation("old", "said", "new"), (1, 2))) == [["answer 1", "answer 2"]]
+    assert texts(Human(ask), Request("a", conversation("old", "action", "new"), (1, 2))) == [["answer 1", "answer 2"]]
     assert asked == [("a", "new"), ("a", "new")]

@@ -18,7 +18,7 @@ from llm_dec_pomdp.agents.engines import Prompt, Sampled
 from llm_dec_pomdp.agents.language_model.policy import LanguageModel
 from llm_dec_pomdp.agents.loading import load_model, load_policy, load_team
 from llm_dec_pomdp.agents.options import ModelOptions, RunOptions
-from llm_dec_pomdp.agents.scripted import Say
+from llm_dec_pomdp.agents.scripted import Script
 from llm_dec_pomdp.agents.thoughts import ThoughtTags
 from llm_dec_pomdp.config import ConfigError, build
 from llm_dec_pomdp.envs.base import TextDecPOMDP
@@ -156,7 +156,7 @@ def test_tags_may_hold_several_special_tokens(sampled: str, thought: str) -> Non
 @pytest.mark.parametrize("tags", [("<think>", "</think>"), ("[THINK]", "[/THINK]"), ("<seed:think>", "</seed:think>")])
 def test_a_given_thought_has_the_tokens_of_its_tags(tags: tuple[str, str]) -> None:
     policy = saying([], QWEN3.replace("</think>", tags[1]), special=tags)
-    written = policy.written(Request("agent_0", conversation("hello")), "let me see".join(tags) + "yes", 64)
+    written = policy.to_completion(Request("agent_0", conversation("hello")), "let me see".join(tags) + "yes", 64)
     assert {*policy.tokenizer.convert_tokens_to_ids(list(tags))} <= {*written.token_ids}
 
 
@@ -173,7 +173,7 @@ def test_a_given_thought_has_the_tokens_of_its_tags(tags: tuple[str, str]) -> No
 def test_no_later_prompt_holds_an_empty_thought(template: str, sampled: str, special: Sequence[str]) -> None:
     policy = saying([sampled], template, special=special)
     first = said(policy)
-    history = (*conversation("hello"), Message("said", first.text), Message("told", "go on"))
+    history = (*conversation("hello"), Message("action", first.text), Message("observation", "go on"))
     assert policy.encode(history, ids=first.prompt_ids + first.token_ids) == policy.encode(history)
 
 
@@ -254,7 +254,7 @@ def played(env: TextDecPOMDP, spoken: Episode, think: Callable[[str], str]) -> t
     return group.episodes[0], models
 
 
-def scripted(env: TextDecPOMDP, say: Say) -> Episode:
+def scripted(env: TextDecPOMDP, say: Script) -> Episode:
     [group] = Trajectories().play(env, Scripted(say), [env.items[0].id], [1], LIMIT)
     return group.episodes[0]
 
@@ -274,9 +274,9 @@ def test_nobody_observes_a_thought_and_no_tool_is_called_in_it(make: Callable[[]
     spoken = scripted(env, lambda agent, history: "calculate('1 + 1')" if len(history) == 1 else f"I am {agent}.")
     plain, _ = played(env, spoken, lambda agent: "")
     thought, models = played(env, spoken, thinking)
-    assert [(t.observations, t.told, t.rewards, t.reward, t.score, t.events) for t in thought.turns] == [
-        (t.observations, t.told, t.rewards, t.reward, t.score, t.events) for t in plain.turns
-    ]
+    assert [
+        (t.observations, t.unasked_observations, t.rewards, t.reward, t.score, t.events) for t in thought.turns
+    ] == [(t.observations, t.unasked_observations, t.rewards, t.reward, t.score, t.events) for t in plain.turns]
     for turn in thought.turns:
         for agent, completion in turn.actions.items():
             assert "zebra" in completion.thought

@@ -44,10 +44,10 @@ def test_a_tool_is_described_as_servers_want_it() -> None:
 
 def test_every_call_has_an_answer() -> None:
     history = (
-        Message("told", "q"),
-        Message("said", "So.\n" + called("ask", subtask="a") + "\n" + called("ask", subtask="b")),
+        Message("observation", "q"),
+        Message("action", "So.\n" + called("ask", subtask="a") + "\n" + called("ask", subtask="b")),
         Message("tool", "both reports", "ask"),
-        Message("said", "ASK sub: c"),
+        Message("action", "ASK sub: c"),
         Message("tool", "a report", "ask"),
     )
     user, assistant, first, second, line, given = messages_of(history)
@@ -64,12 +64,15 @@ def test_every_call_has_an_answer() -> None:
 @pytest.mark.parametrize("call", ["{", "[]", '{"name": 1}', "[" * 100_000])
 def test_a_call_that_cannot_be_read_stays_text(call: str) -> None:
     text = f"<tool_call>{call}</tool_call>"
-    assert messages_of((Message("told", "q"), Message("said", text)))[1] == {"role": "assistant", "content": text}
+    assert messages_of((Message("observation", "q"), Message("action", text)))[1] == {
+        "role": "assistant",
+        "content": text,
+    }
 
 
 def test_calls_of_a_server_become_text(server: Server) -> None:
     server.answer = lambda body, number: reply_with_calls(("search", {"query": "x"}), ("search", {"query": "y"}))
-    request = Request("a", (Message("told", "q"),), tools=(SEARCH,))
+    request = Request("a", (Message("observation", "q"),), tools=(SEARCH,))
     [[answer]] = Remote(server.url, "m").generate([request], Sampling())
     assert answer.text == called("search", query="x") + "\n" + called("search", query="y")
     assert server.asked[0]["tools"] == definitions([SEARCH])
@@ -106,7 +109,7 @@ FORMS: dict[str, tuple[Any, str, str]] = {  # message, reason to finish, text
 @pytest.mark.parametrize(("message", "reason", "text"), FORMS.values(), ids=FORMS)
 def test_a_call_in_any_form_is_text(server: Server, message: dict[str, Any], reason: str, text: str) -> None:
     server.answer = lambda body, number: reply_of(message, reason)
-    [[answer]] = Remote(server.url, "m").generate([Request("a", (Message("told", "q"),))], Sampling())
+    [[answer]] = Remote(server.url, "m").generate([Request("a", (Message("observation", "q"),))], Sampling())
     assert answer.text == text
     assert len(server.asked) == 1
 
@@ -116,11 +119,11 @@ def test_a_call_in_any_form_is_text(server: Server, message: dict[str, Any], rea
 def test_tags_in_a_call_and_a_thought_before_it_leave_it_whole(server: Server, content: Any, query: str) -> None:
     call = calls_of({"name": "search", "arguments": json.dumps({"query": query})})
     server.answer = lambda body, number: reply_of({**call, "content": content}, "tool_calls")
-    [[answer]] = Remote(server.url, "m").generate([Request("a", (Message("told", "q"),))], Sampling())
+    [[answer]] = Remote(server.url, "m").generate([Request("a", (Message("observation", "q"),))], Sampling())
     [read] = read_calls(answer.text)
     assert (read.name, read.arguments, read.problem) == ("search", {"query": query}, "")
     assert answer.thought == ("let me see" if content else "")
-    [_, sent] = messages_of((Message("told", "q"), Message("said", answer.text)))
+    [_, sent] = messages_of((Message("observation", "q"), Message("action", answer.text)))
     [function] = [entry["function"] for entry in sent["tool_calls"]]
     assert json.loads(function["arguments"]) == {"query": query}
 
@@ -135,7 +138,7 @@ def test_the_environment_tells_an_agent_that_its_call_was_cut(server: Server) ->
 
 
 def test_without_tools_a_server_is_told_of_none(server: Server) -> None:
-    Remote(server.url, "m").generate([Request("a", (Message("told", "q"),))], Sampling())
+    Remote(server.url, "m").generate([Request("a", (Message("observation", "q"),))], Sampling())
     assert "tools" not in server.asked[0]
 
 
@@ -208,7 +211,11 @@ def letters(template: str) -> Any:
 def test_a_chat_template_with_a_place_for_tools_is_told_of_them(template: str, shows_tools: bool) -> None:
     tokenizer = letters(template)
     prompts = Prompts(tokenizer, frozenset({0}), {})
-    history = [Message("told", "q"), Message("said", called("search", query="x")), Message("tool", "[1] x", "search")]
+    history = [
+        Message("observation", "q"),
+        Message("action", called("search", query="x")),
+        Message("tool", "[1] x", "search"),
+    ]
     shown = tokenizer.decode(prompts.encode(history, tools=(SEARCH,)))
     assert shown.endswith(f"<assistant>{history[1].text}</assistant><tool>[1] x</tool><assistant>") is shows_tools
     assert ("TOOLS" in shown and "Words." in shown) is shows_tools
@@ -220,7 +227,11 @@ def test_a_chat_template_with_a_place_for_tools_is_told_of_them(template: str, s
 def test_the_built_in_model_is_told_of_tools_and_of_what_they_gave() -> None:
     tokenizer = load_model("builtin:tiny")[1]
     prompts = Prompts(tokenizer, frozenset({tokenizer.eos_token_id}), {})
-    history = [Message("told", "q"), Message("said", called("search", query="x")), Message("tool", "[1] x", "search")]
+    history = [
+        Message("observation", "q"),
+        Message("action", called("search", query="x")),
+        Message("tool", "[1] x", "search"),
+    ]
     tools, question, *rest = tokenizer.decode(prompts.encode(history, tools=(SEARCH,))).split("<|end|>")
     assert json.loads(tools.splitlines()[1]) == definitions([SEARCH])[0]["function"]
     assert question == "<|user|>q"

@@ -36,7 +36,7 @@ def test_agents_of_a_role_share_a_model() -> None:
 
 def test_every_word_is_a_token_and_a_history_is_its_words_in_order() -> None:
     model: Any = team().members["a"]
-    history = (Message("told", "red green"), Message("said", "blue"), Message("tool", "green", "file"))
+    history = (Message("observation", "red green"), Message("action", "blue"), Message("tool", "green", "file"))
     ids = model.encode(history)
     assert model.tokenizer.convert_ids_to_tokens(ids) == [
         *("red", "green", "<say>", "blue", "<eos>", "green", "<say>"),
@@ -48,7 +48,7 @@ def test_every_word_is_a_token_and_a_history_is_its_words_in_order() -> None:
 def test_a_later_prompt_goes_on_from_what_was_sampled_and_from_what_was_shown(limit: int) -> None:
     model: Any = team().members["a"]
     first = Request("a", conversation("red green"))
-    written = model.written(first, "blue", limit)
+    written = model.to_completion(first, "blue", limit)
     assert written.token_ids == tuple(model.tokenizer.convert_tokens_to_ids(["blue", "<eos>"]))[:limit]
     assert written.truncated == (limit == 1)
     assert written.logprobs == (0.0,) * len(written.token_ids)

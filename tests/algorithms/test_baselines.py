@@ -10,7 +10,7 @@ import pytest
 from llm_dec_pomdp.agents import Sampling, Scripted, Team
 from llm_dec_pomdp.algorithms.base import Algorithm
 from llm_dec_pomdp.algorithms.baselines import Concat, Discussion, Sequential, Single
-from llm_dec_pomdp.algorithms.registration import algorithms, find_algorithm, register_algorithm
+from llm_dec_pomdp.algorithms.registration import algorithms, build_algorithm, find_algorithm, register_algorithm
 from llm_dec_pomdp.envs.wrappers import PROTOCOLS
 from llm_dec_pomdp.registries import Registry
 
@@ -69,7 +69,7 @@ def names(monkeypatch: pytest.MonkeyPatch) -> Registry:
 def test_a_registered_algorithm_is_built_by_name(names: Registry) -> None:
     register_algorithm("acme/mine", Mine)
     team = Team({"a": ECHO})
-    built = find_algorithm("acme/mine").build(team, SAMPLING)
+    built = build_algorithm("acme/mine", {}, team, SAMPLING)
     assert isinstance(built, Mine)
     assert built.team is team
 

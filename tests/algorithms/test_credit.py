@@ -134,7 +134,7 @@ def test_crossed_advantages_from_the_texts() -> None:
 
 
 def test_later_turns_are_credited_with_what_follows_and_the_discount() -> None:
-    env = Bystander(QUESTIONS, max_turns=2, pays="each")
+    env = Bystander(QUESTIONS, max_turns=2, turn_reward="each")
     learner = make(tables(env), credit="counterfactual", gamma=0.5)
     [group] = play(learner, env, 2, ids=["t1"])
     first, second = group.episodes

@@ -191,7 +191,7 @@ def learner_for(env: TextDecPOMDP, **options: Any) -> MAGRPO:
 
 # --- who gets it ------------------------------------------------------------------------------------------------------
 
-RELAY = runpy.run_path(str(Path(__file__).parents[2] / "scripts" / "relay_credit.py"))
+RELAY = runpy.run_path(str(Path(__file__).parents[2] / "research" / "relay_credit.py"))
 
 
 @pytest.mark.slow

@@ -23,7 +23,7 @@ from llm_dec_pomdp.types import Completion
 class Elsewhere(Softmax):
     """A table whose words another program draws."""
 
-    sampler_differs = True
+    rollout_copy_differs = True
 
 
 def drawn(ids: Sequence[int], ratios: Sequence[float]) -> Completion:
@@ -121,14 +121,14 @@ def test_the_ratio_of_a_trajectory_takes_the_weight_of_the_trajectory() -> None:
 
 def test_a_language_model_differs_from_its_sampler_below_32_bits() -> None:
     policy = language_model()
-    assert not policy.sampler_differs
+    assert not policy.rollout_copy_differs
     with torch.autocast("cpu", torch.bfloat16):
-        assert policy.sampler_differs
+        assert policy.rollout_copy_differs
     policy.compute_dtype = torch.bfloat16
-    assert policy.sampler_differs
+    assert policy.rollout_copy_differs
     policy.compute_dtype = None
     policy.model.lm_head.to(torch.bfloat16)  # one part is enough
-    assert policy.sampler_differs
+    assert policy.rollout_copy_differs
 
 
 # --- the gap ----------------------------------------------------------------------------------------------------------

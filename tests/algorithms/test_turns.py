@@ -32,10 +32,10 @@ class Answer(Match):
         return Score(value, {"match": value})
 
 
-def trained(pays: Any, **options: Any) -> Team:
+def trained(turn_reward: Any, **options: Any) -> Team:
     team = Team({agent: Softmax(("right", "wrong"), logits=(EASY, 0.0)) for agent in AGENTS})
     learner = MAGRPO(team, ONE_WORD, MAGRPOConfig(learning_rate=0.15, **options))
-    env = Answer(ITEMS, max_turns=2, pays=pays)
+    env = Answer(ITEMS, max_turns=2, turn_reward=turn_reward)
     train(learner, env, ONE_WORD, TrainerConfig(steps=60, prompts_per_step=4, group_size=4), 0)
     return team
 
@@ -50,9 +50,9 @@ def log_odds(team: Team) -> list[float]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("gamma", [1.0, pytest.param(0.9, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("pays", RULES)
-def test_two_tables_learn_to_solve(pays: str, gamma: float) -> None:
-    solves = math.prod(1 / (1 + math.exp(-odds)) for odds in log_odds(trained(pays, gamma=gamma)))
+@pytest.mark.parametrize("turn_reward", RULES)
+def test_two_tables_learn_to_solve(turn_reward: str, gamma: float) -> None:
+    solves = math.prod(1 / (1 + math.exp(-odds)) for odds in log_odds(trained(turn_reward, gamma=gamma)))
     assert solves > 0.95
 
 
@@ -66,10 +66,10 @@ HELPER = "def aux(x):\n    return 2 * x"
 WITH_IT, WITHOUT_IT = "def f(x):\n    y = aux(x)\n    return y + 1", "def f(x):\n    return 2 * x + 1"
 
 
-@pytest.mark.parametrize("pays", RULES)
-def test_the_program_that_solves_at_once_has_the_highest_advantage(pays: Any) -> None:
+@pytest.mark.parametrize("turn_reward", RULES)
+def test_the_program_that_solves_at_once_has_the_highest_advantage(turn_reward: Any) -> None:
     """Against three that earn 2.5 of 4 twice, whose rewards sum to more where every turn is paid in full."""
-    env = llm_dec_pomdp.make("coophumaneval-v0", tasks=[PROBLEM], split="all", max_turns=2, pays=pays)
+    env = llm_dec_pomdp.make("coophumaneval-v0", tasks=[PROBLEM], split="all", max_turns=2, turn_reward=turn_reward)
 
     def played(number: int, main: str) -> Episode:
         env.reset(options={"index": 0})

@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from llm_dec_pomdp.agents.assembly import MemberConfig
-from llm_dec_pomdp.algorithms.base import Algorithm
+from llm_dec_pomdp.algorithms.base import Algorithm, Options
+from llm_dec_pomdp.algorithms.objectives import Clipped
+from llm_dec_pomdp.algorithms.options import MAGRPOConfig
 from llm_dec_pomdp.benchmarks.checks import check_methods, check_models
-from llm_dec_pomdp.benchmarks.suite import Cell, Suite, built_in_suites, conflicts, load_suite
+from llm_dec_pomdp.benchmarks.suite import Cell, MethodConfig, Suite, built_in_suites, conflicts, load_suite
 from llm_dec_pomdp.config import ConfigError, build
 from llm_dec_pomdp.options import Sampling
 
@@ -101,7 +103,7 @@ def test_the_same_method_twice_needs_labels(tmp_path: Path) -> None:
 
 def test_a_cell_survives_a_file(tmp_path: Path) -> None:
     for cell in load_suite(write(tmp_path, TWO)).cells():
-        assert Cell.from_dict(cell.to_dict()) == cell == Cell.from_dict(cell.without())
+        assert Cell.from_dict(cell.to_dict()).loaded() == cell == Cell.from_dict(cell.without()).loaded()
 
 
 def test_the_sampling_of_a_member_stands_in_the_cell_and_only_what_it_changes() -> None:
@@ -137,16 +139,66 @@ def test_an_environment_overrides_model_and_options_of_a_method(tmp_path: Path) 
     single, magrpo, *plain = load_suite(write(tmp_path, PER_METHOD)).cells()
     assert (single.model.name, magrpo.model.name) == ("large", "small")
     assert single.model.sharing == magrpo.model.sharing == "lora"
-    assert magrpo.method.options == {"gamma": 0.9, "learning_rate": 1e-6}
+    assert magrpo.method.options == MAGRPOConfig(gamma=0.9, learning_rate=1e-6)
     assert single.evaluation.samples == 15
-    assert [cell.method.options for cell in plain] == [{}, {"gamma": 0.9}]
+    assert [cell.method.options for cell in plain] == [Options(), MAGRPOConfig(gamma=0.9)]
     assert [cell.label.split("-")[0] for cell in plain] == ["twice", "twice"]
+
+
+ALIASED = """
+name = "aliased"
+methods = [{ name = "magrpo", options = { epsilon = 0.1 } }]
+training = { num_generations = 4 }
+sampling = { max_completion_length = 9 }
+
+[[environments]]
+id = "tldr-v0"
+
+[[environments]]
+id = "arxiv-v0"
+training = { num_generations = 6 }
+sampling = { max_completion_length = 7 }
+"""
+
+
+def test_a_suite_may_use_names_of_trl(tmp_path: Path) -> None:
+    path = write(tmp_path, ALIASED)
+    plain, other = load_suite(path).cells()
+    assert plain.method.options == MAGRPOConfig(objective=Clipped(clip_low=0.1, clip_high=0.1))
+    assert [(c.training.group_size, c.sampling.max_new_tokens) for c in (plain, other)] == [(4, 9), (6, 7)]
+    assert {cell.training.group_size for cell in load_suite(path, ["training.num_generations=2"]).cells()} == {2}
+
+
+def test_wrong_options_of_a_method_are_refused_where_its_cell_is_made(tmp_path: Path) -> None:
+    for options, named in (
+        ("epoch = 2", "epochs"),
+        ("epochs = 0", "epochs = 0"),
+        ("epsilon = 1, clip_low = 1", "epsilon"),
+    ):
+        suite = load_suite(write(tmp_path, PER_METHOD.replace("gamma = 0.9", options)))
+        with pytest.raises(ConfigError, match=named):
+            suite.cells()
+
+
+LEARNER_OF_A_STRANGER = """
+methods = ["not_installed:Learner"]
+environments = ["tldr-v0"]
+name = "strange"
+"""
+
+
+def test_the_cells_of_a_suite_can_be_looked_at_without_loading_what_they_name(tmp_path: Path) -> None:
+    suite = load_suite(write(tmp_path, LEARNER_OF_A_STRANGER))
+    assert [cell.outside for cell in suite.written_cells()] == [["not_installed:Learner"]]
+    with pytest.raises(ImportError, match="not_installed"):
+        suite.cells()
 
 
 def changed(**changes: Any) -> Cell:
     cell = next(cell for cell in load_suite("quick").cells() if cell.method.name == "concat")
-    cell = replace(cell, method=cell.method.model_copy(update={"name": "magrpo"}))
-    return replace(cell, **{name: getattr(cell, name).model_copy(update=update) for name, update in changes.items()})
+    method = MethodConfig.model_validate({"name": "magrpo", **changes.pop("method", {})})
+    parts = {name: getattr(cell, name).model_copy(update=update) for name, update in changes.items()}
+    return replace(cell, method=method, **parts).loaded()
 
 
 FALLING = {"name": "magrpo", "options": {"schedule": "linear", "horizon": 24}}
@@ -291,7 +343,8 @@ def test_the_published_setting_is_the_published_one() -> None:
     cells = {(c.environment.id, c.method.name): c for c in load_suite("paper").cells() if c.seed == 0}
     writing, code = cells["tldr-v0", "magrpo"], cells["humaneval-v0", "magrpo"]
     assert (writing.model.name, code.model.name) == ("Qwen/Qwen3-1.7B", "Qwen/Qwen2.5-Coder-3B")
-    assert (writing.method.options["learning_rate"], code.method.options["learning_rate"]) == (5e-6, 2e-5)
+    assert writing.method.options == MAGRPOConfig(learning_rate=5e-6)
+    assert code.method.options == MAGRPOConfig(learning_rate=2e-5)
     assert {c.sampling.temperature for c in cells.values()} == {0.7}
     assert {c.sampling.max_new_tokens for c in cells.values()} == {256}
     assert {c.training.group_size for c in cells.values()} == {4}

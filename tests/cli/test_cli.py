@@ -99,13 +99,11 @@ def test_list_shows_what_a_suite_compares_and_costs() -> None:
     assert "magrpo" in found["methods"]  # type: ignore[operator]
     assert found["environments"]
     assert all(cell["episodes"] > 0 for cell in found["cost"])  # type: ignore[attr-defined]
-    names = [suite["name"] for suite in json.loads(call("list", "claims", "--json").stdout)]
-    assert {"claims/joint", "claims/rates"} <= {*names}  # a folder of suites
     assert "run it: llm-dec-pomdp bench classics" in call("list", "classics").stdout
 
 
 def test_list_shows_an_environment_of_a_module() -> None:
-    assert document("list", "llm_dec_pomdp.envs.small.relay:Relay")["roles"] == document("list", "relay-v0")["roles"]
+    assert document("list", "llm_dec_pomdp.envs.relay:Relay")["roles"] == document("list", "relay-v0")["roles"]
 
 
 def test_a_plugin_that_is_broken_does_not_hide_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -299,7 +297,7 @@ def test_defaults_agree_in_commands_suites_and_functions() -> None:
         assert found == {key: options[key] for key in found}
         assert "max_new_tokens" in found
     arguments = inspect.signature(llm_dec_pomdp.train).parameters
-    assert {n: arguments[n].default for n in length if n in arguments} == {n: length[n] for n in length if n != "keep"}
+    assert {n: arguments[n].default for n in length if n != "keep"} == dict.fromkeys(length.keys() - {"keep"})
     for function in (llm_dec_pomdp.train, llm_dec_pomdp.evaluate, llm_dec_pomdp.collect):
         assert inspect.signature(function).parameters["sampling"].default is None  # that of the team
     team = llm_dec_pomdp.load_team(llm_dec_pomdp.make("dectiger-v0"), "builtin:table")

@@ -24,7 +24,7 @@ SUITE = Suite.model_validate(
         "name": "traced",
         "methods": [{"name": "discussion"}, {"name": "magrpo"}],
         "models": [{"name": "builtin:tiny"}],
-        "environments": [{"id": "tldr-v0", "options": {"pays": "each"}, "max_turns": 2}],
+        "environments": [{"id": "tldr-v0", "options": {"turn_reward": "each"}, "max_turns": 2}],
         "sampling": {"max_new_tokens": 12},
         "training": {"steps": 2, "prompts_per_step": 1, "group_size": 2},
         "evaluation": {"items": 2, "every": 1},

@@ -28,7 +28,6 @@ VARIANTS: dict[str, Callable[[], TextDecPOMDP]] = {
     "calls by letter": lambda: make_least("calls-v0", grammar="choice"),
     "calls of one agent": lambda: make_least("calls-v0", single_agent=True),
     "research by letter": lambda: make_least("research-v0", grammar="choice"),
-    "modules in one text": lambda: make_least("modules-v0", form="merge"),
     "all ready tools": lambda: with_tools(),
 }
 NAMES = [*sorted(llm_dec_pomdp.registry), *VARIANTS]

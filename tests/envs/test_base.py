@@ -107,7 +107,7 @@ def test_every_agent_gets_the_identical_float_and_the_components() -> None:
     _, rewards, _, _, infos = env.step(actions)
     assert actions == {"agent_0": "secret-0a", "agent_1": "no"}
     assert env.last_score is not None
-    assert env.last_score.notes == {"said": "secret-0a"}
+    assert env.last_score.notes == {"action": "secret-0a"}
     assert rewards == {"agent_0": 1.0, "agent_1": 1.0}
     assert rewards["agent_0"] is rewards["agent_1"]
     assert infos == {agent: {"reward/first": 1.0, "reward/second": 0.0, "asked": 0.0} for agent in actions}
@@ -210,7 +210,7 @@ def test_a_history_is_what_the_agent_was_told_and_said_itself() -> None:
     assert env.history("agent_0") == conversation("question 0, asker?", "", observations["agent_0"])
     env.step({"agent_0": "still", "agent_1": "nothing"})
     assert [len(env.history(agent)) for agent in env.possible_agents] == [4, 4]
-    assert env.history("agent_1")[-1] == Message("said", "nothing")
+    assert env.history("agent_1")[-1] == Message("action", "nothing")
 
 
 class OneSpeaks(Toy):
@@ -252,7 +252,10 @@ def test_state_is_json_with_task_turn_and_histories_and_no_secret() -> None:
     state = json.loads(env.state())
     assert state["task"] == {"id": "t1", "prompt": "question 1"}
     assert state["turn"] == 1
-    assert state["histories"]["agent_0"][:2] == [["told", "question 1, asker?", ""], ["said", "\ud800\x00", ""]]
+    assert state["histories"]["agent_0"][:2] == [
+        ["observation", "question 1, asker?", ""],
+        ["action", "\ud800\x00", ""],
+    ]
     assert "secret" not in env.state()
     assert "hidden-1" not in env.state()
     assert json.loads(toy().state())["task"] is None

@@ -178,7 +178,7 @@ class ForkIsItself(Honest):
 
 
 class KeepsAList(Honest):
-    """Pays for what was said before, which it keeps in a list that forks share."""
+    """TurnReward for what was said before, which it keeps in a list that forks share."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -198,7 +198,7 @@ class KeepsAList(Honest):
 class MutableState(Honest):
     def transition(self, state: TextState, actions: Mapping[str, str], seed: int) -> Transition[TextState]:
         step = super().transition(state, actions, seed)
-        return replace(step, state=state._replace(told=list(state.told)))  # type: ignore[arg-type]
+        return replace(step, state=state._replace(observations=list(state.observations)))  # type: ignore[arg-type]
 
 
 class ForgetsOnPickling(Honest):
@@ -346,7 +346,7 @@ def test_a_bad_row_beyond_the_quick_check_is_found_by_the_full_one() -> None:
 
 def test_an_environment_whose_agents_hear_each_other_says_so() -> None:
     class Talk(ShowsTheOther):
-        declared = replace(ShowsTheOther.declared, hears_others=True)
+        declared = replace(ShowsTheOther.declared, shares_texts=True)
 
     CHECKS["no leaks"](Talk(ITEMS, max_turns=2), None)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pytest
 import toy
@@ -18,6 +18,11 @@ from llm_dec_pomdp.types import Completion, Episode, Group, TaskItem, Turn
 def offers(item: TaskItem, role: str) -> Mapping[str, str]:
     """The reference and two wrong texts for the asker; nothing for the answerer."""
     return {"right": item.reference[0], "wrong": "no", "long": "no\nand no"} if role == "asker" else {}
+
+
+def references(item: TaskItem, role: str) -> Mapping[str, str]:
+    """The reference and a wrong text for both roles."""
+    return {"right": item.reference[role != "asker"], "wrong": "no"}
 
 
 def letter(env: Choices, kind: str) -> str:
@@ -51,6 +56,38 @@ def test_one_agent_that_writes_all_parts_may_use_letters() -> None:
     env.reset(options={"index": 0})
     _, rewards, *_ = env.step({"agent_0": f"[asker]\n{letter(inner, 'right')}\n[answerer]\nsecret-0b"})
     assert set(rewards.values()) == {2.0}
+
+
+def test_a_single_agent_chooses_for_each_agent_in_turn() -> None:
+    env = with_protocol(Choices(toy.toy(), references), "centralized")
+    observations, _ = env.reset(options={"index": 0})
+    texts: list[str] = []
+    for role, reward in (("asker", 0.0), ("answerer", 2.0)):
+        assert str(observations["agent_0"]).startswith(f"[{role}]\nquestion 0, {role}?")
+        assert tuple(env.choices("agent_0", env.history("agent_0"))) == ("A", "B")
+        texts.append("A" if "A:\nsecret" in str(observations["agent_0"]) else "B")
+        observations, rewards, *_ = env.step({"agent_0": texts[-1]})
+        assert rewards["agent_0"] == reward
+    players = iter(texts)
+    [group] = Trajectories().play(env, Scripted(lambda agent, history: next(players)), ["t0"], [0], Sampling())
+    shares = env.measure([group])["choices"]
+    assert shares["asker: right %"] == shares["answerer: right %"] == 100
+
+
+def test_rows_without_texts_are_left_out() -> None:
+    env = Choices(toy.toy(), lambda item, role: offers(item, role) if item.id == "t1" else {})
+    assert [item.id for item in env.items] == ["t1"]
+
+
+def test_the_task_measures_the_chosen_texts() -> None:
+    class Measured(toy.Toy):
+        def measure(self, groups: Sequence[Group]) -> Mapping[str, Mapping[str, float]]:
+            texts = [episode.last_texts["agent_0"] for group in groups for episode in group.episodes]
+            return {"texts": dict.fromkeys(texts, 1.0)}
+
+    env = Choices(Measured(toy.ITEMS), offers)
+    turn = Turn({}, {"agent_0": Completion(letter(env, "right")), "agent_1": Completion("idea")}, 0.0)
+    assert env.measure([Group("t0", (Episode("t0", 0, (turn,), True),))])["texts"] == {"secret-0a": 1.0}
 
 
 def test_the_shares_of_the_kinds_are_measured() -> None:

@@ -23,6 +23,7 @@ JUDGED = (
     "coophumaneval-v1",
     "classeval-v0",
     "modules-v0",
+    "merge-v0",
 )  # by programs
 BY_A_MODEL = ("tldr-v2", "arxiv-v2")
 but_long_ones = pytest.mark.parametrize(

@@ -105,7 +105,7 @@ def test_ansi_returns_the_transcript(capsys: pytest.CaptureFixture[str]) -> None
     env.step({"agent_0": "secret-0a", "agent_1": "idea"})
     text = env.render()
     assert text is not None
-    for part in ("toy-v0 / t0 / turn 1 of 2", "agent_0 (asker) says:", "secret-0a", "idea", "score 1.000 of 2"):
+    for part in ("toy-v0 / t0 / turn 1 of 2", "agent_0 (asker) acts:", "secret-0a", "idea", "score 1.000 of 2"):
         assert part in text
     assert capsys.readouterr().out == ""
 
@@ -115,7 +115,7 @@ def test_human_prints_the_transcript_with_markup_and_odd_characters(capsys: pyte
     env.step({"agent_0": "[bold]loud[/bold] [/]", "agent_1": "half \ud800 a pair"})
     assert env.render() is None
     printed = capsys.readouterr().out
-    for part in ("agent_1 (answerer) says:", "[bold]loud[/bold] [/]", "a pair"):
+    for part in ("agent_1 (answerer) acts:", "[bold]loud[/bold] [/]", "a pair"):
         assert part in printed
 
 

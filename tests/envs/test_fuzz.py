@@ -31,7 +31,7 @@ from llm_dec_pomdp.envs.writing.reward import lexicon
 from llm_dec_pomdp.types import Score
 
 FOR_ANY_NUMBER = ("telegrams-v0", "relay-v0", "meeting-v0")  # of agents
-SOFTWARE = {"classeval-v0": {}, "modules-v0": {"form": "merge"}}  # ask for more than a drawn function
+SOFTWARE = ("classeval-v0", "merge-v0")  # ask for more than a drawn function
 AGENTS = 2  # for whom texts are dealt out; one agent plays half of them
 BATCH = 16  # texts: four episodes of two turns and two agents
 # A text without a form ends an episode of a hierarchy or of a game for two at once, and whoever is not heard to look
@@ -41,7 +41,7 @@ ENDED_BY_ANY_TEXT = ("scouts-v0", "pennies-v0", "kuhn-v0")
 FLAT = [
     env_id
     for env_id in sorted(llm_dec_pomdp.registry)
-    if env_id not in ENDED_BY_ANY_TEXT and not seen(env_id).facts.hierarchical
+    if env_id not in (*ENDED_BY_ANY_TEXT, "modules-v0") and not seen(env_id).facts.hierarchical
 ]
 WRITING = [env_id for env_id in FLAT if not seen(env_id).facts.judges_code]
 CODE = sorted(set(FLAT) - set(WRITING))
@@ -229,7 +229,7 @@ def drawn(texts: st.SearchStrategy[str], count: int, name: str) -> list[str]:
 
 def two_turns(env_id: str) -> TextDecPOMDP:
     """An environment for two agents, where it has so many, and two turns."""
-    options = {"n_agents": 2} if env_id in FOR_ANY_NUMBER else SOFTWARE.get(env_id, {})
+    options = {"n_agents": 2} if env_id in FOR_ANY_NUMBER else {}
     return make_least(env_id, max_turns=2, **options)
 
 

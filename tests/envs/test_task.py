@@ -32,7 +32,7 @@ class Cave(NamedTuple):
     left: bool
     there: tuple[str, ...]
     paid: float
-    told: tuple[tuple[str, str | Message], ...]
+    observations: tuple[tuple[str, str | Message], ...]
     turn: int = 0
 
 
@@ -56,8 +56,8 @@ class Treasure(Task[Cave]):
         told = (("agent_0", f"{item.prompt}: left or right?"), ("agent_1", "left, right, or call?"))
         return Cave(bool(uniforms(seed, 1)[0] < 0.5), ("agent_0", "agent_1"), 0.0, told)
 
-    def told(self, state: Cave) -> Mapping[str, str | Message]:
-        return dict(state.told)
+    def observations(self, state: Cave) -> Mapping[str, str | Message]:
+        return dict(state.observations)
 
     def roster(self, state: Cave) -> Sequence[str]:
         return state.there
@@ -138,7 +138,7 @@ def test_who_comes_is_told_and_who_leaves_is_over() -> None:
     assert len(set(rewards.values())) == 1
     assert not any(terminations.values())
     assert left[2] == {"agent_0": False, "agent_1": False, "agent_2": True}
-    assert [m.role for m in env.history("agent_2")] == ["tool", "said"]
+    assert [m.role for m in env.history("agent_2")] == ["tool", "action"]
     assert env.history("agent_2")[0].name == "ear"
 
 
@@ -149,7 +149,7 @@ def test_an_agent_may_be_told_without_being_asked() -> None:
     assert observations["agent_1"] == "The leader dug."
     assert (infos["agent_1"]["asked"], env.asked("agent_1")) == (0.0, False)
     env.step({"agent_0": "left", "agent_1": "is not heard"})
-    assert [m.role for m in env.history("agent_1")] == ["told", "said", "told", "told"]
+    assert [m.role for m in env.history("agent_1")] == ["observation", "action", "observation", "observation"]
 
 
 def test_events_and_the_reward_of_the_team_are_on_the_turns() -> None:
@@ -175,7 +175,7 @@ class Forgetful(Treasure):
     """The leader remembers only what it was told last."""
 
     def transition(self, state: Cave, actions: Mapping[str, str], seed: int) -> Transition[Cave]:
-        return replace(super().transition(state, actions, seed), anew=frozenset({"agent_0"}))
+        return replace(super().transition(state, actions, seed), reset_history=frozenset({"agent_0"}))
 
 
 @pytest.mark.parametrize(
@@ -250,11 +250,11 @@ class Broken(Treasure):
             "pays": {"rewards": {"agent_0": 1.0, "agent_1": 0.0}},
             "stranger": {"state": step.state._replace(there=("agent_0", "agent_7"))},
             "twice": {"state": step.state._replace(there=("agent_0", "agent_0"))},
-            "revives": {"state": step.state._replace(there=("agent_0", "agent_1")[: 1 + state.turn], told=())},
-            "tells": {"state": step.state._replace(told=(("agent_2", "hello"),))},
-            "number": {"state": step.state._replace(told=(("agent_0", 7),))},
-            "forgets": {"anew": frozenset({"agent_2"})},
-            "says": {"state": step.state._replace(told=(("agent_0", Message("said", "me")),))},
+            "revives": {"state": step.state._replace(there=("agent_0", "agent_1")[: 1 + state.turn], observations=())},
+            "tells": {"state": step.state._replace(observations=(("agent_2", "hello"),))},
+            "number": {"state": step.state._replace(observations=(("agent_0", 7),))},
+            "forgets": {"reset_history": frozenset({"agent_2"})},
+            "says": {"state": step.state._replace(observations=(("agent_0", Message("action", "me")),))},
         }
         return replace(step, **wrong.get(actions["agent_0"], {}))
 
@@ -262,13 +262,13 @@ class Broken(Treasure):
 @pytest.mark.parametrize(
     ("word", "message"),
     [
-        ("pays", r"paid \{'agent_0': 1.0, 'agent_1': 0.0\}"),
+        ("pays", r"rewards are \{'agent_0': 1.0, 'agent_1': 0.0\}"),
         ("stranger", r"'agent_7', which is no possible agent"),
         ("twice", r"has an agent twice"),
-        ("tells", r"'agent_2' is told something and is not there"),
-        ("number", r"'agent_0' is told 7"),
-        ("forgets", r"the history of 'agent_2' begins anew"),
-        ("says", r"only an agent itself says something"),
+        ("tells", r"'agent_2'.*is not live"),
+        ("number", r"'agent_0' is 7"),
+        ("forgets", r"the history of 'agent_2' is reset"),
+        ("says", r"'agent_0' is Message"),
     ],
 )
 def test_what_no_episode_can_hold_is_named_and_leaves_the_episode_as_it_was(word: str, message: str) -> None:

@@ -24,8 +24,8 @@ NAN = math.nan
 MENU = ("0", "1", "2.5", "4")
 
 
-def graded(pays: Any = "final", max_turns: int = 3) -> Graded:
-    return Graded(ITEMS, max_turns=max_turns, pays=pays)
+def graded(turn_reward: Any = "final", max_turns: int = 3) -> Graded:
+    return Graded(ITEMS, max_turns=max_turns, turn_reward=turn_reward)
 
 
 def paid(env: TextDecPOMDP, scores: Sequence[float]) -> list[float]:
@@ -60,29 +60,29 @@ THREE_TURNS: list[tuple[str, list[float], list[float]]] = [
 
 
 @pytest.mark.parametrize(("protocol", "drafts"), [("parallel", 0), ("centralized", 0), ("sequential", 1)])
-@pytest.mark.parametrize(("pays", "scores", "wanted"), THREE_TURNS)
+@pytest.mark.parametrize(("turn_reward", "scores", "wanted"), THREE_TURNS)
 def test_rewards_of_three_turns(
-    protocol: str, drafts: int, pays: str, scores: list[float], wanted: list[float]
+    protocol: str, drafts: int, turn_reward: str, scores: list[float], wanted: list[float]
 ) -> None:
-    env = with_protocol(graded(pays), protocol)
+    env = with_protocol(graded(turn_reward), protocol)
     rewards = [reward for last in wanted for reward in (*[0.0] * drafts, last)]
     assert paid(env, scores) == pytest.approx(rewards, nan_ok=True, abs=0)
     assert not env.agents
 
 
-@pytest.mark.parametrize("pays", ["final", "each"])
+@pytest.mark.parametrize("turn_reward", ["final", "each"])
 @pytest.mark.parametrize("score", [0.0, 0.1 + 0.2, 4.0])
-def test_one_turn_pays_the_score_itself(pays: str, score: float) -> None:
-    env = graded(pays, 1)
+def test_one_turn_pays_the_score_itself(turn_reward: str, score: float) -> None:
+    env = graded(turn_reward, 1)
     assert paid(env, [score]) == [score]
     assert env.facts.reward_range == env.facts.score_range
 
 
 @pytest.mark.parametrize("gamma", [1.0, 0.9, 0.0])
-@pytest.mark.parametrize("pays", RULES)
-def test_ending_by_solving_is_never_worth_less_than_going_on(pays: str, gamma: float) -> None:
+@pytest.mark.parametrize("turn_reward", RULES)
+def test_ending_by_solving_is_never_worth_less_than_going_on(turn_reward: str, gamma: float) -> None:
     def worth(scores: Sequence[float], first: int) -> float:
-        return sum(gamma**t * reward for t, reward in enumerate(paid(graded(pays), scores)[first:]))
+        return sum(gamma**t * reward for t, reward in enumerate(paid(graded(turn_reward), scores)[first:]))
 
     for first in range(3):
         for before in itertools.product((0.0, 2.5), repeat=first):
@@ -95,27 +95,27 @@ def test_ending_by_solving_is_never_worth_less_than_going_on(pays: str, gamma: f
 
 
 @pytest.mark.parametrize(
-    ("pays", "turns", "wanted"),
+    ("turn_reward", "turns", "wanted"),
     [("final", 2, (-4.0, 4.0)), ("shifted", 1, (-4.0, 0.0)), ("shifted", 3, (-4.0, 0.0)), ("each", 3, (0.0, 12.0))],
 )
 @pytest.mark.parametrize("protocol", ["parallel", "sequential"])
 def test_the_range_of_rewards_is_that_of_the_rule(
-    pays: str, turns: int, wanted: tuple[float, float], protocol: str
+    turn_reward: str, turns: int, wanted: tuple[float, float], protocol: str
 ) -> None:
-    env = with_protocol(graded(pays, turns), protocol)
+    env = with_protocol(graded(turn_reward, turns), protocol)
     assert env.facts.reward_range == wanted
     assert env.facts.score_range == (0.0, 4.0)
 
 
-@pytest.mark.parametrize("pays", ["shifted", "each"])
-def test_the_laws_hold(pays: str) -> None:
-    assert check_env(llm_dec_pomdp.make("tldr-v0", max_turns=2, pays=pays), rows=1) == list(CHECKS)
+@pytest.mark.parametrize("turn_reward", ["shifted", "each"])
+def test_the_laws_hold(turn_reward: str) -> None:
+    assert check_env(llm_dec_pomdp.make("tldr-v0", max_turns=2, turn_reward=turn_reward), rows=1) == list(CHECKS)
 
 
 @pytest.mark.parametrize("env_id", ["tldr-v0", "arxiv-v0", "telegrams-v0", "humaneval-v0"])
 def test_a_rule_that_does_not_exist_is_named_with_those_that_do(env_id: str) -> None:
-    with pytest.raises(ValueError, match="pays is 'sum'"):
-        llm_dec_pomdp.make(env_id, max_turns=2, pays="sum")
+    with pytest.raises(ValueError, match="'sum'"):
+        llm_dec_pomdp.make(env_id, max_turns=2, turn_reward="sum")
 
 
 # --- copies and wrappers ----------------------------------------------------------------------------------------------
@@ -168,44 +168,45 @@ class Grades(Policy):
         ]
 
 
-def play(pays: str, rollout: Rollout) -> Any:
-    env = graded(pays, 2)
+def play(turn_reward: str, rollout: Rollout) -> Any:
+    env = graded(turn_reward, 2)
     [group] = rollout.play(env, Team(dict.fromkeys(env.possible_agents, Grades())), ["t0"], [3], Sampling(), 3)
     return group
 
 
-def by_rule(pays: str, scores: Sequence[float]) -> list[float]:
-    return paid(graded(pays, 2), scores)
+def by_rule(turn_reward: str, scores: Sequence[float]) -> list[float]:
+    return paid(graded(turn_reward, 2), scores)
 
 
 def first_text(decision: Decision, choice: Sequence[int]) -> float:
     return float(decision.actions["agent_0"][choice[0]].text)
 
 
-@pytest.mark.parametrize("pays", RULES)
-def test_branches_of_a_tree_are_paid_by_the_rule(pays: str) -> None:
-    group = play(pays, Tree("cross"))
+@pytest.mark.parametrize("turn_reward", RULES)
+def test_branches_of_a_tree_are_paid_by_the_rule(turn_reward: str) -> None:
+    group = play(turn_reward, Tree("cross"))
     for e in group.episodes:
-        assert list(e.rewards) == by_rule(pays, [turn.score.total for turn in e.turns])
+        assert list(e.rewards) == by_rule(turn_reward, [turn.score.total for turn in e.turns])
     root, *later = group.decisions
     for branch, decision in zip(root.branches, later, strict=True):
         played = [
-            by_rule(pays, [first_text(root, branch.choice), first_text(decision, b.choice)]) for b in decision.branches
+            by_rule(turn_reward, [first_text(root, branch.choice), first_text(decision, b.choice)])
+            for b in decision.branches
         ]
         assert [b.rewards[0] for b in decision.branches] == [rewards[1] for rewards in played]
         assert branch.rewards[1] == pytest.approx(sum(rewards[1] for rewards in played) / len(played))
 
 
 @pytest.mark.parametrize("continuation", ["frozen", "resampled"])
-@pytest.mark.parametrize("pays", RULES)
-def test_alternatives_are_paid_by_the_rule(pays: str, continuation: Any) -> None:
-    group = play(pays, Counterfactual(continuation))
+@pytest.mark.parametrize("turn_reward", RULES)
+def test_alternatives_are_paid_by_the_rule(turn_reward: str, continuation: Any) -> None:
+    group = play(turn_reward, Counterfactual(continuation))
     for place, decision in enumerate(group.decisions):
         recorded = [float(turn.actions["agent_0"].text) for turn in group.episodes[place // 2].turns]
         for branch in decision.branches:
             tried = [*recorded]
             tried[decision.turn] = first_text(decision, branch.choice)
             if continuation == "frozen" or decision.turn == 1 or not branch.choice[0]:
-                assert list(branch.rewards) == by_rule(pays, tried)[decision.turn :]
+                assert list(branch.rewards) == by_rule(turn_reward, tried)[decision.turn :]
             else:
-                assert branch.rewards[0] == by_rule(pays, tried)[0]
+                assert branch.rewards[0] == by_rule(turn_reward, tried)[0]

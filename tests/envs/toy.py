@@ -33,7 +33,7 @@ class Toy(TextTask):
         hits = [float(actions.get(agent) == text) for agent, text in references(self, item).items()]
         parts = dict(zip(self.declared.components, hits, strict=True))
         total = math.nan if actions["agent_0"] == "?" else sum(hits)
-        return Score(total, parts, notes={"said": actions["agent_0"]})
+        return Score(total, parts, notes={"action": actions["agent_0"]})
 
 
 def toy(**kwargs: Any) -> Toy:

@@ -144,7 +144,7 @@ class Whisper(Task[int]):
     def initial_state(self, item: TaskItem, seed: int) -> int:
         return 0
 
-    def told(self, state: int) -> dict[str, str]:
+    def observations(self, state: int) -> dict[str, str]:
         return {"agent_0": "the word is plum", "agent_1": "talk"} if state == 0 else {"agent_0": "the word?"}
 
     def asks(self, state: int) -> list[str]:
@@ -158,7 +158,10 @@ class Whisper(Task[int]):
 def test_what_agents_are_told_without_being_asked_is_kept() -> None:
     env = Whisper([TaskItem("w", "?")], max_turns=2)
     [group] = Trajectories().play(env, Scripted(lambda agent, history: "plum"), ["w"], [0], Sampling())
-    assert [dict(turn.told) for turn in group.episodes[0].turns] == [{"agent_0": "the word is plum"}, {}]
+    assert [dict(turn.unasked_observations) for turn in group.episodes[0].turns] == [
+        {"agent_0": "the word is plum"},
+        {},
+    ]
     trace = from_episode(group.episodes[0], Header.of(env), env.items[0])
     unasked = [
         (event["to"], event["turn"]) for event in trace["events"] if event["agent"] == ENVIRONMENT and "to" in event

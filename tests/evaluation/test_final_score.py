@@ -36,14 +36,14 @@ class Given(Match):
         return Score(value, {"match": value})
 
 
-def given(pays: Any, *scores: float) -> Given:
-    env = Given(ITEMS, max_turns=2, pays=pays)
+def given(turn_reward: Any, *scores: float) -> Given:
+    env = Given(ITEMS, max_turns=2, turn_reward=turn_reward)
     env.given = scores
     return env
 
 
-def play(pays: Any, *scores: float) -> tuple[Any, Group]:
-    env = given(pays, *scores)
+def play(turn_reward: Any, *scores: float) -> tuple[Any, Group]:
+    env = given(turn_reward, *scores)
     [group] = Trajectories().play(env, Team(dict.fromkeys(AGENTS, Recorder())), ["t1"], [0], SAMPLING)
     return env, group
 
@@ -67,10 +67,10 @@ class Still(Algorithm):
 CASES = [((1.0, 3.0), 75.0), ((4.0,), 100.0), ((3.0, 1.0), 25.0)]
 
 
-@pytest.mark.parametrize("pays", RULES)
+@pytest.mark.parametrize("turn_reward", RULES)
 @pytest.mark.parametrize(("scores", "percent"), CASES)
-def test_training_evaluation_and_records_agree(pays: str, scores: tuple[float, ...], percent: float) -> None:
-    env, group = play(pays, *scores)
+def test_training_evaluation_and_records_agree(turn_reward: str, scores: tuple[float, ...], percent: float) -> None:
+    env, group = play(turn_reward, *scores)
     assert training.mean_scores([group], env)[1:] == (percent, {"match": percent / 25})
     measured = summarise([group], env.facts.score_scale, env.facts.components, 1.0)
     assert (measured.return_percent.mean, measured.components["match"].mean) == (percent, percent / 25)

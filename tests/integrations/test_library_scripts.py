@@ -47,12 +47,12 @@ def test_trl_trains_a_team_over_two_turns() -> None:
 
 @pytest.mark.slow
 def test_trl_calls_the_tools_of_a_role() -> None:
-    printed = run("trl", "scripts/trl_tools.py", "--steps", "1")
+    printed = run("trl", "research/trl_tools.py", "--steps", "1")
     returns = re.search(r"([\d.]+) at first, ([\d.]+) at the end of 1 steps", printed)
     assert returns and float(returns[1]) > 0.4, printed  # half of what it imitates reads the board
 
 
 @pytest.mark.slow
 def test_comlrl_trains_on_the_same_environment(tmp_path: Path) -> None:
-    printed = run("comlrl", "scripts/peer_returns.py", str(tmp_path / "peer.json"), "--seeds", "0", "--steps", "1")
+    printed = run("comlrl", "research/peer_returns.py", str(tmp_path / "peer.json"), "--seeds", "0", "--steps", "1")
     assert "seed 0, comlrl: " in printed

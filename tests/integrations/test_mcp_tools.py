@@ -115,7 +115,7 @@ def test_a_server_with_a_state_is_not_forked(program: str) -> None:
     assert env.step({"agent_0": 'keep("oak")', "agent_1": ""})[0]["agent_0"] == "fern, oak"
     sessions = Sessions(env, Limits())
     env.reset(seed=0)
-    session = sessions.open()
+    session = sessions.join()
     playing = session.copy(0)
     playing.reset(seed=0)
     playing.step({"agent_0": 'keep("elm")', "agent_1": ""})

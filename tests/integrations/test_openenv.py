@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import subprocess
 import sys
@@ -13,14 +12,11 @@ from typing import Any
 import pytest
 
 pytest.importorskip("openenv", reason="openenv is not installed; nox -s openenv")
-pytest.importorskip("uvicorn", reason="the extra serve is not installed")
+pytest.importorskip("starlette", reason="the extra serve is not installed")
 
 from openenv.core import GenericEnvClient
-from openenv.core.mcp_client import MCPToolClient
 
 from llm_dec_pomdp.envs import make
-from llm_dec_pomdp.envs.tools.ready import notes
-from llm_dec_pomdp.envs.wrappers import WithTools
 from llm_dec_pomdp.integrations.openenv import TeamAction, TeamClient
 from llm_dec_pomdp.serving.server import Server
 
@@ -66,29 +62,6 @@ def test_clients_have_sessions_of_their_own_and_errors_are_sentences(served: tup
             client.reset(task_id="../../etc/passwd")
         client.step({"texts": dict.fromkeys(local.agents, "a text")})
         assert other.state()["step_count"] == 0
-
-
-def test_openenvs_client_of_tools_shares_an_episode_with_its_resets() -> None:
-    server = Server(WithTools(make("tldr-v0"), [notes()]), port=0)
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-
-    async def played() -> list[Any]:
-        async with MCPToolClient(server.url) as env:
-            listed = [tool.name for tool in await env.list_tools()]
-            kept = [await env.call_tool("note", text="a fern"), await env.call_tool("read_notes")]
-            await env.reset(seed=0)
-            kept.append(await env.call_tool("read_notes"))
-            return [listed, *(answer["content"][0]["text"] for answer in kept)]
-
-    assert asyncio.run(played()) == [
-        ["note", "read_notes", "forget"],
-        "kept as note 1",
-        "1. a fern",
-        "There are no notes.",
-    ]
-    server.stop()
-    thread.join(20)
 
 
 def test_a_wrong_token_is_refused() -> None:

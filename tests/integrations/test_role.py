@@ -58,10 +58,10 @@ def test_a_role_plays_while_the_others_follow_their_policy(others: Any) -> None:
 def test_a_script_of_the_environment_plays_the_rest_of_a_hierarchy() -> None:
     env = llm_dec_pomdp.make("research-v0")
     optimal, role = env.script("optimal"), Role(env, "main", "script:optimal")
-    history = [Message("told", role.reset(index=1))]
+    history = [Message("observation", role.reset(index=1))]
     while not role.over:
         text = optimal("agent_0", history)
-        history += [Message("said", text), Message("told", role.say(text))]
+        history += [Message("action", text), Message("observation", role.say(text))]
     assert role.total == 1.0
 
 

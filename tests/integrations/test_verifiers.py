@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from llm_dec_pomdp.envs.small.relay import WORDS
+from llm_dec_pomdp.envs.relay import WORDS
 
 pytest.importorskip("verifiers", reason="verifiers is not installed: pip install -e '.[verifiers]'")
 if shutil.which("uv", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}") is None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from written_runs import make_cell, report_and_texts, write_run, write_seeds
 
-from llm_dec_pomdp.benchmarks.suite import Cell
+from llm_dec_pomdp.benchmarks.suite import Cell, WrittenOptions
 from llm_dec_pomdp.report.findings import findings
 from llm_dec_pomdp.report.tables import p_value
 from llm_dec_pomdp.report.text import report_runs
@@ -157,7 +157,7 @@ def test_methods_are_taken_over_environments_where_they_ran_on_all(seeds: int, t
 
 # --- what stands in one line ------------------------------------------------------------------------------------------
 
-FAST = {"method": {"options": {"learning_rate": 0.01}}}
+FAST: dict[str, Any] = {"method": {"options": WrittenOptions(values={"learning_rate": 0.01})}}
 
 
 @pytest.mark.parametrize("seed", [0, 1])

@@ -48,7 +48,7 @@ def test_alternatives_generate_nothing_and_equal_joint_actions_are_judged_once()
 
 
 def test_frozen_continuations_repeat_what_was_said() -> None:
-    recorder, env = Recorder(Colours()), numbers(Echo, max_turns=2, pays="each")
+    recorder, env = Recorder(Colours()), numbers(Echo, max_turns=2, turn_reward="each")
     [group] = play(env, FROZEN, policy=recorder)
     assert len(recorder.calls) == 2
     for e, decision in zip(group.episodes, (d for d in group.decisions if d.turn == 0), strict=True):
@@ -79,7 +79,7 @@ def test_resampled_continuations_of_those_who_noticed_nothing_are_as_recorded() 
             return super().generate(requests, sampling)
 
     asked: list[tuple[str, tuple[str, ...]]] = []
-    env = numbers(max_turns=2, pays="each")
+    env = numbers(max_turns=2, turn_reward="each")
     [group] = play(env, RESAMPLED, 2, policy=ByHistory())
     for e, d in zip(group.episodes, (d for d in group.decisions if d.turn == 0), strict=True):
         for b in d.branches:

@@ -13,8 +13,8 @@ from models import AGENTS, COLOURS, ITEMS, Colourful, separate_team
 
 from llm_dec_pomdp.agents import Sampling, Team
 from llm_dec_pomdp.agents.scripted import RandomText, Uniform
+from llm_dec_pomdp.contrib.scouts.scouts import Scouts
 from llm_dec_pomdp.envs.base import TextDecPOMDP
-from llm_dec_pomdp.envs.small.scouts import Scouts
 from llm_dec_pomdp.envs.wrappers import with_protocol
 from llm_dec_pomdp.episodes import Header, Trace, TraceWriter, from_episode
 from llm_dec_pomdp.episodes.files import evaluation_file

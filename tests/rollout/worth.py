@@ -38,7 +38,7 @@ class Colours(Policy):
 
 
 class Numbers(Match):
-    """Pays for every text, agent by agent, so that each joint action has its own value; counts what it judges."""
+    """TurnReward for every text, agent by agent, so that each joint action has its own value; counts what it judges."""
 
     judged: list[tuple[str, ...]]
     worth = {"agent_0": 1.0, "agent_1": 10.0}

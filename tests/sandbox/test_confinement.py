@@ -14,11 +14,11 @@ from llm_dec_pomdp.sandbox import (
     Job,
     SandboxError,
     SandboxPool,
-    boot,
     capabilities,
     confine,
     probes,
     seccomp,
+    spawn,
 )
 
 ALLOW, KILL, ASK = 0x7FFF0000, 0x80000000, 0x7FC00000
@@ -199,9 +199,9 @@ module.main({{}})
 
 
 def probed(change: str) -> dict[str, str]:
-    root = str(boot._FOLDER).removesuffix("/llm_dec_pomdp/sandbox")
+    root = str(spawn._FOLDER).removesuffix("/llm_dec_pomdp/sandbox")
     done = subprocess.run(
-        [boot.sys.executable, "-c", PROBE.format(change=change), root],
+        [spawn.sys.executable, "-c", PROBE.format(change=change), root],
         capture_output=True,
         text=True,
         timeout=60,
@@ -237,13 +237,15 @@ def test_a_layer_that_does_nothing_is_found_out(layer: str, change: str, reason:
     ids=["dies", "waits"],
 )
 def test_a_probe_that_does_not_answer_is_an_error(change: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    root = str(boot._FOLDER).removesuffix("/llm_dec_pomdp/sandbox")
+    root = str(spawn._FOLDER).removesuffix("/llm_dec_pomdp/sandbox")
     code = PROBE.format(change=f"module._landlock = lambda: {change}")
 
     def start(*args: object, **kwargs: object) -> subprocess.Popen[bytes]:
-        return subprocess.Popen([boot.sys.executable, "-c", code, root], stdout=subprocess.PIPE, start_new_session=True)
+        return subprocess.Popen(
+            [spawn.sys.executable, "-c", code, root], stdout=subprocess.PIPE, start_new_session=True
+        )
 
-    monkeypatch.setattr(boot, "start", start)
+    monkeypatch.setattr(spawn, "start", start)
     monkeypatch.setattr(probes, "PATIENCE", 10.0)
     probes.capabilities.cache_clear()
     with pytest.raises(SandboxError, match=r"the probe of 'landlock' did not answer within 10 s.*/proc/locks"):

@@ -40,15 +40,15 @@ def test_an_idle_judge_that_was_killed_is_replaced(pool: SandboxPool) -> None:
     assert judge_of(pool) != killed
 
 
-@pytest.mark.parametrize("who", ["judge", *(pytest.param(w, marks=pytest.mark.slow) for w in ("keeper", "zygote"))])
+@pytest.mark.parametrize("who", ["judge", *(pytest.param(w, marks=pytest.mark.slow) for w in ("supervisor", "zygote"))])
 def test_a_job_whose_process_was_killed_is_tried_again(who: str, pool: SandboxPool) -> None:
     judge = judge_of(pool)
     with ThreadPoolExecutor(1) as thread:
         running = thread.submit(pool.run, [SLOW])
         time.sleep(0.15)
-        [keeper] = children(judge)
-        [zygote] = children(keeper)
-        for killed in {"judge": [judge], "zygote": [zygote], "keeper": [keeper, zygote]}[who]:
+        [supervisor] = children(judge)
+        [zygote] = children(supervisor)
+        for killed in {"judge": [judge], "zygote": [zygote], "supervisor": [supervisor, zygote]}[who]:
             os.kill(killed, signal.SIGKILL)
         assert running.result()[0].outcome == "passed"
 

@@ -11,8 +11,8 @@ import pytest
 from judging import QUICK
 
 from llm_dec_pomdp.sandbox import Job, SandboxPool, Verdict, codec
-from llm_dec_pomdp.sandbox.objects import Objects
-from llm_dec_pomdp.sandbox.remote import World
+from llm_dec_pomdp.sandbox.guest_objects import Objects
+from llm_dec_pomdp.sandbox.proxies import World
 
 PROGRAM = """
 class Shelf:

@@ -17,7 +17,7 @@ from llm_dec_pomdp.benchmarks.suite import Cell, Suite
 from llm_dec_pomdp.config import build
 from llm_dec_pomdp.storage.runfolder import read_lines
 from llm_dec_pomdp.training.workers import Transport, Worker
-from llm_dec_pomdp.training.workers.base import Hear, Needs
+from llm_dec_pomdp.training.workers.base import OnMessage, Resources
 from llm_dec_pomdp.training.workers.process import ProcessWorker
 
 TIMES = {"seconds", "seconds_rollout", "seconds_update", "tokens_per_second", "response_seconds", "parallelism"}
@@ -136,7 +136,7 @@ class Here(Worker):
         self.worker = build()
         self.asked: list[tuple[str, Any]] = []
 
-    def call(self, method: str, *arguments: Any, hear: Hear | None = None) -> Any:
+    def call(self, method: str, *arguments: Any, on_message: OnMessage | None = None) -> Any:
         self.asked.append((method, arguments))
         return getattr(self.worker, method)(*arguments)
 
@@ -150,8 +150,8 @@ class Here(Worker):
 class Nearby(Transport):
     """Workers in this process."""
 
-    def start(self, name: str, build: Callable[[], Any], needs: Needs) -> Here:
+    def start(self, name: str, build: Callable[[], Any], needs: Resources) -> Here:
         return Here(name, build)
 
-    def share(self, jobs: int) -> tuple[int, Needs]:
-        return jobs, Needs()
+    def share(self, jobs: int) -> tuple[int, Resources]:
+        return jobs, Resources()

@@ -9,10 +9,9 @@ import pytest
 from models import same, weights
 
 from llm_dec_pomdp.algorithms.staged import Staged
-from llm_dec_pomdp.benchmarks.cell import run_cell
+from llm_dec_pomdp.benchmarks.cell import build_cell, run_cell
 from llm_dec_pomdp.benchmarks.checks import check_cells
 from llm_dec_pomdp.benchmarks.runner import run_folder
-from llm_dec_pomdp.benchmarks.setup import build_cell
 from llm_dec_pomdp.benchmarks.suite import Cell, Suite, load_suite
 from llm_dec_pomdp.config import ConfigError, build
 from llm_dec_pomdp.report.text import report_runs

@@ -154,20 +154,20 @@ def test_a_learner_that_reports_nothing_is_told_what_to_return() -> None:
 
 
 class Fixed(Match):
-    """Pays what a list says, episode by episode."""
+    """TurnReward what a list says, episode by episode."""
 
-    pays: Sequence[float] = ()
+    turn_reward: Sequence[float] = ()
     count: list[int]
 
     def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
         self.count[0] += 1
-        value = self.pays[(self.count[0] - 1) % len(self.pays)]
+        value = self.turn_reward[(self.count[0] - 1) % len(self.turn_reward)]
         return Score(value, {"match": value})
 
 
-def fixed(*pays: float, **kwargs: Any) -> Fixed:
+def fixed(*turn_reward: float, **kwargs: Any) -> Fixed:
     env = Fixed(ITEMS, **kwargs)
-    env.pays, env.count = pays, [0]
+    env.turn_reward, env.count = turn_reward, [0]
     return env
 
 

@@ -32,7 +32,7 @@ def test_a_worker_that_dies_when_the_other_has_stepped_changes_nothing(
     improved: list[str] = []
 
     def act(number: int, worker: Any, method: str) -> None:
-        if method == "improve":
+        if method == "step":
             improved.append(worker.name)
             if len(improved) == 8:  # step 4, of which main has done its own; the checkpoint is that of step 2
                 kill(worker)
@@ -76,7 +76,7 @@ def test_workers_that_die_again_and_again_end_the_run_and_not_its_checkpoint(
     steps: list[int] = []
 
     def act(number: int, worker: Any, method: str) -> None:
-        steps.extend([number] if method == "improve" else [])
+        steps.extend([number] if method == "step" else [])
         if len(steps) > 4:
             kill(worker)
 

@@ -40,7 +40,7 @@ def test_a_worker_is_sent_the_texts_of_its_own_agents_alone() -> None:
     team, workers = placed(softmax_team())
     step(team)
     for agent, worker in zip(AGENTS, workers, strict=True):
-        [(_, samples, _)] = [given for method, given in worker.asked if method == "improve"]
+        [(_, samples, _)] = [given for method, given in worker.asked if method == "step"]
         assert {sample.agent for sample in samples} == {agent}
 
 
@@ -51,7 +51,7 @@ def test_nothing_is_asked_for_weights_while_a_team_plays_and_learns() -> None:
         "about",
         "generate",
         "add_updater",
-        "improve",
+        "step",
     }
 
 
@@ -97,7 +97,7 @@ def test_stand_ins_of_parameters_take_no_memory() -> None:
 def test_a_policy_that_cannot_be_shown_a_text_gives_none_to_learn_from() -> None:
     team, _ = placed(softmax_team())
     request = Request("agent_0", conversation("say red"))
-    assert team.members["agent_0"].written(request, "red", 4).token_ids == ()  # type: ignore[attr-defined]
+    assert team.members["agent_0"].to_completion(request, "red", 4).token_ids == ()  # type: ignore[attr-defined]
 
 
 def test_two_policies_in_one_worker_are_refused() -> None:

@@ -70,10 +70,10 @@ def test_kill_9_of_any_actor_at_random_points_changes_nothing(
     ended: list[Any] = []
     real = RayWorker._ask
 
-    def ask(worker: Any, *what: Any, tell: Any = None) -> Any:
-        asked = real(worker, *what, tell=tell)
+    def ask(worker: Any, *what: Any, emit: Any = None) -> Any:
+        asked = real(worker, *what, emit=emit)
         learning = len(points) == 1
-        if points and worker not in ended and (what[0] == "improve" or not learning):
+        if points and worker not in ended and (what[0] == "step" or not learning):
             now.append(worker)
             if len(now) == points[0]:
                 victim = about((worker if learning else chance.choice(now)).actor)["Pid"]

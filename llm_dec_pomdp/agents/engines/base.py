@@ -63,7 +63,7 @@ class Engine(Protocol):
 
     One that does not take the weights of every model has a method `refuse(sharing)`, which is asked before a model that
     is to be trained is loaded, and raises a `ConfigError` for a `sharing` that it cannot serve; see `ModelOptions`. One
-    that can free its memory while weights are updated has a method `rest()`, which is called before that; it is ready
+    that can free its memory while weights are updated has a method `offload()`, called before that; it is ready
     again when it is given weights or asked for texts. Its `rests` says whether it does.
     """
 

@@ -82,7 +82,7 @@ class ColocatedVLLM:
         """See `Engine`."""
         return self.config.sleep
 
-    def rest(self) -> None:
+    def offload(self) -> None:
         """See `Engine`."""
         if self.config.sleep and self._llm is not None and not self._asleep:
             with _told("sleep"):

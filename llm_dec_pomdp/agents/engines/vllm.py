@@ -141,7 +141,7 @@ class VLLM:
         """See `Engine`."""
         return self.config.sleep
 
-    def rest(self) -> None:
+    def offload(self) -> None:
         """See `Engine`; a server that does not answer is left for the next text, which says so."""
         if self.config.sleep:
             try:

@@ -141,7 +141,7 @@ class LanguageModel(Policy):
     @property
     def version(self) -> int:
         """Version of the trainable weights; grows when they may have changed, by any optimizer or in place."""
-        steps = _steps if self.followed is None else 0  # those of another are none of its own
+        steps = _steps if self.source is None else 0  # those of another are none of its own
         return steps + sum(parameter._version for parameter in self.parameters())
 
     # --- acting ---------------------------------------------------------------------------------------------------
@@ -167,23 +167,23 @@ class LanguageModel(Policy):
             for prompt, sequences in zip(prompts, drawn, strict=True)
         ]
 
-    def sampler(self) -> LanguageModel:
+    def rollout_copy(self) -> LanguageModel:
         """See `Policy`: a copy of what is trained, which the same engine draws with."""
         if not self.sampled_elsewhere or next(iter(self.parameters()), None) is None:
-            return cast("LanguageModel", super().sampler())
+            return cast("LanguageModel", super().rollout_copy())
         if getattr(self.engine, "rests", False):
             raise ConfigError(
                 "the engine's sleep is true, and with training.staleness above 0 texts are drawn while weights are "
                 "updated; leave one of them out"
             )
         twin = copy.deepcopy(self)
-        twin.engine, twin._loaded, twin.followed = self.engine, self._loaded, self
+        twin.engine, twin._loaded, twin.source = self.engine, self._loaded, self
         return twin
 
-    def rest(self) -> None:
+    def offload(self) -> None:
         """See `Policy`."""
-        if (rest := getattr(self.engine, "rest", None)) is not None:
-            rest()
+        if (offload := getattr(self.engine, "offload", None)) is not None:
+            offload()
 
     def _completion(self, prompt: tuple[int, ...], s: Sampled, stop: Sequence[str]) -> Completion:
         text = self._thoughts.text([i for i in s.ids if i != self.prompts.end])
@@ -209,7 +209,7 @@ class LanguageModel(Policy):
         prompt = fitted(prompt, new_tokens, self.model, history, truncate=self.truncate_prompts)
         return before_switch(prompt, new_tokens, self.switch, truncate=self.truncate_prompts)
 
-    def written(self, request: Request, text: str, limit: int) -> Completion:
+    def to_completion(self, request: Request, text: str, limit: int) -> Completion:
         """Return a text as the chat template writes it in an agent's turn; see `Policy`."""
         known = () if self._thoughts.shown(request.ids) else request.ids
         prompt, ids = self.prompts.answer(request.history, text, known, request.tools)
@@ -264,7 +264,7 @@ class LanguageModel(Policy):
         return not isinstance(self.engine, OwnLoop)
 
     @property
-    def sampler_differs(self) -> bool:
+    def rollout_copy_differs(self) -> bool:
         """See `Policy`: other engines have other kernels, and below 32 bits rounding depends on the batch."""
         if self.sampled_elsewhere:
             return True

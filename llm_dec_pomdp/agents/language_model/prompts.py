@@ -115,8 +115,8 @@ class Prompts:
         shown = self._guarded(history)
         said = self._cut(text, own=True)
         prompt, opened = self.encode(history, ids, tools), self._rendered(shown, tools)
-        whole = self._rendered([*shown, Message("said", said)], tools, reply=False)
-        before, _, after = self._rendered([*shown, Message("said", MARK)], tools, reply=False).rpartition(MARK)
+        whole = self._rendered([*shown, Message("action", said)], tools, reply=False)
+        before, _, after = self._rendered([*shown, Message("action", MARK)], tools, reply=False).rpartition(MARK)
         kept = whole.startswith(before) and said.strip() in whole
         if kept and not whole.startswith(opened) and opened.startswith(before):
             extra = self._tokenise(opened[len(before) :])
@@ -177,8 +177,8 @@ class Prompts:
 
     def _after_last_text(self, shown: Sequence[Message], rendered: str, tools: Sequence[Tool]) -> str | None:
         """Return the string that the template writes after the agent's last text; None where it changes that text."""
-        last = max(place for place, message in enumerate(shown) if message.role == "said")
-        marked = [*shown[:last], Message("said", MARK), *shown[last + 1 :]]
+        last = max(place for place, message in enumerate(shown) if message.role == "action")
+        marked = [*shown[:last], Message("action", MARK), *shown[last + 1 :]]
         before, _, after = self._rendered(marked, tools).rpartition(MARK)
         text = shown[last].text
         return after if rendered in (before + text + after, before + text.strip() + after) else None
@@ -190,7 +190,7 @@ class Prompts:
 
     def _guarded(self, history: Sequence[Message]) -> list[Message]:
         """Return a history whose texts hold no control token."""
-        return [Message(m.role, self._cut(m.text, own=m.role == "said"), self._cut(m.name)) for m in history]
+        return [Message(m.role, self._cut(m.text, own=m.role == "action"), self._cut(m.name)) for m in history]
 
     def _cut(self, text: str, *, own: bool = False) -> str:
         """Return a text with a cut in every control token that it spells; lone surrogates become U+FFFD."""

@@ -19,8 +19,8 @@ from ..base import chat, definitions
 MARK = "\udffe"  # stands for a text; no text has it, since its lone surrogates are replaced
 _OURS = ("messages", "add_generation_prompt")  # variables of a template that are not the user's
 _TASK, _TEXT, _FOUND, _NEXT = (f"{MARK}{number}{MARK}" for number in range(4))
-_BEGUN = (Message("told", _TASK),)
-_TURNS = (*_BEGUN, Message("said", _TEXT), Message("told", _NEXT))
+_BEGUN = (Message("observation", _TASK),)
+_TURNS = (*_BEGUN, Message("action", _TEXT), Message("observation", _NEXT))
 _RESULT = (*_TURNS[:2], Message("tool", _FOUND, "probe"), *_TURNS[1:])
 _PROBE = definitions([Tool("probe", "Probes.", (("query", "Words."),))])
 
@@ -148,7 +148,7 @@ class Template:
         if missing:
             raise ValueError(
                 f"the chat template of {self._name!r} leaves out the text of an earlier message of the "
-                f"{'assistant' if missing[0] == 'said' else 'user'}; take a model whose template renders turns of a "
+                f"{'assistant' if missing[0] == 'action' else 'user'}; take a model whose template renders turns of a "
                 "user and an assistant, or set tokenizer.chat_template"
             )
         self.closings = (finished.rpartition(_TEXT)[2], turns.rpartition(_TEXT)[2].partition(_NEXT)[0])

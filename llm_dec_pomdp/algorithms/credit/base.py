@@ -78,7 +78,7 @@ class Credit(Config, ABC):
 class BaselineCredit(Credit):
     """Credit whose baseline is an option, in which MAGRPO and its relatives differ."""
 
-    advantage: Kind | Literal["batch", "agent"] = "std"
+    advantage: Literal[Kind, "batch", "agent"] = "std"
     """Baseline and scale of the advantage: std, mean, leave_one_out, max or raw over a group; or batch, over all texts
     of an update, which needs no groups (ReBN, arXiv:2510.01051), but has one baseline for all tasks: if returns differ
     more between tasks than between texts, little is learned. With agent it is over all texts of the same agent, so that

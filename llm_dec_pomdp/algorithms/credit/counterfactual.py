@@ -22,8 +22,8 @@ class CounterfactualCredit(Credit):
 
     continuation: Continuation = "frozen"
     """Later turns repeat the recorded texts (frozen: no generation, and biased if teammates would have reacted), or are
-    sampled again where histories changed (resampled). Where only the last texts are rewarded (drafts, `pays` of the
-    environment), frozen credits earlier texts only for ending the episode."""
+    sampled again where histories changed (resampled). Where only the last texts are rewarded (drafts, `turn_reward` of
+    the environment), frozen credits earlier texts only for ending the episode."""
 
     @property
     def rollout(self) -> Rollout:

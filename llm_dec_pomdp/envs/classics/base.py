@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Unpack, get_args
 from ...registries import nearest
 from ...seeding import derive, uniforms
 from ...types import Message, Scale, Score, TaskItem
-from ..base import Say
+from ..base import Script
 from ..facts import Facts
 from ..task import Task, TaskOptions, Transition
 from ..tasks import Tasks, TaskSource
@@ -115,7 +115,7 @@ class Classic(Task[State]):
         """A state that the model begins in."""
         return State(item, self.model.first(uniforms(seed, 1)[0]))
 
-    def told(self, state: State) -> Mapping[str, str]:
+    def observations(self, state: State) -> Mapping[str, str]:
         """At first the problem, then to each agent its own observation; nothing after the last turn."""
         left = self.max_turns - state.turn
         say = self._sentence if state.observed else self._introduction
@@ -170,7 +170,7 @@ class Classic(Task[State]):
 
     # --- the optimal team ----------------------------------------------------------------------------------------
 
-    def script(self, name: str) -> Say:
+    def script(self, name: str) -> Script:
         """ "optimal" is an optimal team, from `data/classics/optimal.json`."""
         return self._optimal if name == "optimal" else super().script(name)
 
@@ -182,7 +182,7 @@ class Classic(Task[State]):
                 f"no optimal team of {self.metadata['name']} is known at max_turns = {self.max_turns}; take one of "
                 + ", ".join(_optimal_teams()[self.file])
             )
-        heard = [self._heard(place, message.text) for message in history[1:] if message.role == "told"]
+        heard = [self._heard(place, message.text) for message in history[1:] if message.role == "observation"]
         seen = functools.reduce(lambda code, number: code * len(self.model.observations[place]) + number, heard, 0)
         if len(heard) >= self.max_turns:
             raise ValueError(

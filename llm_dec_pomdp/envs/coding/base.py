@@ -9,15 +9,13 @@ from collections.abc import Mapping, Sequence
 from importlib import resources
 from typing import Unpack
 
-from ... import sandbox
 from ...registries import nearest
-from ...sandbox import Job, Verdict
-from ...types import Group, Message, Reviewer, Score, TaskItem
+from ...types import Group, Reviewer, Score, TaskItem
 from ..facts import Facts
 from ..tasks import TaskError, Tasks
 from ..text_task import TextOptions, TextTask
 from . import analysis, reward, trial
-from .candidates import LETTERS, chosen, judged, offer, reviewed, with_candidates
+from .candidates import candidates
 from .feedback import MODES, Attempt, ask_expert
 from .schemes import scheme_shares
 
@@ -32,9 +30,7 @@ class CodeTask(TextTask):
         feedback: What the agents are told from the second turn on, one of `envs.coding.feedback.MODES`.
         feedback_tests: How many failed asserts "level_feedback" may reveal.
         expert: The reviewer of mode "expert", a function (prompt, number of the try) -> answer; see `agents.Expert`.
-            With `candidates` also a number: the probability that a scripted reviewer names the right ones.
         expert_seconds: How long to wait for its answer in a turn.
-        candidates: Offer functions to choose among, on the problems that have some; see `envs.coding.candidates`.
         tasks, common: See `TextTask`.
     """
 
@@ -45,7 +41,7 @@ class CodeTask(TextTask):
         diagnostics=reward.DIAGNOSTICS,
         score_range=(0.0, 4.0),
         hidden_fields=("test",),
-        one_module=True,
+        joined_as_module=True,
         judges_code=True,
     )
 
@@ -55,9 +51,8 @@ class CodeTask(TextTask):
         *,
         feedback: str = "level_feedback",
         feedback_tests: int = 1,
-        expert: Reviewer | float | None = None,
+        expert: Reviewer | None = None,
         expert_seconds: float = 60.0,
-        candidates: bool = False,
         **common: Unpack[TextOptions],
     ) -> None:
         if feedback not in MODES:
@@ -68,16 +63,10 @@ class CodeTask(TextTask):
             raise ValueError(
                 f"feedback is {feedback!r} and expert is {expert!r}; give both 'expert' and an expert, or neither"
             )
-        if isinstance(expert, (int, float)) and not (candidates and 0 <= expert <= 1):
-            raise ValueError(
-                f"expert is {expert!r}, with candidates={candidates}; a number is a probability, from 0 to 1, that a "
-                "scripted reviewer names the right candidates, so give candidates=True too"
-            )
-        if not (expert is None or isinstance(expert, (int, float)) or callable(expert)):
+        if not (expert is None or callable(expert)):
             raise TypeError(f"expert is a {type(expert).__name__}; put a policy into agents.Expert, or give a function")
         if not expert_seconds > 0:
             raise ValueError(f"expert_seconds is {expert_seconds!r}; it is a time in seconds, above 0")
-        self.candidates = candidates
         super().__init__(tasks, **common)
         self.feedback = feedback
         self.feedback_tests = feedback_tests
@@ -94,13 +83,9 @@ class CodeTask(TextTask):
         reason = analysis.unusable_tests(item.fields["test"])
         return reason and f"field 'test': {reason}; correct or remove the row"
 
-    def prepare(self, items: tuple[TaskItem, ...]) -> tuple[TaskItem, ...]:
-        """All, or those that have candidates."""
-        return with_candidates(items) if self.candidates else items
-
-    def choices(self, agent: str, history: Sequence[Message] = ()) -> Sequence[str]:
-        """The letters of the candidates, where there are some."""
-        return tuple(LETTERS[self.role(agent)]) if self.candidates else ()
+    def offered_texts(self, item: TaskItem, role: str) -> Mapping[str, str]:
+        """Return the candidate functions of an embedded problem by kind; see `envs.coding.candidates`."""
+        return candidates().get(item.id, {}).get(role, {})
 
     def try_rows(self) -> None:
         """Run the tests of rows that a user brought; see `coding.trial`."""
@@ -119,39 +104,27 @@ class CodeTask(TextTask):
                 f"Write the function `{entry_point}`. A helper function `aux(...)` written by someone else exists: "
                 f"call it where it helps, and do not define it yourself. {_ONLY}"
             )
-        offered = f"\n\n{offer(item, self.role(agent))}" if self.candidates else ""
-        return f"{item.prompt.strip()}\n\n{request}{offered}"
+        return f"{item.prompt.strip()}\n\n{request}"
 
     def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
         """The gated reward of `envs.coding.reward`."""
-        return reward.score(item, self.program(item, actions), lambda job: self._judge([job])[0])
+        return reward.score(item, self.program(item, actions), reward.judged)
 
     def respond(self, item: TaskItem, actions: Mapping[str, str], score: Score) -> Mapping[str, str]:
         """External feedback on the turn, as `feedback` says."""
         program = self.program(item, actions)
-        edits: Mapping[str, str] = {}
-        if isinstance(self._expert, (int, float)):
-            edits = reviewed(item, (program.aux, program.main), self._expert)
-        elif self._expert is not None:
-            edits = ask_expert(self._expert, item, program, self._expert_seconds)
+        edits = ask_expert(self._expert, item, program, self._expert_seconds) if self._expert else {}
         attempt = Attempt(item, program, score, self.feedback_tests)
         return {agent: attempt.message(self.feedback, self.role(agent), edits) for agent in self.possible_agents}
 
-    def _judge(self, jobs: Sequence[Job]) -> Sequence[Verdict]:
-        """Judge programs in the pool of this process, or remember what was judged."""
-        return judged(jobs) if self.candidates else sandbox.default_pool().run(jobs)
-
     def program(self, item: TaskItem, actions: Mapping[str, str]) -> reward.Program:
         """The two functions that a joint action holds."""
-        texts = {self.role(agent): actions[agent] for agent in self.possible_agents}
-        if self.candidates:
-            texts = {role: chosen(item, role, text) for role, text in texts.items()}
-        aux_text, main_text = texts.values()
+        aux_text, main_text = (actions[agent] for agent in self.possible_agents)
         return reward.Program.find(aux_text, main_text, item.fields["entry_point"])
 
     def measure(self, groups: Sequence[Group]) -> Mapping[str, Mapping[str, float]]:
         """The share of the scored episodes that show each scheme of cooperation; see `coding.schemes`."""
-        return {"schemes": scheme_shares(self, groups, self._judge)}
+        return {"schemes": scheme_shares(self, groups, reward.judged)}
 
 
 @functools.cache
@@ -160,8 +133,3 @@ def gold_pairs(name: str) -> Mapping[str, tuple[str, ...]]:
     text = (resources.files("llm_dec_pomdp.data") / "gold" / f"{name}.jsonl").read_text(encoding="utf-8")
     rows = [json.loads(line) for line in text.split("\n") if line]
     return {row["id"]: tuple(row["reference"]) for row in rows}
-
-
-def judge(job: Job) -> Verdict:
-    """Judge one program in the pool of this process."""
-    return sandbox.default_pool().run([job])[0]

@@ -18,8 +18,8 @@ parses counts, and a later one does not replace it. If the whole text is Python,
 those in fenced blocks come first, then those in prose. If none parses, the first one counts. Fences are lines, as in
 CommonMark.
 
-With `candidates=True` both agents choose among functions by a letter, on 8 embedded problems; see
-`envs.coding.candidates`. A number as `expert` is then the probability that a scripted reviewer names the right ones.
+With `make(..., candidates=True)` both agents choose among functions by a letter (`envs.wrappers.Choices`), on 8
+embedded problems. `envs.coding.candidates` lists the kinds.
 
 Reward (one float for the team; levels are checked in order, the first that fails ends the sum):
 

@@ -70,18 +70,17 @@ import doctest
 import functools
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from importlib import resources
 from typing import Any, Unpack
 
 from ...sandbox import Job, Verdict
 from ...types import Score, TaskItem
-from ..tasks import TaskError, Tasks, TaskSource
+from ..tasks import Tasks, TaskSource
 from ..text_task import TextOptions
 from . import analysis, reward
 from .base import CodeTask
-from .candidates import judged
 from .feedback import Attempt
 
 COMPONENTS = ("aux", "main", "tests")
@@ -168,29 +167,22 @@ class SplitCoopHumanEval(CodeTask):
         }
         if analysis.parse(program.source) is None or not program.main:
             return reward.summed(parts, "the functions do not parse, or the entry point is missing")
-        [verdict] = self._judge([_job(item, program.source)])
+        [verdict] = reward.judged([_job(item, program.source)])
         parts["tests"] = math.nan if verdict.outcome == "infra_error" else TESTS * (verdict.passed / verdict.total)
         return reward.summed(parts, reward.detail(verdict), verdict)
 
     def respond(self, item: TaskItem, actions: Mapping[str, str], score: Score) -> Mapping[str, str]:
         """Return for each author the outcome of its own function, as `feedback` says."""
         program = self.program(item, actions)
-        [examples] = self._judge([_job(item, program.aux, "aux", _examples(item.fields["aux_spec"]))])
+        [examples] = reward.judged([_job(item, program.aux, "aux", _examples(item.fields["aux_spec"]))])
         attempt = _Attempt(item, program, score, self.feedback_tests, examples)
         return {agent: attempt.message(self.feedback, self.role(agent), {}) for agent in self.possible_agents}
 
-    def _judge(self, jobs: Sequence[Job]) -> Sequence[Verdict]:
-        return judged(jobs)
-
     def offered_texts(self, item: TaskItem, role: str) -> Mapping[str, str]:
-        """Return the functions that an author may choose, by kind.
-
-        Raises:
-            TaskError: The row is not one of this suite.
-        """
+        """Return the functions that an author may choose, by kind; {} for a row that is not one of this suite."""
         name, _, number = item.id.rpartition("/")
         if name not in problems():
-            raise TaskError(f"task {item.id!r} has no candidates; leave `tasks` out or give candidates=False")
+            return {}
         problem, stub = problems()[name], f"{item.fields[f'{role}_signature']}\n    return None\n"
         if role == "main":
             return {**{kind: problem[kind] for kind in ("main", "off by one", "wrapper", "published")}, "stub": stub}

@@ -106,7 +106,7 @@ def classify(item: TaskItem, program: Program, judge: ProgramJudge | None = None
     raising, nothing, *changed = judge(
         [reward.job(item, f"{program.aux}\n\n{stub}\n\n{program.main}") for stub in (_RAISES, _NONE, _EMPTY, _NEGATED)]
     )
-    flow = _Flow(tree, _is_aux)
+    flow = Flow(tree, _is_aux)
     matters = any(verdict.cases != whole.cases for verdict in (nothing, *changed))
     names: set[str] = set()
     if (flow.caught and _survives(whole, raising)) or (flow.none_checked and _survives(whole, nothing)):
@@ -118,31 +118,6 @@ def classify(item: TaskItem, program: Program, judge: ProgramJudge | None = None
     if matters and flow.decides and not flow.returned:
         names.add("strategy filter")
     return frozenset(names)
-
-
-def scheme_of(function: ast.AST, is_others: Callable[[ast.AST], bool]) -> str:
-    """The scheme of a function, or a module, that calls what others write, by its syntax tree alone; "" for none.
-
-    Args:
-        function: Its tree.
-        is_others: Whether a node names a function of another author.
-    """
-    called = [n for n in ast.walk(function) if isinstance(n, ast.Call) and is_others(n.func)]
-    flow = _Flow(function, is_others)
-    if not called:
-        return ""
-    if flow.caught or flow.none_checked:
-        return "fallback"
-    if len(called) > 1 or any(is_others(n.func) for n in _in_loops(function) if isinstance(n, ast.Call)):
-        return "coordinator"
-    return "decorator" if flow.returned else "strategy filter" if flow.decides else ""
-
-
-def _in_loops(node: ast.AST) -> Iterator[ast.AST]:
-    loops = (ast.For, ast.While, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
-    for loop in ast.walk(node):
-        if isinstance(loop, loops):
-            yield from ast.walk(loop)
 
 
 def _with_probes(test: str) -> str:
@@ -173,8 +148,8 @@ def _is_aux(node: ast.AST) -> bool:
     return isinstance(node, ast.Name) and node.id == "aux" and isinstance(node.ctx, ast.Load)
 
 
-class _Flow:
-    """Where aux, or whatever `is_others` names, and its value go in a main function.
+class Flow:
+    """Where aux, or whatever `is_others` names, and its value go in a function.
 
     Attributes:
         caught: aux is used in the body of a `try` with a handler that does not raise.

@@ -59,11 +59,11 @@ class Hierarchy(Task[H]):
         """Main, and all invocations so far."""
         return [MAIN, *(invocation.agent for invocation in state.invocations)]
 
-    def go_on(self, state: H, events: Sequence[Event], anew: Sequence[str] = ()) -> Transition[H]:
+    def go_on(self, state: H, events: Sequence[Event], reset_history: Sequence[str] = ()) -> Transition[H]:
         """The episode goes on and pays nothing yet; who has just joined was not there to be paid."""
         joined = {event.agent for event in events if event.kind == "spawn"}
         rewards = {agent: 0.0 for agent in self.roster(state) if agent not in joined}
-        return Transition(state, 0.0, rewards=rewards, events=tuple(events), anew=frozenset(anew))
+        return Transition(state, 0.0, rewards=rewards, events=tuple(events), reset_history=frozenset(reset_history))
 
     def end(self, state: H, score: Score, events: Sequence[Event]) -> Transition[H]:
         """The episode ends and pays all agents, R_S by the `correct` of main."""

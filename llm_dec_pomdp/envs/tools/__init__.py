@@ -12,11 +12,12 @@
 """
 
 from .calls import Call, read_calls, written
-from .function import Function, Kit, function, kit
+from .function import ArgumentsError, Function, Kit, function, kit
 from .toolbox import Answered, Limits, Toolbox, ToolState
 
 __all__ = [
     "Answered",
+    "ArgumentsError",
     "Call",
     "Function",
     "Kit",

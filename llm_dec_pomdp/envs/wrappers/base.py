@@ -1,4 +1,4 @@
-"""Wrappers of text environments: whatever a wrapper does not change comes from the environment inside."""
+"""Base classes of wrappers: everything that a wrapper does not change comes from the inner environment."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from ...types import Group, Message, TaskItem, Tool
-from ..base import Say, TextDecPOMDP
+from ..base import Script, TextDecPOMDP
 from ..facts import Facts
 from ..streams import TaskStream
 from ..task import Task
@@ -18,78 +18,78 @@ if TYPE_CHECKING:
 
 
 class Wrapper(TextDecPOMDP):
-    """Base of communication protocols, and of tasks that wrap another task."""
+    """Base of communication protocols and of tasks that wrap another task."""
 
     env: TextDecPOMDP
 
     def _wrap(self, env: TextDecPOMDP, name: str) -> None:
-        """Take an environment inside; the name of the wrapper follows its own."""
+        """Set the inner environment and name this wrapper `<inner>/<name>`."""
         self.env, self.spec = env, env.spec
         self.metadata = {**env.metadata, "name": f"{env.metadata['name']}/{name}"}
 
-    def _around(self, env: TextDecPOMDP) -> Self:
-        """The same wrapper around another environment."""
+    def _rewrap(self, env: TextDecPOMDP) -> Self:
+        """Return the same wrapper around another environment."""
         twin = copy.copy(self)
         twin.env = env
         return twin
 
     @property
     def facts(self) -> Facts:
-        """Those of the environment inside; what an optimal team earns here is not known."""
+        """Return the properties of the inner environment; the optimum is not known here."""
         return replace(self.env.facts, name=self.metadata["name"], optimum=None)
 
     @property
     def stream(self) -> TaskStream | None:
-        """That of the environment inside."""
+        """Return that of the inner environment."""
         return self.env.stream
 
     @property
     def items(self) -> tuple[TaskItem, ...]:
-        """Those of the environment inside."""
+        """Return those of the inner environment."""
         return self.env.items
 
     def with_items(self, items: Sequence[TaskItem]) -> TextDecPOMDP:
-        """A copy that plays other tasks, as they are given."""
-        return self._around(self.env.with_items(items))
+        """Return a copy that plays other tasks, unchanged."""
+        return self._rewrap(self.env.with_items(items))
 
     def choices(self, agent: str, history: Sequence[Message] = ()) -> Sequence[str]:
-        """Those of the environment inside."""
+        """Return those of the inner environment."""
         return self.env.choices(agent, history)
 
-    def script(self, name: str) -> Say:
-        """That of the environment inside."""
+    def script(self, name: str) -> Script:
+        """Return that of the inner environment."""
         return self.env.script(name)
 
     def tools(self, agent: str) -> tuple[Tool, ...]:
-        """Those of the environment inside."""
+        """Return those of the inner environment."""
         return self.env.tools(agent)
 
     def measure(self, groups: Sequence[Group]) -> Mapping[str, Mapping[str, float]]:
-        """As the environment inside does."""
+        """Return the statistics of the inner environment."""
         return self.env.measure(groups)
 
     def fork(self) -> TextDecPOMDP:
-        """An independent copy at the same decision point."""
-        return TextDecPOMDP.fork(self._around(self.env.fork()))
+        """Return an independent copy at the same decision point."""
+        return TextDecPOMDP.fork(self._rewrap(self.env.fork()))
 
 
-class Around(Protocol):
-    """The state of a wrapper, which holds that of the inner task."""
+class HasInner(Protocol):
+    """The state of a wrapper; it contains the state of the inner task."""
 
     @property
     def inner(self) -> Any:
-        """That of the inner task."""
+        """Return that of the inner task."""
         ...
 
 
-S = TypeVar("S", bound=Around)
+S = TypeVar("S", bound=HasInner)
 
 
-class TaskAround(Wrapper, Task[S]):
-    """A task around another one: derive, and implement `initial_state`, `transition` and whatever else is different.
+class TaskWrapper(Wrapper, Task[S]):
+    """A task that wraps another one: implement `initial_state`, `transition` and what else differs.
 
     Args:
-        env: The inner task. A protocol goes around this wrapper, not into it.
+        env: The inner task. Protocols wrap this wrapper, not the inner task.
         name: Of the wrapper.
     """
 
@@ -99,25 +99,25 @@ class TaskAround(Wrapper, Task[S]):
         self._wrap(env, name)
         TextDecPOMDP.__init__(self, len(env.possible_agents), self.max_turns, env.render_mode)  # has tasks already
 
-    def told(self, state: S) -> Mapping[str, str | Message]:
-        """As in the inner task."""
-        return self.env.told(state.inner)
+    def observations(self, state: S) -> Mapping[str, str | Message]:
+        """See the inner task."""
+        return self.env.observations(state.inner)
 
     def asks(self, state: S) -> Collection[str] | None:
-        """As in the inner task."""
+        """See the inner task."""
         return self.env.asks(state.inner)
 
     def roster(self, state: S) -> Sequence[str]:
-        """As in the inner task."""
+        """See the inner task."""
         return self.env.roster(state.inner)
 
     def describe(self, state: S) -> Mapping[str, Any]:
-        """As in the inner task."""
+        """See the inner task."""
         return self.env.describe(state.inner)
 
     @property
     def max_turns(self) -> int:
-        """That of the inner task."""
+        """Return that of the inner task."""
         return self.env.max_turns
 
     @max_turns.setter

@@ -23,7 +23,7 @@ from ...types import Message, TaskItem
 from ..base import TextDecPOMDP
 from ..facts import Facts
 from ..task import Task, Transition
-from .base import TaskAround
+from .base import TaskWrapper
 from .protocols import asked_together
 
 Worth = Callable[[Sequence[Message], str], float]
@@ -37,7 +37,7 @@ class Judged(NamedTuple):
     history: tuple[Message, ...] = ()  # the joint conversation so far
 
 
-class LearnedReward(TaskAround[Judged]):
+class LearnedReward(TaskWrapper[Judged]):
     """A task that pays what a model makes of its texts; the module says how.
 
     Args:
@@ -85,10 +85,12 @@ class LearnedReward(TaskAround[Judged]):
         Raises:
             ValueError: The model returned a number that is not finite.
         """
-        observations = {a: m.text if isinstance(m, Message) else m for a, m in self.env.told(state.inner).items()}
-        history = (*state.history, Message("told", asked_together(self.env, observations)))
+        observations = {
+            a: m.text if isinstance(m, Message) else m for a, m in self.env.observations(state.inner).items()
+        }
+        history = (*state.history, Message("observation", asked_together(self.env, observations)))
         known = self.env.facts
-        text = known.join([known.shown(actions.get(agent, "")) for agent in self.possible_agents])
+        text = known.join([known.visible_part(actions.get(agent, "")) for agent in self.possible_agents])
         step = self.env.transition(state.inner, actions, seed)
         value = float(self.model(history, text))
         if not math.isfinite(value):
@@ -96,5 +98,5 @@ class LearnedReward(TaskAround[Judged]):
                 f"the learnt reward of {self.metadata['name']} is {value}: its model is damaged; train it anew"
             )
         score = step.score and replace(step.score, diagnostics={**step.score.diagnostics, LEARNED: value})
-        following = Judged(step.state, (*history, Message("said", text)))
+        following = Judged(step.state, (*history, Message("action", text)))
         return replace(step, state=following, reward=value, score=score, rewards=None)

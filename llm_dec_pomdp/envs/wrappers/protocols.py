@@ -61,7 +61,7 @@ class ProtocolWrapper(Wrapper):
     @property
     def facts(self) -> Facts:
         """Agents are told each other's texts, in words of the protocol."""
-        return replace(super().facts, hears_others=True, vocabulary=())
+        return replace(super().facts, shares_texts=True, vocabulary=())
 
     def _hidden(self) -> Mapping[str, Any]:
         return self.env._hidden()
@@ -94,7 +94,7 @@ class ProtocolWrapper(Wrapper):
         return Outcome(self._ask(0), agents=self._roster())
 
     def _advance(self, item: TaskItem, actions: Mapping[str, str], seed: int) -> Outcome:
-        shown = self.env.facts.shown
+        shown = self.env.facts.visible_part
         self._actions = {**self._actions, **actions}
         self._texts = {agent: shown(text) for agent, text in self._actions.items()}
         phase = (self.turn + 1) % self.phases
@@ -105,8 +105,10 @@ class ProtocolWrapper(Wrapper):
         self._actions, self._texts = {}, {}
         after = self.env.latest.transition
         told: Mapping[str, str] = self._ask(0) if self.env.agents else {}
-        rewards, anew = self._rewards(after), after.anew & told.keys()
-        return Outcome(told, replace(after, state=None, rewards=rewards, anew=anew), agents=self._roster())
+        rewards, reset_history = self._rewards(after), after.reset_history & told.keys()
+        return Outcome(
+            told, replace(after, state=None, rewards=rewards, reset_history=reset_history), agents=self._roster()
+        )
 
     def _roster(self) -> list[str] | None:
         """The live agents of the inner environment; when its episode is over, those before."""

@@ -10,7 +10,7 @@ delivered by turn t, s_0 = 0, and T turns played:
 
 A mark after a text delivers that text as the last one. A mark alone delivers nothing: the last delivered text counts,
 even if other agents wrote something in this turn, and the turn costs the same. `who` is "any", "all" (every agent asked
-has to stop in the same turn), or a name or role whose agents may stop. Tasks with `pays` "shifted" or "each" are
+has to stop in the same turn), or a name or role whose agents may stop. Tasks whose `turn_reward` is not "final" are
 refused. Where agents are paid individually, each live agent is charged.
 
 Measured (`env.measure`) are the turns that were played, the share of episodes that the team ended, the share that would
@@ -29,11 +29,11 @@ from typing import Any, NamedTuple, cast
 
 from ...registries import nearest
 from ...types import Episode, Event, Group, Message, TaskItem
-from ..base import Say, TextDecPOMDP
+from ..base import Script, TextDecPOMDP
 from ..facts import Facts
 from ..task import Task, Transition
 from ..text_task import TextTask
-from .base import TaskAround
+from .base import TaskWrapper
 
 MARK = "<stop>"
 ANY, ALL = "any", "all"
@@ -47,7 +47,7 @@ class Stopped(NamedTuple):
     over: bool = False  # the team has stopped
 
 
-class Stopping(TaskAround[Stopped]):
+class Stopping(TaskWrapper[Stopped]):
     """A task that may be stopped; the module says what that pays.
 
     Agents that may stop are told so, except where an environment has few words (`facts.vocabulary`, which gains the
@@ -60,7 +60,7 @@ class Stopping(TaskAround[Stopped]):
 
     Raises:
         TypeError: `env` is no task, or may be stopped already.
-        ValueError: It has one turn, its turns do not add up to the last score (`pays`), the cost is negative or not
+        ValueError: It has one turn, its `turn_reward` is not "final", the cost is negative or not
             finite, or nobody is called `who`.
     """
 
@@ -70,10 +70,10 @@ class Stopping(TaskAround[Stopped]):
             raise TypeError(f"{name} is a {type(env).__name__}; stopping wraps a task, and protocols wrap stopping")
         if env.max_turns < 2:
             raise ValueError(f"{name} has one turn, after which nothing is left to stop; set max_turns, at least 2")
-        if isinstance(env, TextTask) and env.pays != "final":
+        if isinstance(env, TextTask) and env.turn_reward != "final":
             raise ValueError(
-                f"pays is {env.pays!r} in {name}: its turns do not add up to the score of what was delivered last, "
-                "which is what a team that stops earns; use pays='final'"
+                f"turn_reward is {env.turn_reward!r} in {name}: its rewards do not add up to the last score, the "
+                "return of a team that stops; use turn_reward='final'"
             )
         if isinstance(cost, bool) or not isinstance(cost, (int, float)) or not 0 <= cost < math.inf:  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ValueError(f"cost is {cost!r}; it is the price of a turn, a number of at least 0")
@@ -91,7 +91,7 @@ class Stopping(TaskAround[Stopped]):
         low, high = known.reward_range
         return replace(
             known,
-            mark=MARK,
+            end_marker=MARK,
             vocabulary=(*known.vocabulary, MARK) if known.vocabulary else (),
             turn_range=(min(low, 0.0) - self.cost, max(high, 0.0)),
             scripts=tuple(name for name in known.scripts if name != "optimal"),
@@ -103,11 +103,11 @@ class Stopping(TaskAround[Stopped]):
         """That of the task."""
         return Stopped(self.env.initial_state(item, seed))
 
-    def told(self, state: Stopped) -> Mapping[str, str | Message]:
+    def observations(self, state: Stopped) -> Mapping[str, str | Message]:
         """What the task says, and to those who may stop how to; nothing after a stop."""
         if state.over:
             return {}
-        return {agent: self._with_notice(agent, text) for agent, text in self.env.told(state.inner).items()}
+        return {agent: self._with_notice(agent, text) for agent, text in self.env.observations(state.inner).items()}
 
     def transition(self, state: Stopped, actions: Mapping[str, str], seed: int) -> Transition[Stopped]:
         """Deliver the texts without marks, unless a stop stands alone, and charge the turn."""
@@ -128,7 +128,7 @@ class Stopping(TaskAround[Stopped]):
             step.terminated or over,
             rewards,
             (*step.events, *events),
-            frozenset() if over else step.anew,
+            frozenset() if over else step.reset_history,
         )
 
     def _with_notice(self, agent: str, content: str | Message) -> str | Message:
@@ -165,7 +165,7 @@ class Stopping(TaskAround[Stopped]):
         texts = self.env.choices(agent, history)
         return [*texts, MARK] if texts and agent in self.may_stop else texts
 
-    def script(self, name: str) -> Say:
+    def script(self, name: str) -> Script:
         """That of the task, which is not told how to stop and never does."""
         if name not in self.facts.scripts:
             return TextDecPOMDP.script(self, name)

@@ -20,7 +20,7 @@ from ..facts import Facts
 from ..task import Task, Transition
 from ..tools.function import Kit
 from ..tools.toolbox import Answered, Limits, Toolbox, ToolState
-from .base import TaskAround
+from .base import TaskWrapper
 
 _LAST = "\n\nYour next text is your answer."
 
@@ -42,7 +42,7 @@ class ToolRounds(NamedTuple):
     ] = ()  # calls beside the rounds: agent, text, what each of its calls gave
 
 
-class WithTools(TaskAround[ToolRounds]):
+class WithTools(TaskWrapper[ToolRounds]):
     """A task whose agents may call tools; see the module.
 
     Args:
@@ -125,7 +125,7 @@ class WithTools(TaskAround[ToolRounds]):
         state = state._replace(tools=tools, beside=(*state.beside, (agent, text, results)))
         latest = self._now.latest
         self._now.latest = replace(latest, transition=replace(latest.transition, state=state))
-        self._now.histories[agent] += [Message("said", text), self.toolbox.message(answered)]
+        self._now.histories[agent] += [Message("action", text), self.toolbox.message(answered)]
         return answered
 
     def snapshot(self) -> Any:
@@ -145,10 +145,13 @@ class WithTools(TaskAround[ToolRounds]):
         """That of the task, with tools as they are at first."""
         return ToolRounds(self.env.initial_state(item, seed))
 
-    def told(self, state: ToolRounds) -> Mapping[str, str | Message]:
+    def observations(self, state: ToolRounds) -> Mapping[str, str | Message]:
         """What calls gave; after an answer of all, what the task says, and how to call tools."""
         if not state.round:
-            return {agent: self._with_notice(agent, message) for agent, message in self.env.told(state.inner).items()}
+            return {
+                agent: self._with_notice(agent, message)
+                for agent, message in self.env.observations(state.inner).items()
+            }
         last = _LAST if state.round >= self.rounds else ""
         return {agent: message._replace(text=message.text + last) for agent, message in state.answers}
 

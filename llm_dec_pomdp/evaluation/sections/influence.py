@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from ...agents.base import Policy, Sampling
 from ...envs.base import TextDecPOMDP
-from ...rollout.base import Question, agents_asked, ask, begin, question, step_all, unfinished
+from ...rollout.base import Question, agents_asked, ask, begin, question, step_envs, unfinished
 from ...seeding import derive
 from ...types import Completion, Episode, Group, Score
 from ..intervals import Interval
@@ -146,6 +146,6 @@ def _played(swaps: Sequence[_Swap], policy: Policy, env: TextDecPOMDP, sampling:
         places = {e.group: place for place, e in enumerate(running)}
         for asked, text in zip(questions, ask(policy, sampling, questions), strict=True):
             actions[places[asked.group]][asked.agent] = text
-        for e, stepped in zip(running, step_all([e.env for e in running], actions), strict=True):
+        for e, stepped in zip(running, step_envs([e.env for e in running], actions), strict=True):
             e.turns.append(stepped.turn)
     return [Episode(e.item_id, e.seed, tuple(e.turns), terminated=False).final for e in played]

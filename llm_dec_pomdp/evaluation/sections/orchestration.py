@@ -28,7 +28,7 @@ class Orchestration(Section):
     def measure(self, env: TextDecPOMDP, groups: Sequence[Group]) -> Mapping[str, float]:
         """Of teams whose members speak to each other; {} for the others."""
         known = env.facts
-        if not (known.hears_others or known.hierarchical) or known.parts_per_action > 1:
+        if not (known.shares_texts or known.hierarchical) or known.parts_per_action > 1:
             return {}
         items, header = {item.id: item for item in env.items}, Header.of(env)
         episodes = [episode for group in groups for episode in group.episodes]

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from ..loop import TrainingError
 
 T = TypeVar("T")
-Hear = Callable[[Any], object]
+OnMessage = Callable[[Any], object]
 RESTARTS = 5  # of the workers of one run, before it is given up
 STOP = signal.SIGUSR1  # a terminal or scheduler sends the usual ones to all processes, and a second one means "now"
 
@@ -21,7 +21,7 @@ class WorkerLostError(TrainingError):
 
 
 @dataclass(frozen=True, slots=True)
-class Needs:
+class Resources:
     """What a worker needs of a machine.
 
     Attributes:
@@ -44,13 +44,13 @@ class Worker(ABC):
         self.name = name
 
     @abstractmethod
-    def call(self, method: str, *arguments: Any, hear: Hear | None = None) -> Any:
+    def call(self, method: str, *arguments: Any, on_message: OnMessage | None = None) -> Any:
         """Call a method of the object, once that is built. Arguments and result can be pickled.
 
         Args:
             method: Its name.
             arguments: Of the method.
-            hear: Is given what the method tells while it runs; the method then has an argument `tell` to do so.
+            on_message: Called with each message that the method passes to its argument `emit` while it runs.
 
         Raises:
             WorkerLostError: The worker has ended.

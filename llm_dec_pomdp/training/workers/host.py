@@ -20,7 +20,7 @@ from ...user_code import Frame, WorkerTraceback, frames, is_of_user
 from ..loop import TrainingError
 
 BUILD = "build"  # the first call of a `Host`
-Tell = Callable[[Any], None]
+Emit = Callable[[Any], None]
 
 
 class Answer(NamedTuple):
@@ -58,14 +58,14 @@ class Host:
 
     _object: Any
 
-    def answer(self, method: str, arguments: Sequence[Any], threads: int, tell: Tell | None = None) -> Answer:
+    def answer(self, method: str, arguments: Sequence[Any], threads: int, emit: Emit | None = None) -> Answer:
         """Build the object (`BUILD`, with what makes it), or call a method of it; `threads` compute."""
         try:
             torch.set_num_threads(threads)
             if method == BUILD:
                 self._object = arguments[0]()
                 return Answer()
-            return Answer(getattr(self._object, method)(*arguments, **({"tell": tell} if tell else {})))
+            return Answer(getattr(self._object, method)(*arguments, **({"emit": emit} if emit else {})))
         except Exception as error:
             return Answer.of(error)
 
@@ -86,7 +86,7 @@ def serve(connection: Connection, answer: Callable[..., Answer], at_end: Callabl
             except (EOFError, OSError):
                 at_end()
 
-    def tell(message: Any) -> None:
+    def emit(message: Any) -> None:
         connection.send_bytes(pickle.dumps(message))
 
     threading.Thread(target=listen, daemon=True).start()
@@ -94,7 +94,7 @@ def serve(connection: Connection, answer: Callable[..., Answer], at_end: Callabl
         message = messages.get()
         try:
             *call, heard = pickle.loads(message)
-            reply = pickle.dumps(answer(*call, tell if heard else None))
+            reply = pickle.dumps(answer(*call, emit if heard else None))
         except Exception as error:  # a message holds something of a module that only one side can import
             reply = pickle.dumps(Answer.of(error))
         with contextlib.suppress(OSError):  # without a driver the process ends

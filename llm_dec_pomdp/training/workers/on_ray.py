@@ -31,9 +31,9 @@ from ray.util.queue import Empty, Queue  # pyright: ignore[reportMissingImports]
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy  # pyright: ignore[reportMissingImports]
 
 from ...agents.base import Team
-from .base import STOP, Hear, Needs, Worker, WorkerLostError
-from .host import BUILD, Host, Tell
-from .placed import Placed
+from .base import STOP, OnMessage, Resources, Worker, WorkerLostError
+from .host import BUILD, Emit, Host
+from .placed import RemotePolicy
 from .transport import Transport
 
 _SECONDS = 5.0  # to wait for an address to answer
@@ -54,16 +54,19 @@ class Ray(Transport):
         self._taken = 0.0  # GPUs, by policies
         self._mail = _Mail()
 
-    def start(self, name: str, build: Callable[[], Any], needs: Needs) -> RayWorker:
+    def start(self, name: str, build: Callable[[], Any], resources: Resources) -> RayWorker:
         """See `Transport`."""
-        return RayWorker(name, build, needs, self._mail)
+        return RayWorker(name, build, resources, self._mail)
 
-    def share(self, jobs: int) -> tuple[int, Needs]:
+    def share(self, jobs: int) -> tuple[int, Resources]:
         """See `Transport`; Ray starts as many workers as fit."""
         cores, gpus = machine()
-        return _AT_ONCE, Needs(max(1, cores // jobs), gpus // jobs if gpus >= jobs else gpus / jobs)  # whole ones, or 1
+        # whole GPUs per job, or a share of one
+        return _AT_ONCE, Resources(max(1, cores // jobs), gpus // jobs if gpus >= jobs else gpus / jobs)
 
-    def place(self, agents: Sequence[str], build: Callable[[], Team], ranks: int = 1, gpus: float = 1.0) -> Placed:
+    def place(
+        self, agents: Sequence[str], build: Callable[[], Team], ranks: int = 1, gpus: float = 1.0
+    ) -> RemotePolicy:
         """See `Transport`.
 
         Raises:
@@ -133,29 +136,29 @@ def machine() -> tuple[int, int]:
 class RayWorker(Worker):
     """A worker that is an actor."""
 
-    def __init__(self, name: str, build: Callable[[], Any], needs: Needs, mail: _Mail) -> None:
+    def __init__(self, name: str, build: Callable[[], Any], resources: Resources, mail: _Mail) -> None:
         super().__init__(name)
-        self._threads, self._mail = needs.cores, mail
-        resources = {"num_gpus": needs.gpus if ray.cluster_resources().get("GPU") else 0}
-        if needs.cores:
-            resources["num_cpus"] = needs.cores
-        self.actor: Any = ray.remote(_Actor).options(**resources, scheduling_strategy="SPREAD").remote()
+        self._threads, self._mail = resources.cores, mail
+        asked: dict[str, float] = {"num_gpus": resources.gpus if ray.cluster_resources().get("GPU") else 0}
+        if resources.cores:
+            asked["num_cpus"] = resources.cores
+        self.actor: Any = ray.remote(_Actor).options(**asked, scheduling_strategy="SPREAD").remote()
         self._built = self._ask(BUILD, build)
         self._address = self.actor.address.remote()
 
-    def call(self, method: str, *arguments: Any, hear: Hear | None = None) -> Any:
+    def call(self, method: str, *arguments: Any, on_message: OnMessage | None = None) -> Any:
         """See `Worker`."""
-        with self._mail.opened(hear) as tell:
+        with self._mail.opened(on_message) as emit:
             try:
                 ray.get(self._built).get()
-                answer = ray.get(self._ask(method, *arguments, tell=tell))
+                answer = ray.get(self._ask(method, *arguments, emit=emit))
             except _LOST as error:
                 reason = str(error).strip().splitlines()
                 raise WorkerLostError(f"{self.name} ended: {reason[-1] if reason else type(error).__name__}") from None
         return answer.get()
 
-    def _ask(self, method: str, *arguments: Any, tell: Tell | None = None) -> ray.ObjectRef[Any]:
-        return self.actor.answer.remote(method, arguments, self._threads or torch.get_num_threads(), tell)
+    def _ask(self, method: str, *arguments: Any, emit: Emit | None = None) -> ray.ObjectRef[Any]:
+        return self.actor.answer.remote(method, arguments, self._threads or torch.get_num_threads(), emit)
 
     def stop(self) -> None:
         """See `Worker`."""
@@ -185,14 +188,14 @@ class _Mail:
 
     def __init__(self) -> None:
         self._queue: Any = None
-        self._heard: dict[int, Hear] = {}
+        self._heard: dict[int, OnMessage] = {}
         self._numbers = itertools.count()
         self._lock = threading.Lock()
 
     @contextlib.contextmanager
-    def opened(self, hear: Hear | None) -> Generator[Tell | None]:
+    def opened(self, on_message: OnMessage | None) -> Generator[Emit | None]:
         """What a method can tell with, while the block runs; nothing where nobody hears."""
-        if hear is None:
+        if on_message is None:
             yield None
             return
         with self._lock:
@@ -201,7 +204,7 @@ class _Mail:
                 self._queue = Queue(actor_options={"num_cpus": 0, "scheduling_strategy": here})
                 threading.Thread(target=self._deliver, daemon=True).start()
         number = next(self._numbers)
-        self._heard[number] = hear
+        self._heard[number] = on_message
         try:
             yield partial(_post, self._queue, number)
         finally:
@@ -212,8 +215,8 @@ class _Mail:
         while True:
             try:
                 number, message = self._queue.get()
-                if hear := self._heard.get(number):  # a worker that was lost has told it
-                    hear(message)
+                if on_message := self._heard.get(number):  # a worker that was lost has told it
+                    on_message(message)
             except Empty:
                 continue
             except Exception:  # Ray has ended

@@ -1,7 +1,7 @@
 # pyright: basic
 """Policies that live in workers, as their driver sees them.
 
-A `Placed` policy and its `PlacedUpdater` pass calls on to their worker, so that a team of them plays, learns, is saved
+A `RemotePolicy` and its `RemoteUpdater` pass calls on to their worker, so that a team of them plays, learns, is saved
 and restored like any other.
 """
 
@@ -19,17 +19,17 @@ from ...algorithms.samples import Sample
 from ...config import ConfigError
 from ...types import Completion
 from .base import Worker
-from .policy import About
+from .policy import PolicyInfo
 
 
-class Placed(Policy):
+class RemotePolicy(Policy):
     """A policy that lives in a worker and plays these agents; `again` starts another worker with the same policy."""
 
     def __init__(self, agents: Sequence[str], worker: Worker, again: Callable[[], Worker]) -> None:
         self.agents, self.worker, self._again = list(agents), worker, again
 
     @functools.cached_property
-    def _about(self) -> About:
+    def _about(self) -> PolicyInfo:
         return self.worker.call("about")
 
     @property
@@ -59,11 +59,11 @@ class Placed(Policy):
         """See `Policy`."""
         return self.worker.call("generate", list(requests), sampling)
 
-    def written(self, request: Request, text: str, limit: int) -> Completion:
+    def to_completion(self, request: Request, text: str, limit: int) -> Completion:
         """See `Policy`."""
         return self.worker.call("written", request, text, limit)
 
-    def sampler(self) -> Policy:
+    def rollout_copy(self) -> Policy:
         """See `Policy`: the same in another worker, where its weights are sent to.
 
         Raises:
@@ -76,8 +76,8 @@ class Placed(Policy):
                 f"training.staleness is above 0, and {self.worker.name} has an engine; give the executor local, from "
                 "where the engine draws beside updates just as well"
             )
-        twin = Placed(self.agents, self._again(), self._again)
-        twin.followed = self
+        twin = RemotePolicy(self.agents, self._again(), self._again)
+        twin.source = self
         return twin
 
     # --- learning -----------------------------------------------------------------------------------------------------
@@ -104,11 +104,11 @@ class Placed(Policy):
             "learn (algorithms.updater.updaters_of), or train with the executor 'local'"
         )
 
-    def updater(self, kind: Any, groups: Sequence[ParameterGroup], temperature: float, options: Any) -> PlacedUpdater:
+    def updater(self, kind: Any, groups: Sequence[ParameterGroup], temperature: float, options: Any) -> RemoteUpdater:
         """See `Policy`."""
         places = {id(stand_in): place for place, stand_in in enumerate(self._stand_ins)}
         sent = [(g.agents, [places[id(p)] for p in g.parameters], g.learning_rate) for g in groups]
-        return PlacedUpdater(self, self.worker.call("add_updater", kind, sent, temperature, options), groups)
+        return RemoteUpdater(self, self.worker.call("add_updater", kind, sent, temperature, options), groups)
 
     # --- what is saved and loaded -------------------------------------------------------------------------------------
 
@@ -125,13 +125,13 @@ class Placed(Policy):
         return self.worker.call("weight_files", list(agents))
 
 
-class PlacedUpdater:
+class RemoteUpdater:
     """An updater, by its number in the worker of its policy; see `Updater` for what is not said here.
 
     The parameters of its groups are stand-ins.
     """
 
-    def __init__(self, policy: Placed, number: int, groups: Sequence[ParameterGroup]) -> None:
+    def __init__(self, policy: RemotePolicy, number: int, groups: Sequence[ParameterGroup]) -> None:
         self.policy, self.number, self.groups = policy, number, groups
         self.agents = {agent for group in groups for agent in group.agents}
         self.logprobs: dict[int, list[float]] = {}
@@ -151,7 +151,7 @@ class PlacedUpdater:
     def step(self, samples: Sequence[Sample], seed: int = 0) -> Metrics:
         """See `Updater.step`; only samples of its agents are sent."""
         places, mine = self._share(samples)
-        metrics, logprobs = self.policy.worker.call("improve", self.number, mine, seed)
+        metrics, logprobs = self.policy.worker.call("step", self.number, mine, seed)
         self.logprobs = {places[place]: values for place, values in logprobs.items()}
         return metrics
 

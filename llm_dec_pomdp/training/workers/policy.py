@@ -23,7 +23,7 @@ Group = tuple[tuple[str, ...], list[int], float]  # a `ParameterGroup` whose par
 
 
 @dataclass(frozen=True, slots=True)
-class About:
+class PolicyInfo:
     """What the driver knows of a policy; see `Policy`.
 
     Attributes:
@@ -62,12 +62,12 @@ class PolicyWorker:
         self.policy = team.policies[0]
         self.updaters: list[Updater] = []
 
-    def about(self) -> About:
+    def about(self) -> PolicyInfo:
         """What the driver has to know."""
         parameters = self._parameters()
         places = {id(parameter): place for place, parameter in enumerate(parameters)}
         used = {a: list(self.policy.parameters_of(a)) if parameters else [] for a in self.agents}
-        return About(
+        return PolicyInfo(
             [(parameter.shape, parameter.dtype) for parameter in parameters],
             {agent: [places[id(parameter)] for parameter in theirs] for agent, theirs in used.items()},
             self.policy.processor_load,
@@ -85,9 +85,9 @@ class PolicyWorker:
         """See `Policy`."""
         return self.policy.generate(requests, sampling)
 
-    def written(self, request: Request, text: str, limit: int) -> Completion:
+    def to_completion(self, request: Request, text: str, limit: int) -> Completion:
         """See `Policy`."""
-        return self.policy.written(request, text, limit)
+        return self.policy.to_completion(request, text, limit)
 
     # --- learning -----------------------------------------------------------------------------------------------------
 
@@ -98,7 +98,7 @@ class PolicyWorker:
         self.updaters.append(kind(self.policy, grouped, temperature, options))
         return len(self.updaters) - 1
 
-    def improve(self, updater: int, samples: Sequence[Sample], seed: int) -> tuple[Metrics, dict[int, list[float]]]:
+    def step(self, updater: int, samples: Sequence[Sample], seed: int) -> tuple[Metrics, dict[int, list[float]]]:
         """Step with an updater; returns its metrics, and log pi_old of every text by its place among the samples."""
         return self.updaters[updater].step(samples, seed), self.updaters[updater].logprobs
 

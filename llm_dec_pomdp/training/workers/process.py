@@ -22,7 +22,7 @@ from typing import Any
 import torch
 
 from ...storage.signals import exit_reason
-from .base import STOP, Hear, Needs, Worker, WorkerLostError
+from .base import STOP, OnMessage, Resources, Worker, WorkerLostError
 from .host import BUILD, Answer, Host, serve
 from .transport import Transport
 
@@ -33,13 +33,13 @@ _SECONDS = 5.0  # to wait for the exit code of a process that ended
 class Processes(Transport):
     """A process of its own on this machine for each worker."""
 
-    def start(self, name: str, build: Callable[[], Any], needs: Needs) -> ProcessWorker:
+    def start(self, name: str, build: Callable[[], Any], resources: Resources) -> ProcessWorker:
         """See `Transport`."""
-        return ProcessWorker(name, build, needs.cores)
+        return ProcessWorker(name, build, resources.cores)
 
-    def share(self, jobs: int) -> tuple[int, Needs]:
+    def share(self, jobs: int) -> tuple[int, Resources]:
         """See `Transport`."""
-        return jobs, Needs(max(1, (os.cpu_count() or 1) // jobs) if jobs > 1 else 0)
+        return jobs, Resources(max(1, (os.cpu_count() or 1) // jobs) if jobs > 1 else 0)
 
 
 # --- the driver's end -------------------------------------------------------------------------------------------------
@@ -66,16 +66,16 @@ class ProcessWorker(Worker):
             self.end()
             raise
 
-    def call(self, method: str, *arguments: Any, hear: Hear | None = None) -> Any:
+    def call(self, method: str, *arguments: Any, on_message: OnMessage | None = None) -> Any:
         """See `Worker`."""
         with self._lock:
             try:
                 if self._built is None:
                     self._built = self._receive()
                 self._built.get()
-                self._send(method, *arguments, heard=hear is not None)
+                self._send(method, *arguments, heard=on_message is not None)
                 while not isinstance(message := self._receive(), Answer):
-                    hear(message)  # pyright: ignore
+                    on_message(message)  # pyright: ignore
             except BaseException:  # a signal, too: the next answer would belong to this call
                 self.end()
                 raise

@@ -33,9 +33,9 @@ from ...agents.loading import load_team
 from ...config import ConfigError
 from ..checkpoint import differences, versions
 from ..loop import TrainingError
-from .base import Hear, Needs, Worker
+from .base import OnMessage, Resources, Worker
 from .host import BUILD
-from .placed import Placed
+from .placed import RemotePolicy
 from .policy import PolicyWorker
 from .ranks import END, Calls, join_group, serve_rank, spread
 from .transport import Transport
@@ -90,13 +90,13 @@ class Torchrun(Transport):
             return super().load_team(agents, model, **options)
         return load_team(agents, model, **{name: v for name, v in options.items() if name not in ("ranks", "gpus")})
 
-    def place(self, agents: Any, build: Callable[[], Team], ranks: int = 1, gpus: float = 1.0) -> Placed:
+    def place(self, agents: Any, build: Callable[[], Team], ranks: int = 1, gpus: float = 1.0) -> RemotePolicy:
         """See `Transport`; always over all processes."""
         name, hosted = f"the ranks of {', '.join(agents)}", partial(PolicyWorker, list(agents), partial(spread, build))
-        start = partial(self.start, name, hosted, Needs(gpus=gpus))
-        return Placed(agents, start(), start)
+        start = partial(self.start, name, hosted, Resources(gpus=gpus))
+        return RemotePolicy(agents, start(), start)
 
-    def start(self, name: str, build: Callable[[], Any], needs: Needs) -> Worker:
+    def start(self, name: str, build: Callable[[], Any], resources: Resources) -> Worker:
         """See `Transport`."""
         return _Model(name, self, self.ask("add", build))
 
@@ -136,7 +136,7 @@ class _Model(Worker):
         super().__init__(name)
         self._ranks, self._number = ranks, number
 
-    def call(self, method: str, *arguments: Any, hear: Hear | None = None) -> Any:
+    def call(self, method: str, *arguments: Any, on_message: OnMessage | None = None) -> Any:
         """See `Worker`; nothing is told while a method runs."""
         return self._ranks.ask("ask", self._number, method, *arguments)
 

@@ -18,12 +18,12 @@ from ...agents.base import Team
 from ...agents.loading import load_team, server_model
 from ...registries import Registry
 from ...types import grouped
-from .base import Needs, Worker, WorkerLostError, until_done
+from .base import Resources, Worker, WorkerLostError, until_done
 
 if TYPE_CHECKING:
     from typing import Self
 
-    from .placed import Placed
+    from .placed import RemotePolicy
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
@@ -60,7 +60,7 @@ class Transport(Executor, ABC):
         self.workers: list[Worker] = []  # those of policies
 
     @abstractmethod
-    def start(self, name: str, build: Callable[[], Any], needs: Needs) -> Worker:
+    def start(self, name: str, build: Callable[[], Any], resources: Resources) -> Worker:
         """Start a worker, without waiting for it.
 
         Args:
@@ -70,10 +70,12 @@ class Transport(Executor, ABC):
         """
 
     @abstractmethod
-    def share(self, jobs: int) -> tuple[int, Needs]:
+    def share(self, jobs: int) -> tuple[int, Resources]:
         """How many workers may be started at once when `jobs` share a machine, and what each of them gets of it."""
 
-    def place(self, agents: Sequence[str], build: Callable[[], Team], ranks: int = 1, gpus: float = 1.0) -> Placed:
+    def place(
+        self, agents: Sequence[str], build: Callable[[], Team], ranks: int = 1, gpus: float = 1.0
+    ) -> RemotePolicy:
         """A policy that is built in its own worker; all workers build at the same time.
 
         Args:
@@ -82,16 +84,16 @@ class Transport(Executor, ABC):
             ranks: Processes that its model is sharded over.
             gpus: GPUs for each of them, where there are any.
         """
-        from .placed import Placed  # here, since what is typed wrongly is answered before torch is loaded
+        from .placed import RemotePolicy  # here, since what is typed wrongly is answered before torch is loaded
         from .policy import policy_worker
 
         hosted = partial(policy_worker, list(agents), build, ranks)
 
         def start() -> Worker:
-            self.workers.append(self.start(f"the worker of {', '.join(agents)}", hosted, Needs(gpus=ranks * gpus)))
+            self.workers.append(self.start(f"the worker of {', '.join(agents)}", hosted, Resources(gpus=ranks * gpus)))
             return self.workers[-1]
 
-        return Placed(agents, start(), start)
+        return RemotePolicy(agents, start(), start)
 
     def load_team(self, agents: Sequence[str], model: str = "builtin:tiny", **options: Any) -> Team:
         """See `Executor`. Agents that share weights share a worker; a model behind a server needs none."""
@@ -102,7 +104,7 @@ class Transport(Executor, ABC):
         apart = options.get("sharing", "separate") == "separate"
         ranks, gpus = options.pop("ranks", 1), options.pop("gpus", 1.0)
         parts = grouped(role_of, lambda agent: role_of[agent] if apart else "")
-        players: dict[str, Placed] = {}
+        players: dict[str, RemotePolicy] = {}
         for part, device in zip(parts.values(), itertools.cycle(devices)):
             roles = [role_of[agent] for agent in part]
             build = partial(load_team, part, model, roles=roles, device=device.strip(), **options)

@@ -237,7 +237,7 @@ def test_what_the_server_cannot_do_is_refused(server: Server, vllm: FakeVLLM, tm
     team = team_of(server, tmp_path)
     with pytest.raises(ValueError, match="importance is 'none'"):
         MAGRPO(team, SHORT, MAGRPOConfig(importance="none"))
-    assert only_policy(team).sampler_differs
+    assert only_policy(team).rollout_copy_differs
 
 
 @pytest.mark.parametrize(

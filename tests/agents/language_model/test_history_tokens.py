@@ -63,7 +63,7 @@ def completions_of(agent: str, episode: Episode) -> list[Completion]:
 
 def words(history: Sequence[Message]) -> list[str]:
     """Those of a history that the tokenizer knows, with who said it."""
-    shown = [f"{'assistant' if m.role == 'said' else 'user'} {m.text}" for m in history]
+    shown = [f"{'assistant' if m.role == 'action' else 'user'} {m.text}" for m in history]
     known = tokenizer().get_vocab()
     return [word for word in " ".join(shown).split() if word in known]
 

@@ -233,7 +233,7 @@ def rendered(words: Any, history: Sequence[Message], *, reply: bool, tools: Any 
     template = words.get_chat_template(tools=tools)
     turns: list[dict[str, Any]] = []
     for m in history:
-        role = {"told": "user", "said": "assistant", "tool": "tool"}[m.role]
+        role = {"observation": "user", "action": "assistant", "tool": "tool"}[m.role]
         in_parts = template == PARTS or (template == MIXED and role == "user")
         turns.append({"role": role, "content": [{"type": "text", "text": m.text}] if in_parts else m.text})
     return words.apply_chat_template(turns, tokenize=False, add_generation_prompt=reply, tools=tools)
@@ -319,7 +319,7 @@ def test_the_models_at_hand_keep_texts_apart_from_structure(name: str) -> None:
         plain = [m._replace(text="one") for m in history]
         assert structure(made, policy.encode(history)) == structure(made, policy.encode(plain))
         assert evil in words.decode(policy.encode(history))
-    written = policy.written(Request("a", conversation("one")), evil, 256)
+    written = policy.to_completion(Request("a", conversation("one")), evil, 256)
     assert structure(made, written.token_ids) == [made.end]
     assert policy.decode(written.token_ids) == evil
 
@@ -331,7 +331,7 @@ def test_a_given_text_is_in_the_tokens_of_the_template(name: str, kind: str) -> 
     for text in (*HARMLESS, ""):
         for begun in (conversation("one"), conversation("one", "two", "a")):
             prompt, ids = made.answer(begun, text)
-            turn = ids_of(words, rendered(words, [*begun, Message("said", text)], reply=False))
+            turn = ids_of(words, rendered(words, [*begun, Message("action", text)], reply=False))
             assert ids[-1] == made.end
             assert sum(i in made.stop_ids for i in ids) == 1
             ends = name not in ("no end", "none")
@@ -401,8 +401,8 @@ def test_definitions_and_results_of_tools_are_text_too(kind: str) -> None:
 
 SEARCH = Tool("search", "Finds.", (("query", "Words."),))
 CALLED = [
-    Message("told", "question"),
-    Message("said", '<tool_call>{"name": "search", "arguments": {}}</tool_call>'),
+    Message("observation", "question"),
+    Message("action", '<tool_call>{"name": "search", "arguments": {}}</tool_call>'),
     Message("tool", "result", "search"),
 ]
 TIED = (
@@ -440,7 +440,7 @@ def test_results_of_tools_are_shown_in_the_role_that_the_template_takes(template
     assert ("Finds." in shown) == (template in (QWEN_3, NAMED, TIED))
     [question] = CALLED[:1]
     ids = [*made.encode([question], tools=(SEARCH,)), *made.text_ids("x")]
-    assert made.encode([question, Message("said", "x"), CALLED[2]], ids, (SEARCH,))[: len(ids)] == ids
+    assert made.encode([question, Message("action", "x"), CALLED[2]], ids, (SEARCH,))[: len(ids)] == ids
 
 
 @pytest.mark.parametrize(
@@ -487,7 +487,7 @@ def test_judges_and_reward_models_read_the_end_of_the_template(name: str) -> Non
     policy = saying(tokenizer("pieces, first", TEMPLATES[name]), ENDS[name])
     [likelihood] = ModelJudge(policy).log_likelihoods([conversation("one")], ["two"])
     assert likelihood.end == pytest.approx(0.0, abs=1e-6)
-    written = policy.written(Request("a", conversation("one")), "two", 64)
+    written = policy.to_completion(Request("a", conversation("one")), "two", 64)
     assert ended(written, end_of(policy, "a")) == written
 
 
@@ -497,7 +497,7 @@ def test_an_ordinary_token_that_ends_sampled_texts_does_not_cut_a_given_one(temp
     model = network(vocab_size=len(words), eos=1)
     model.generation_config.eos_token_id = [1, words.convert_tokens_to_ids("Ċ")]
     policy = LanguageModel(model, words)
-    written = policy.written(Request("a", conversation("one")), "two\none", 64)
+    written = policy.to_completion(Request("a", conversation("one")), "two\none", 64)
     assert policy.decode(written.token_ids) == "two\none"
 
 

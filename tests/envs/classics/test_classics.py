@@ -56,7 +56,7 @@ def value_of_the_script(env: Classic) -> float:
         played = []
         for place, agent in enumerate(env.possible_agents):
             texts = ["the problem", *(env.phrases[name][0] for name in heard[place])]
-            text = env.script("optimal")(agent, [Message("told", text) for text in texts])
+            text = env.script("optimal")(agent, [Message("observation", text) for text in texts])
             played.append(model.actions[place].index(text.replace(" ", "-")))
         joint = tuple(played)
         total = float(weights @ (model.transitions * model.rewards)[joint].sum(axis=-1))
@@ -152,7 +152,7 @@ def test_an_optimum_that_is_not_known_is_said() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "pays"),
+    ("text", "turn_reward"),
     [
         ("listen", -2.0),
         ("I will LISTEN, then.", -2.0),
@@ -166,11 +166,11 @@ def test_an_optimum_that_is_not_known_is_said() -> None:
         ("l\u0131sten", -3.0),
     ],
 )
-def test_the_last_action_that_is_named_counts(text: str, pays: Any) -> None:
+def test_the_last_action_that_is_named_counts(text: str, turn_reward: Any) -> None:
     env = classic()
     env.reset(seed=3)
     reward = step(env, text)
-    assert reward in (pays if isinstance(pays, set) else {pays})
+    assert reward in (turn_reward if isinstance(turn_reward, set) else {turn_reward})
     assert env.last_score is not None
     assert env.last_score.diagnostics == {"unknown_actions": float(reward == -3.0)}
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 from tasks import references
 
 import llm_dec_pomdp
-from llm_dec_pomdp.envs.coding import base as coding_base
 from llm_dec_pomdp.envs.coding import reward
 from llm_dec_pomdp.sandbox import Job, Verdict
 from llm_dec_pomdp.types import Score, TaskItem
@@ -28,11 +27,11 @@ GOOD = "def main(x):\n    return aux(x) + 1\n"
 
 
 def judged(aux: str, main: str, item: TaskItem = ITEM) -> Score:
-    return reward.score(item, reward.Program.find(aux, main, item.fields["entry_point"]), coding_base.judge)
+    return reward.score(item, reward.Program.find(aux, main, item.fields["entry_point"]), reward.judged)
 
 
-def unused(job: Job) -> Verdict:
-    raise AssertionError(f"nothing is to be run, not {job}")
+def unused(jobs: Sequence[Job]) -> list[Verdict]:
+    raise AssertionError(f"nothing is to be run, not {jobs}")
 
 
 HAND = {
@@ -118,23 +117,23 @@ def test_counts_are_diagnostics_and_failed_asserts_are_notes() -> None:
 
 
 def test_a_judge_that_failed_makes_the_reward_nan() -> None:
-    score = reward.score(ITEM, reward.Program(AUX, GOOD), lambda job: Verdict("infra_error"))
+    score = reward.score(ITEM, reward.Program(AUX, GOOD), lambda jobs: [Verdict("infra_error")])
     assert math.isnan(score.total)
     assert not score.scorable
 
 
 @pytest.mark.parametrize("outcome", ["timeout", "died", "load_error", "unsupported"])
 def test_what_is_the_programs_fault_is_no_nan(outcome: Any) -> None:
-    score = reward.score(ITEM, reward.Program(AUX, GOOD), lambda job: Verdict(outcome, passed=0, total=2))
+    score = reward.score(ITEM, reward.Program(AUX, GOOD), lambda jobs: [Verdict(outcome, passed=0, total=2)])
     assert score.total == 1.5
 
 
 def test_the_judge_gets_program_tests_and_prelude() -> None:
     jobs: list[Job] = []
 
-    def record(job: Job) -> Verdict:
-        jobs.append(job)
-        return Verdict("passed", 2, 2)
+    def record(given: Sequence[Job]) -> list[Verdict]:
+        jobs.extend(given)
+        return [Verdict("passed", 2, 2)]
 
     item = dataclasses.replace(ITEM, prompt=f"import math\n\n\n{ITEM.prompt}")
     assert reward.score(item, reward.Program(AUX, GOOD), record).total == 4.0
@@ -159,7 +158,7 @@ def test_golden_pairs(golden: Callable[[str], list[dict[str, Any]]]) -> None:
 
 
 def test_infra_error_is_nan_for_everybody(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(coding_base.CodeTask, "_judge", lambda self, jobs: [Verdict("infra_error") for _ in jobs])
+    monkeypatch.setattr(reward, "judged", lambda jobs: [Verdict("infra_error") for _ in jobs])
     env = llm_dec_pomdp.make("coophumaneval-v0", max_turns=2)
     env.reset(seed=0)
     _, rewards, terminations, _, infos = env.step(references(env, env.item))

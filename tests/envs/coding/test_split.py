@@ -12,7 +12,6 @@ import pytest
 import llm_dec_pomdp
 from llm_dec_pomdp import check_env
 from llm_dec_pomdp.envs.coding.coophumaneval_v2 import problems, rows
-from llm_dec_pomdp.envs.tasks import TaskError
 from llm_dec_pomdp.types import TaskItem
 
 sys.path.append(str(Path(__file__).parents[3] / "scripts"))
@@ -113,7 +112,7 @@ def test_rows_of_a_user_name_their_columns_as_the_data_does() -> None:
     pair = ("def aux(x):\n    return 3 * x", "def total(xs):\n    return sum(map(aux, xs))")
     _, reward, *_ = env.step(dict(zip(env.possible_agents, pair, strict=True)))
     assert set(reward.values()) == {1.0}
-    with pytest.raises(TaskError, match="has no candidates"):
+    with pytest.raises(ValueError, match="offers no texts"):
         llm_dec_pomdp.make(ENV_ID, tasks=[row], candidates=True)
 
 

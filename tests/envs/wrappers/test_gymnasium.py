@@ -148,9 +148,9 @@ def test_it_renders_the_transcript_of_the_team() -> None:
     lines = env.render()
     assert isinstance(lines, str)
     assert lines.startswith(
-        f"tldr-v0/centralized / {env.env.item.id} / turn 1 of 1\n--- agent_0 (team) told:\n{observation}"
+        f"tldr-v0/centralized / {env.env.item.id} / turn 1 of 1\n--- agent_0 (team) observes:\n{observation}"
     )
-    assert f"--- agent_0 (team) says:\n{text}" in lines
+    assert f"--- agent_0 (team) acts:\n{text}" in lines
     last = lines.splitlines()[-1]
     assert last.startswith("=== score 2.980 of 3:")
     assert "structure +0.500  coordination +1.000  vocabulary +0.500" in last

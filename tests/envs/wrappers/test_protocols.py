@@ -218,7 +218,7 @@ def test_an_agent_that_the_task_does_not_ask_is_not_asked(protocol: str) -> None
 @pytest.mark.parametrize("inner", [Sequential, Discussion])
 @pytest.mark.parametrize("outer", [Sequential, Discussion, Centralized])
 def test_a_protocol_around_a_protocol_pays_once_for_every_scored_turn(outer: Any, inner: Any) -> None:
-    env = outer(inner(trio(max_turns=2, pays="each")))
+    env = outer(inner(trio(max_turns=2, turn_reward="each")))
     env.reset(seed=0)
     text = env.facts.join(["alpha", "no", "no"]) if outer is Centralized else "alpha"
     rewards = []

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 import llm_dec_pomdp
-from llm_dec_pomdp.benchmarks.setup import build_cell
+from llm_dec_pomdp.benchmarks.cell import build_cell
 from llm_dec_pomdp.benchmarks.suite import load_suite
 from llm_dec_pomdp.envs.wrappers import with_protocol
 from llm_dec_pomdp.evaluation.sections import measure

@@ -9,6 +9,7 @@ from typing import ClassVar
 from ....types import Score, TaskItem
 from ...facts import Facts
 from ..base import CodeTask, gold_pairs
+from ..reward import judged
 from . import reward
 
 
@@ -32,4 +33,4 @@ class HardenedCodeTask(CodeTask):
 
     def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
         """The reward of `envs.coding.v1.reward`."""
-        return reward.score(item, self.program(item, actions), self._judge)
+        return reward.score(item, self.program(item, actions), judged)

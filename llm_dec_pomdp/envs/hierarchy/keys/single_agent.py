@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ....seeding import generator
 from ....types import Event, Message, Score, TaskItem
-from ...base import Say, TextDecPOMDP
+from ...base import Script, TextDecPOMDP
 from ...facts import Facts
 from ...task import Task, Transition
 from ..base import MAIN, parts_of_main
@@ -62,7 +62,7 @@ class KeysAlone(Task[KeysAloneState]):
         """The agent has the question."""
         return KeysAloneState(item, world(item).start, tuple(item.prompt.split()))
 
-    def told(self, state: KeysAloneState) -> Mapping[str, str | Message]:
+    def observations(self, state: KeysAloneState) -> Mapping[str, str | Message]:
         """The question or the last passage; with a limited context the end of the history."""
         if state.over:
             return {}
@@ -84,9 +84,9 @@ class KeysAlone(Task[KeysAloneState]):
         reported = world(state.item).facts[self.lookup.filed_under(key)][state.known]
         passage = self.lookup.passage(reported, generator(seed, "passage"))
         events = (Event("call", MAIN, {"key": text}), Event("result", MAIN, {"passage": passage}))
-        words, anew = (*state.words, *passage.split()), frozenset([MAIN] if self.lookup.context else [])
+        words, reset_history = (*state.words, *passage.split()), frozenset([MAIN] if self.lookup.context else [])
         following = state._replace(known=reported, passage=passage, lookups=state.lookups + 1, words=words)
-        return Transition(following, 0.0, events=events, anew=anew)
+        return Transition(following, 0.0, events=events, reset_history=reset_history)
 
     def _ended(self, state: KeysAloneState, *, answered: bool) -> Transition[KeysAloneState]:
         correct = bool(state.lookups) and state.known == world(state.item).answer
@@ -99,7 +99,7 @@ class KeysAlone(Task[KeysAloneState]):
         """Keys and ANS."""
         return (*self.lookup.keys(), "ANS")
 
-    def script(self, name: str) -> Say:
+    def script(self, name: str) -> Script:
         """ "optimal" says the key of each hop in turn, then answers."""
         return self._optimal if name == "optimal" else super().script(name)
 

@@ -54,7 +54,7 @@ from typing import Any, NamedTuple, Unpack
 
 from ....seeding import generator
 from ....types import Event, Message, Score, TaskItem
-from ...base import Say, TextDecPOMDP
+from ...base import Script, TextDecPOMDP
 from ...facts import Facts
 from ...task import TaskOptions, Transition
 from ...tasks import Tasks
@@ -154,7 +154,7 @@ class Keys(Hierarchy[KeysState]):
         """Main has the question; there are no sub-agents yet."""
         return KeysState(item, world(item).start, tuple(item.prompt.split()))
 
-    def told(self, state: KeysState) -> Mapping[str, str]:
+    def observations(self, state: KeysState) -> Mapping[str, str]:
         """A sub-agent its subtask; main the question or the last report, or with a limited context its last words."""
         if state.over:
             return {}
@@ -175,7 +175,7 @@ class Keys(Hierarchy[KeysState]):
             following, events = self._reported(state, actions[state.invocations[-1].agent], seed)
             if last:
                 return self._ended(following, events)
-            return self.go_on(following, events, anew=(MAIN,) if self.lookup.context else ())
+            return self.go_on(following, events, reset_history=(MAIN,) if self.lookup.context else ())
         text = actions[MAIN].strip()
         state = state._replace(words=(*state.words, text))
         relation = number_of(text, "r", self.lookup.relations)
@@ -226,7 +226,7 @@ class Keys(Hierarchy[KeysState]):
             return (*(f"r{number}" for number in range(self.lookup.relations)), "ANS")
         return self.lookup.keys()
 
-    def script(self, name: str) -> Say:
+    def script(self, name: str) -> Script:
         """ "optimal" looks up one hop after the other and answers."""
         return self._optimal if name == "optimal" else super().script(name)
 

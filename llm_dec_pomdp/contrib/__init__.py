@@ -1,0 +1,18 @@
+"""Environment families outside the core, one folder each, with lower promises.
+
+| folder | ids |
+|---|---|
+| `software` | classeval-v0, modules-v0, merge-v0 |
+| `calls` | calls-v0, bfcl-v0, bfcl-parallel-v0 |
+| `planning` | meeting-v0, trip-v0, repair-v0 |
+| `research` | research-v0 |
+| `scouts` | scouts-v0 |
+| `memory` | memory-v0 |
+| `games` | bandit-v0, pennies-v0, kuhn-v0 |
+| `external_games` | games of GEM and TextArena, by address |
+
+A family imports the public names of the core alone, as the packages of others do, and no other family. Its ids are
+entry points of this distribution. The core never imports a family. A new environment, learner or wrapper enters here,
+with its manual (the docstring of its module) and tests in `tests/contrib`. It moves to the core when a second part of
+the core needs it. Its rewards and options may change in any release, with a line in the changelog.
+"""

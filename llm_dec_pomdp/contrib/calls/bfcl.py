@@ -1,0 +1,486 @@
+"""bfcl-v0: The multi-turn rows of BFCL v4 for a dispatcher and a specialist for each application.
+
+| fact | value |
+|---|---|
+| agents | agent_0 "dispatcher", then a specialist for each of eight classes: "GorillaFileSystem", "MathAPI", ... |
+| turns | `max_turns` H = 200 |
+| data | 800 rows of the distribution `bfcl-eval` (Apache-2.0); the same for training and test |
+| options | `category` "base", "miss_func", "miss_param", "long_context" (200 rows each) or "" for all; see calls-v0 |
+| return | 0 to 1.0 |
+
+Install. `pip install --no-deps bfcl-eval==2026.3.23`; its requirements are not needed.
+
+Observation, action: as in calls-v0. The dispatcher is told the words of the user and the classes of the row. Nobody is
+told of functions that a row leaves out, until it brings them back; as published, a call of them runs all the same (the
+calls of multi_turn_miss_func_49 need that).
+
+Reward (one float for the team), `reward` as in calls-v0. A user turn is right, as published, where afterwards all
+public attributes of all classes of the row equal those after the calls of the row, and what these gave in this turn is
+among what the team's calls gave so far; a turn without calls in the row is right. `outcome` is 1 where all are: all or
+nothing, as published.
+
+Options. In `grammar="choice"` agents say a letter as in calls-v0, an order being a call of the row as it is written.
+With `rows` there is a `vocabulary` for `builtin:words`; what calls give is not in it, and is read as unknown words.
+
+Differences to what is published. An unknown function or argument, and a missing one, is answered by our words. A text
+has 16 calls at most, of which each is answered with 6000 characters at most; what is compared is not cut.
+
+Teams. `script:gold` orders the calls of the row and earns 1 on all rows of each category. With all categories it earns
+1 on 799 of 800: multi_turn_base_180 and multi_turn_miss_param_180 have the same observations for three user turns and
+require different bookings afterwards, so no team earns 1 on both. With `grammar="choice"` the offers distinguish the
+two, and it earns 1 on all 800.
+
+Source: the Berkeley Function-Calling Leaderboard v4, https://gorilla.cs.berkeley.edu; the split into agents is this
+suite's own.
+
+Version history: v0, the first.
+
+Example:
+    >>> import llm_dec_pomdp
+    >>> env = llm_dec_pomdp.make("bfcl-v0", category="base")
+    >>> len(env.items)
+    200
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import importlib
+import itertools
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal, NamedTuple, Unpack, cast, get_args
+
+from llm_dec_pomdp.envs import Script, Tasks, TaskSource, TextDecPOMDP
+from llm_dec_pomdp.envs.tools import ArgumentsError, Call, Function, Kit, Limits, Toolbox, ToolState, read_calls
+from llm_dec_pomdp.registries import nearest
+from llm_dec_pomdp.seeding import derive
+from llm_dec_pomdp.types import TaskItem, Tool
+
+from .dispatch import (
+    CHOOSE,
+    DECLARED,
+    LEAD,
+    LETTERS,
+    MORE,
+    REFUSED,
+    Dispatch,
+    DispatchOptions,
+    State,
+    arguments_of,
+    by_letter,
+    shuffled,
+    told_first,
+)
+from .published import rows
+
+Category = Literal["", "base", "miss_func", "miss_param", "long_context"]
+CLASSES: Mapping[str, tuple[str, str]] = {  # module, and file of descriptions
+    "GorillaFileSystem": ("gorilla_file_system", "gorilla_file_system"),
+    "MathAPI": ("math_api", "math_api"),
+    "MessageAPI": ("message_api", "message_api"),
+    "TwitterAPI": ("posting_api", "posting_api"),
+    "TicketAPI": ("ticket_api", "ticket_api"),
+    "TradingBot": ("trading_bot", "trading_bot"),
+    "TravelAPI": ("travel_booking", "travel_booking"),
+    "VehicleControlAPI": ("vehicle_control", "vehicle_control"),
+}
+_MODULES = "bfcl_eval.eval_checker.multi_turn_eval.func_source_code"
+_TYPES = {"dict": "object", "float": "number"}
+_MORE = "I have updated some more functions you can choose from. What about now?"
+DONE = "Done."
+_LONGEST = 1_000_000  # characters of the calls of an object in an episode
+_COSTLY = ("exponent", "precision", "decimal_places")  # arguments that decide how long a function computes
+_LARGEST = 1000  # of them
+_KEPT = 32  # calls after which an object is kept, so that long episodes need not begin anew with each call
+
+
+AnyCall = tuple[str, str, str]
+"""A call: the class, the function, and its arguments as JSON."""
+
+
+class Instance(NamedTuple):
+    """An object of a class: how it begins, and its calls so far, from which it follows."""
+
+    name: str
+    config: str = ""  # JSON; "" for none
+    long: bool = False
+    calls: str = ""  # a line for each: the function, a space, its arguments as JSON
+
+
+class Row(NamedTuple):
+    """A row as it is played."""
+
+    words: tuple[str, ...]
+    classes: tuple[str, ...]
+    configs: Mapping[str, str]
+    long: bool
+    hidden: tuple[frozenset[str], ...]  # functions that are not there, by user turn
+    gold: tuple[tuple[str, ...], ...]  # calls by user turn
+
+
+@functools.lru_cache(maxsize=1024)
+def row_of(text: str) -> Row:
+    """The row of the field `row`, a line of JSON."""
+    row = json.loads(text.splitlines()[0])
+    return Row(
+        tuple(row["words"]),
+        tuple(row["classes"]),
+        {name: json.dumps(config) for name, config in row["configs"].items()},
+        row["long"],
+        tuple(map(frozenset, row["hidden"])),
+        tuple(tuple(str(call) for call in turn) for turn in row["gold"]),
+    )
+
+
+@functools.cache
+def _tasks() -> tuple[TaskItem, ...]:
+    items: list[TaskItem] = []
+    for category in get_args(Category)[1:]:
+        right = {r["id"]: r["ground_truth"] for r in rows(f"possible_answer/BFCL_v4_multi_turn_{category}")}
+        for row in rows(f"BFCL_v4_multi_turn_{category}"):
+            missed: Mapping[str, list[str]] = row.get("missed_function", {})
+            words = ["\n".join(m["content"] for m in turn) or _MORE for turn in row["question"]]
+            later = [
+                [n for start, names in missed.items() if int(start) > turn for n in names] for turn in range(len(words))
+            ]
+            played = {
+                "words": words,
+                "classes": row["involved_classes"],
+                "configs": row["initial_config"],
+                "long": category == "long_context",
+                "hidden": [[*row.get("excluded_function", ()), *names] for names in later],
+                "gold": right[row["id"]],
+            }
+            items.append(TaskItem(row["id"], words[0], "test", fields={"row": json.dumps(played)}))
+    return tuple(items)
+
+
+# --- objects ----------------------------------------------------------------------------------------------------------
+
+
+@functools.lru_cache(maxsize=256)
+def played(instance: Instance) -> tuple[Any, tuple[str, ...]]:
+    """The object after its calls, which nobody may change, and what each gave."""
+    lines = instance.calls.splitlines(keepends=True)
+    before = max(0, len(lines) - 1) // _KEPT * _KEPT
+    if before:  # a copy of the object as it was then
+        api, given = copy.deepcopy(played(instance._replace(calls="".join(lines[:before]))))
+    else:
+        api, given = getattr(importlib.import_module(f"{_MODULES}.{CLASSES[instance.name][0]}"), instance.name)(), ()
+        if hasattr(api, "_load_scenario"):
+            api._load_scenario(json.loads(instance.config or "{}"), long_context=instance.long)
+    calls = (line.split(" ", 1) for line in lines[before:])
+    return api, (*given, *(_called(api, name, json.loads(arguments)) for name, arguments in calls))
+
+
+def _called(api: Any, name: str, arguments: Mapping[str, Any]) -> str:
+    """What a function gives, as text; see `execute_multi_turn_func_call` of the distribution."""
+    try:
+        result = getattr(api, name)(**copy.deepcopy(dict(arguments)))
+        if isinstance(result, dict):
+            try:
+                return json.dumps(result)
+            except (TypeError, ValueError):
+                return str(result)  # pyright: ignore[reportUnknownArgumentType]
+        return str(result)
+    except Exception as error:
+        return f"Error during execution: {error}"
+
+
+def attributes(api: Any) -> dict[str, Any]:
+    """The public attributes of an object, which are compared."""
+    every = cast("dict[str, Any]", vars(api))
+    return {name: value for name, value in every.items() if not name.startswith("_")}
+
+
+class _Run:
+    """A function of a class: the object follows from its calls."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __call__(self, state: Instance, arguments: Mapping[str, Any]) -> tuple[Instance, str]:
+        after = state._replace(calls=f"{state.calls}{self.name} {json.dumps(dict(arguments))}\n")
+        if len(after.calls) > _LONGEST:
+            raise ValueError(f"the calls of {state.name} have {len(after.calls)} characters; at most {_LONGEST}")
+        return after, played(after)[1][-1]
+
+
+class _Accepted:
+    """The arguments as they are, where their names are right; the class looks at their values."""
+
+    def __init__(self, tool: Tool) -> None:
+        self.tool = tool
+
+    def __call__(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        schema = self.tool.json_schema
+        known, needed = schema["properties"], schema.get("required", ())
+        if unknown := [name for name in arguments if name not in known]:
+            raise ArgumentsError(
+                f"unknown argument {unknown[0]!r:.60} of {self.tool.name}; it takes {', '.join(known)}"
+            )
+        if missing := [name for name in needed if name not in arguments]:
+            raise ArgumentsError(f"the argument {missing[0]!r} of {self.tool.name} is missing")
+        for name in _COSTLY:
+            if isinstance(value := arguments.get(name), int) and abs(value) > _LARGEST:
+                raise ArgumentsError(
+                    f"the argument {name!r} of {self.tool.name} is {value}"[:200] + f"; it is at most {_LARGEST}"
+                )
+        return arguments
+
+
+@functools.cache
+def kits() -> tuple[Kit, ...]:
+    """The functions of the eight classes."""
+    applications: list[Kit] = []
+    for name, (_, file) in CLASSES.items():
+        functions: list[Function] = []
+        for about in rows(f"multi_turn_func_doc/{file}"):
+            description = about["description"].partition("Tool description: ")[2] or about["description"]
+            tool = Tool(about["name"], description, schema=json.dumps(_schema(about["parameters"])))
+            functions.append(Function(tool, _Run(tool.name), _Accepted(tool)))
+        applications.append(Kit(name, tuple(functions), Instance(name)))
+    return tuple(applications)
+
+
+def _schema(value: Any) -> Any:
+    """A JSON schema, whose types have other names in the distribution."""
+    if not isinstance(value, dict):
+        return value
+    table = cast("dict[str, Any]", value)
+    return {k: _TYPES.get(v, v) if k == "type" and isinstance(v, str) else _schema(v) for k, v in table.items()}
+
+
+# --- the task ---------------------------------------------------------------------------------------------------------
+
+
+class BFCL(Dispatch):
+    """The multi-turn rows of BFCL v4; the module is the manual.
+
+    Args:
+        category: Whose rows are played.
+        tasks, common: See `Dispatch`.
+
+    Raises:
+        ModuleNotFoundError: The distribution is not installed; the message has the command.
+    """
+
+    characters = 6000  # longest answer of a call
+    source = TaskSource("bfcl", required=("prompt", "row"), sample=_tasks, every_split=True)
+    declared = replace(DECLARED, name="bfcl-v0", hidden_fields=("row",), scripts=("gold",))
+
+    def __init__(self, tasks: Tasks = "sample", *, category: Category = "", **common: Unpack[DispatchOptions]) -> None:
+        if category not in get_args(Category):
+            raise ValueError(f"category is {category!r}; {nearest(category, get_args(Category))}")
+        self.category = category
+        common.setdefault("max_turns", 200)
+        limits = {f.tool.name: Limits(seconds=0, characters=self.characters) for kit in kits() for f in kit.functions}
+        super().__init__(kits(), limits, tasks, **common)
+        if self.chooses and self.rows:
+            words = dict.fromkeys(word for text in self._texts_of_rows() for word in text.split())
+            self.declared = replace(self.declared, vocabulary=tuple(words))
+
+    def _texts_of_rows(self) -> Iterator[str]:
+        """What users say and agents may be offered in the chosen rows; what calls give, anything, is not among it."""
+        yield from (MORE, CHOOSE, REFUSED, DONE, " ".join(LETTERS), "The user: Order: reports:")
+        for item in self.items:
+            row = row_of(item.fields["row"])
+            yield told_first(row.classes)
+            for user, words in enumerate(row.words):
+                gold = calls_of(row.gold[user : user + 1])
+                yield words
+                for call, missing in itertools.product(gold or [None], range(len(gold) + 1)):
+                    for text in self._offered_to_lead(item, user, call, missing):
+                        yield text
+                        owner, _, order = text.partition(": ")
+                        yield from self._offered_calls(owner, order) if owner in CLASSES else ()
+
+    def alone(self) -> TextDecPOMDP:
+        """The same rows for one agent."""
+        options: dict[str, Any] = {"reward": self.reward, "grammar": self.grammar, "render_mode": self.render_mode}
+        return BFCL(self.items, split="all", single_agent=True, **options)
+
+    def prepare(self, items: tuple[TaskItem, ...]) -> tuple[TaskItem, ...]:
+        """The rows of the category."""
+        named = f"multi_turn_{self.category}"
+        return super().prepare(tuple(item for item in items if item.id.startswith(named) or not self.category))
+
+    def problem(self, item: TaskItem) -> str:
+        """A row that cannot be read."""
+        try:
+            row = row_of(item.fields["row"])
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            return f"field 'row': {type(error).__name__}: {error}; give a row of this environment"
+        unknown = [name for name in row.classes if name not in CLASSES]
+        return f"field 'row': there is no class {unknown[0]!r}; {nearest(unknown[0], CLASSES)}" if unknown else ""
+
+    def words(self, item: TaskItem) -> Sequence[str]:
+        """As the row has them."""
+        return row_of(item.fields["row"]).words
+
+    def applications(self, item: TaskItem) -> Sequence[str]:
+        """The classes of the row."""
+        return row_of(item.fields["row"]).classes
+
+    def tools_at_first(self, item: TaskItem) -> ToolState:
+        """Objects as the row begins."""
+        row = row_of(item.fields["row"])
+        begun = ((i, "", Instance(name, row.configs.get(name, ""), row.long)) for i, name in enumerate(CLASSES))
+        return ToolState(tuple(entry for entry in begun if entry[2].name in row.classes))
+
+    def shown(self, item: TaskItem, user: int) -> Toolbox:
+        """Without the functions that the row leaves out."""
+        hidden = row_of(item.fields["row"]).hidden
+        return self._without(hidden[min(user, len(hidden) - 1)])
+
+    def _without(self, hidden: frozenset[str]) -> Toolbox:
+        left = [replace(k, functions=tuple(f for f in k.functions if f.tool.name not in hidden)) for k in kits()]
+        known = {f.tool.name for kit in left for f in kit.functions}
+        limits = {name: limit for name, limit in self.toolbox.limits.items() if name in known}
+        return Toolbox(left, limits, self.toolbox.users)
+
+    # --- what is right -----------------------------------------------------------------------------------------------
+
+    def right(self, state: State) -> bool:
+        """The published checks of a user turn."""
+        row = row_of(state.item.fields["row"])
+        gold = row.gold[state.user]
+        if not gold:
+            return True
+        if not any(call.user == state.user for call in state.calls):
+            return False
+        after, before = (gold_instances(row, state.user + 1), gold_instances(row, state.user))
+        now = {i.name: i for _, _, i in state.tools.states}
+        wanted, given = Counter[str](), Counter[str]()
+        for name in row.classes:
+            api, results = played(now[name])
+            expected, all_results = played(after[name])
+            if attributes(api) != attributes(expected):
+                return False
+            wanted.update(all_results[before[name].calls.count("\n") :])
+            given.update(results)
+        return not wanted - given
+
+    def gold(self, item: TaskItem) -> Sequence[tuple[str, Mapping[str, Any]]]:
+        """See `Dispatch`."""
+        return _gold(row_of(item.fields["row"]).gold)
+
+    def missing(self, state: State, user: int) -> int:
+        """See `Dispatch`."""
+        return self._missing(state, user).total()
+
+    def _missing(self, state: State, user: int) -> Counter[AnyCall]:
+        """Calls of a user turn that were not made in it: their class, function and arguments."""
+        called = Counter((m.tool, m.arguments) for m in state.calls if m.valid and m.user == user)
+        gold = Counter(calls_of(row_of(state.item.fields["row"]).gold[user : user + 1]))
+        return gold - Counter({call: called[call[1:]] for call in gold})
+
+    # --- choices -----------------------------------------------------------------------------------------------------
+
+    def offers(self, state: State, agent: str, observation: str) -> tuple[str, ...]:
+        """The next call of the row, one with a wrong argument, another one, and the end; see calls-v0."""
+        if agent != LEAD:
+            return self._offered_calls(self.role(agent), observation.rpartition("Order: ")[2])
+        row = row_of(state.item.fields["row"])
+        if state.user == len(row.words):
+            return ()
+        missing, gold = self._missing(state, state.user), calls_of(row.gold[state.user : state.user + 1])
+        return self._offered_to_lead(
+            state.item, state.user, next(iter(missing), gold[-1] if gold else None), missing.total()
+        )
+
+    def _offered_to_lead(self, item: TaskItem, user: int, wanted: AnyCall | None, missing: int) -> tuple[str, ...]:
+        """The choices of who hears the user while so many calls of a user turn are missing, first the wanted one."""
+        classes, label = row_of(item.fields["row"]).classes, derive(0, item.id, user, missing)
+        owner, name, given = wanted or (classes[0], "", "")
+        call = (name, json.loads(given)) if name else _drawn(owner, label)
+        others = [other for other in (classes if len(classes) > 1 else CLASSES) if other != owner]
+        other = others[label % len(others)]
+        if self.single_agent:
+            return shuffled((_text(*call), _altered(call, label), _text(*_drawn(other, label)), DONE), label)
+        texts = (f"{owner}: {_text(*call)}", f"{owner}: {_altered(call, label)}", f"{other}: {_text(*call)}", DONE)
+        return shuffled(texts, label)
+
+    def _offered_calls(self, owner: str, order: str) -> tuple[str, ...]:
+        label = derive(0, owner, order)
+        calls = [call for call in read_calls(order) if _owners().get(call.name) == owner]
+        meant = (calls[0].name, dict(calls[0].arguments)) if calls else _drawn(owner, label)
+        return shuffled((_text(*meant), _altered(meant, label), _text(*_drawn(owner, label, meant[0])), REFUSED), label)
+
+    # --- a team without a model --------------------------------------------------------------------------------------
+
+    def script(self, name: str) -> Script:
+        """ "gold" orders the calls of the row."""
+        from .bfcl_gold import Gold  # which imports this module
+
+        return by_letter(Gold(self)) if name == "gold" else super().script(name)
+
+
+def _text(name: str, arguments: Mapping[str, Any]) -> str:
+    return f"{name}({', '.join(f'{argument}={value!r}' for argument, value in arguments.items())})"
+
+
+def _altered(call: tuple[str, Mapping[str, Any]], label: int) -> str:
+    """A call with another value of an argument; one without arguments gets one."""
+    name, arguments = call
+    if not arguments:
+        return f"{name}(value=1)"
+    changed = sorted(arguments)[label % len(arguments)]
+    value = arguments[changed]
+    if isinstance(value, bool):
+        other: Any = not value
+    elif isinstance(value, (int, float)):
+        other = value + 1
+    else:
+        other = [*cast("list[Any]", value), 1] if isinstance(value, list) else f"{value}_2"
+    return _text(name, {**arguments, changed: other})
+
+
+def _drawn(owner: str, label: int, but: str = "") -> tuple[str, Mapping[str, Any]]:
+    """A function of a class, another than `but`, with values of the right types, decided by a number."""
+    tools = [f.tool for kit in kits() for f in kit.functions if kit.name == owner and f.tool.name != but]
+    tool = tools[label % len(tools)]
+    values: Mapping[str, Any] = {"integer": 1, "number": 1.0, "boolean": True, "array": [1], "object": {}}
+    about = tool.json_schema["properties"]
+    return tool.name, {n: values.get(about[n]["type"], "a") for n in tool.json_schema.get("required", ())}
+
+
+@functools.cache
+def _owners() -> Mapping[str, str]:
+    return {f.tool.name: kit.name for kit in kits() for f in kit.functions}
+
+
+def written(call: AnyCall) -> str:
+    """Return a call as text."""
+    return _text(call[1], json.loads(call[2]))
+
+
+@functools.lru_cache(maxsize=4096)
+def calls_of(gold: tuple[tuple[str, ...], ...]) -> tuple[AnyCall, ...]:
+    """Return the calls in the texts of user turns."""
+    box = Toolbox(kits())
+    calls: list[Call] = [call for turn in gold for text in turn for call in read_calls(text)]
+    return tuple((_owners()[call.name], call.name, arguments_of(box, call)) for call in calls)
+
+
+@functools.lru_cache(maxsize=4096)
+def _gold(gold: tuple[tuple[str, ...], ...]) -> tuple[tuple[str, Mapping[str, Any]], ...]:
+    return tuple((owner, json.loads(given)) for owner, _, given in calls_of(gold))
+
+
+def gold_instances(row: Row, turns: int) -> dict[str, Instance]:
+    """The objects after the calls of the first user turns of a row."""
+    calls = calls_of(row.gold[:turns])
+    return {
+        name: Instance(
+            name,
+            row.configs.get(name, ""),
+            row.long,
+            "".join(f"{tool} {given}\n" for owner, tool, given in calls if owner == name),
+        )
+        for name in row.classes
+    }

@@ -1,0 +1,61 @@
+"""The rows of BFCL v4 in the distribution `bfcl-eval`, read as files.
+
+    pip install --no-deps bfcl-eval==2026.3.23
+
+Its 32 requirements are not needed. The data are under Apache-2.0.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from llm_dec_pomdp.types import TaskItem
+
+COMMAND = "pip install --no-deps bfcl-eval==2026.3.23"
+
+
+def installed() -> bool:
+    """Whether the distribution is there."""
+    return find_spec("bfcl_eval") is not None
+
+
+def rows(name: str) -> list[dict[str, Any]]:
+    """The rows of a file.
+
+    Args:
+        name: Below `bfcl_eval/data`, without its suffix.
+
+    Raises:
+        ModuleNotFoundError: The distribution is not installed; the message has the command.
+    """
+    spec = find_spec("bfcl_eval")
+    if spec is None or not spec.submodule_search_locations:
+        raise ModuleNotFoundError(f"the rows of BFCL v4 are in a distribution that is missing; {COMMAND}")
+    path = Path(spec.submodule_search_locations[0]) / "data" / f"{name}.json"
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+
+
+@functools.cache
+def memory_rows() -> tuple[TaskItem, ...]:
+    """The 155 questions of BFCL v4 about conversations, for `memory-v0`; a piece is what the user says at once.
+
+    Raises:
+        ModuleNotFoundError: See `rows`.
+    """
+    right = {row["id"]: row["ground_truth"] for row in rows("possible_answer/BFCL_v4_memory")}
+    items: list[TaskItem] = []
+    for row in rows("BFCL_v4_memory"):
+        fields = {"pieces": _conversations(row["scenario"]), "answer": "\n".join(right[row["id"]])}
+        items.append(TaskItem(row["id"], row["question"][0][0]["content"], "test", fields=fields))
+    return tuple(items)
+
+
+@functools.cache
+def _conversations(scenario: str) -> str:
+    talks = rows(f"memory_prereq_conversation/memory_{scenario}")
+    contents = (message["content"] for talk in talks for turn in talk["question"] for message in turn)
+    return "\n".join(" ".join(text.split()) for text in contents)

@@ -1,0 +1,1 @@
+"""Text games of other suites, played by a team: GEM and TextArena."""

@@ -1,0 +1,284 @@
+"""Text games of other suites, played by a team: the shared part of `gem` and `textarena` next to this module.
+
+A game of one player is played by a team of which the last role makes the moves and the others advise it. Who hears
+whom is up to the protocol, as for every task ("sequential": the advisers first, then the player). What they see:
+
+| `sees` | advisers | player |
+|---|---|---|
+| "advisers" (default) | all that the game shows | only that a game is played, and what the protocol passes on |
+| "all" | all that the game shows | all that the game shows |
+| "parts" | every n-th line, a different one each | the same |
+
+In a game of several players every role is a player: it is shown what the game shows that player, moves when it is its
+turn, and is paid by itself.
+
+A task is a start of the game: the seed that its `reset` is given. The state is the start and all moves since, and a
+position that is not at hand is played again from the start; so forks, snapshots and replays are exact as long as the
+game is. A game that draws from the global generators of Python and NumPy is given them seeded, and they are put back
+afterwards; one that draws from an unseeded generator of its own fails a check of `check_env`.
+
+The score is the sum of what the game has paid. Its lowest is what a team earns that never says anything; `check_env`
+says where saying nothing pays, as it does in games that reward progress when an invalid move ends them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import random
+import re
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal, NamedTuple, Protocol, Unpack, get_args
+
+import numpy as np
+
+from llm_dec_pomdp.envs import Facts, Script, Task, TaskOptions, Tasks, TaskSource, Transition
+from llm_dec_pomdp.registries import nearest
+from llm_dec_pomdp.types import Message, Score, TaskItem
+
+Sees = Literal["advisers", "all", "parts"]
+TEAM = ("adviser", "player")
+STARTS = 64  # of which every fourth is for tests
+TURNS = 20
+KEPT = 64  # games in progress
+_EXAMPLE = re.compile(r"\\boxed\{(?!\.\.\.)[^{}]+\}|\[(?!GAME\]|Player)[^\[\]]+\]")  # no names of speakers
+
+
+class Shown(NamedTuple):
+    """What a game shows after a move, or at the start.
+
+    Attributes:
+        text: To the player whose turn it is.
+        rewards: What the move paid each player.
+        over: The game is over.
+        player: Whose turn it is, from 0.
+        whole: The text holds all that was shown before.
+    """
+
+    text: str
+    rewards: tuple[float, ...]
+    over: bool = False
+    player: int = 0
+    whole: bool = False
+
+
+class Live(Protocol):
+    """A game of another suite."""
+
+    def reset(self, seed: int) -> Shown:
+        """Start it."""
+        ...
+
+    def step(self, text: str) -> Shown:
+        """Make a move."""
+        ...
+
+
+Moves = tuple[tuple[str, int], ...]  # each with the seed of the chance that follows it
+
+
+class Played(NamedTuple):
+    """The state: how the game came to where it is, what it shows there, and what it has paid the team."""
+
+    start: int
+    moves: Moves
+    position: Shown
+    paid: float = 0.0
+
+
+class Table:
+    """Games in progress, by how they came about; copies of an environment share one."""
+
+    _alone = threading.RLock()  # the global generators are one for all
+
+    def __init__(self, build: Callable[[], Live]) -> None:
+        self._build = build
+        self._games: OrderedDict[tuple[int, Moves], Live] = OrderedDict()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_build": self._build, "_games": OrderedDict()}
+
+    def play(self, start: int, moves: Moves) -> Shown:
+        """What the game shows after these moves."""
+        with self._alone:
+            game = self._games.pop((start, moves[:-1]), None) if moves else None
+            position, left = None, moves[-1:]
+            if game is None:
+                left = moves
+                with own_chance(start):
+                    game = self._build()
+                    position = game.reset(start)
+            for text, seed in left:
+                with own_chance(seed):
+                    position = game.step(text)
+            assert position is not None  # a game that was kept is followed by a move
+            self._games[start, moves] = game
+            while len(self._games) > KEPT:
+                self._games.popitem(last=False)
+            return position
+
+
+@contextlib.contextmanager
+def own_chance(seed: int) -> Generator[None]:
+    """Seeds the global generators of Python and NumPy, and puts them back at the end."""
+    before, numpy_before = random.getstate(), np.random.get_state()  # noqa: NPY002  # games use the legacy generator
+    random.seed(seed)
+    np.random.seed(seed % 2**32)  # noqa: NPY002
+    try:
+        yield
+    finally:
+        random.setstate(before)
+        np.random.set_state(numpy_before)  # noqa: NPY002
+
+
+class Game(Task[Played]):
+    """A game of another suite as a task; the module says what a team sees and what it is paid.
+
+    Args:
+        name: Of the suite and the game.
+        build: Makes the game; pickled with the environment.
+        roles: The advisers and, last, the player; in a game of several players, the players.
+        sees: "advisers", "all" or "parts", in a game of one player.
+        players: Of the game.
+        best: The highest sum of rewards that a game can pay.
+        tasks, common: See `Task`; rows have a `prompt`, which nobody is shown, and a
+            `start`, the seed.
+
+    Raises:
+        ValueError: Roles or `sees` do not fit the number of players.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        build: Callable[[], Live],
+        roles: Sequence[str] = TEAM,
+        sees: Sees = "advisers",
+        players: int = 1,
+        best: float = 1.0,
+        *,
+        tasks: Tasks = "sample",
+        **common: Unpack[TaskOptions],
+    ) -> None:
+        if sees not in get_args(Sees):
+            raise ValueError(f"sees is {sees!r}; {nearest(sees, get_args(Sees))}")
+        if players > 1 and len(roles) != players:
+            raise ValueError(f"{name} is for {players} players, and there are {len(roles)} roles ({list(roles)})")
+        if players == 1 and len(roles) < 2 and sees != "all":
+            raise ValueError(f"roles are {list(roles)}: a player without advisers has to see the game; set sees='all'")
+        self.declared = Facts(
+            name=name,
+            roles=tuple(roles),
+            components=("game",),
+            score_range=(-math.inf, best),  # silence may follow max_turns
+            joint_reward=players == 1,
+            shares_texts=True,  # a game may show everybody the moves
+            scripts=("examples",),
+        )
+        self.sees, self.players, self.best = sees, players, best
+        self.source = TaskSource(name, required=("prompt", "start"), sample=self._starts)  # type: ignore[misc]
+        self._table = Table(build)
+        self._silent: dict[tuple[str, int], float] = {}  # what saying nothing earns, by start and turns
+        common.setdefault("max_turns", TURNS)
+        super().__init__(tasks, **common)
+
+    def _starts(self) -> list[TaskItem]:
+        name = self.declared.name
+        splits = ["test" if number % 4 == 3 else "train" for number in range(STARTS)]
+        return [
+            TaskItem(f"{name}/{number}", f"{name}, start {number}", split, fields={"start": str(number)})
+            for number, split in enumerate(splits)
+        ]
+
+    def problem(self, item: TaskItem) -> str:
+        """A start that is no seed."""
+        start = item.fields["start"]
+        return "" if start.isascii() and start.isdigit() else f"field 'start': {start!r} is not a number from 0 on"
+
+    # --- the game ----------------------------------------------------------------------------------------------------
+
+    def initial_state(self, item: TaskItem, seed: int) -> Played:
+        """The start of the game; the item says which."""
+        start = int(item.fields["start"])
+        return Played(start, (), self._table.play(start, ()))
+
+    def transition(self, state: Played, actions: Mapping[str, str], seed: int) -> Transition[Played]:
+        """Make the move of the player whose turn it is."""
+        moves = (*state.moves, (actions[self._mover(state)], seed))
+        position = self._table.play(state.start, moves)
+        reward = sum(position.rewards) / self.players
+        following = Played(state.start, moves, position, state.paid + reward)
+        rewards = None if self.players == 1 else dict(zip(self.possible_agents, position.rewards, strict=True))
+        reset_history = frozenset(self.observations(following)) if position.whole else frozenset[str]()
+        score = Score(following.paid, {"game": following.paid})
+        return Transition(following, reward, score, position.over, rewards, reset_history=reset_history)
+
+    def _mover(self, state: Played) -> str:
+        return self.possible_agents[-1 if self.players == 1 else state.position.player]
+
+    def observations(self, state: Played) -> Mapping[str, str | Message]:
+        """What the game shows, to those who see it; nothing when it is over."""
+        if state.position.over:
+            return {}
+        if self.players > 1:
+            return {self._mover(state): state.position.text}
+        return {agent: self._view(place, state.position.text) for place, agent in enumerate(self.possible_agents)}
+
+    def _view(self, place: int, text: str) -> str:
+        roles = self.declared.roles
+        *advisers, player = roles
+        plays = place == len(advisers)
+        request = (
+            f"You are the {player}: your text is the next move."
+            if plays
+            else f"You are the {roles[place]}. Write to the {player}, who makes the moves, what it should do."
+        )
+        if self.sees == "advisers" and plays:
+            return f"A game is played that {' and '.join(advisers)} can see and you cannot. {request}"
+        if self.sees == "parts":
+            lines = text.splitlines()[place :: len(roles)]
+            text = "\n".join([f"Every {len(roles)}. line of what the game shows, the others see the rest:", *lines])
+        return f"{text}\n\n{request}" if len(roles) > 1 else text
+
+    def describe(self, state: Played) -> Mapping[str, Any]:
+        """The start, the moves, and what they paid."""
+        return {"start": state.start, "moves": [text for text, _ in state.moves], "paid": state.paid}
+
+    # --- what it can pay ---------------------------------------------------------------------------------------------
+
+    @property
+    def facts(self) -> Facts:
+        """From what saying nothing earns at the first start to the best.
+
+        A turn may pay all that there is between them, or take it; one of several players may lose as much as another
+        can win.
+        """
+        low, high = self._silence(), self.best
+        turn = min(low, low - high, -high if self.players > 1 else 0.0), max(high, high - low)
+        return replace(self.declared, score_range=(low, high), turn_range=turn)
+
+    def _silence(self) -> float:
+        first = self.items[0].fields["start"], self.max_turns
+        if first not in self._silent:
+            state = self.initial_state(self.items[0], 0)
+            while not state.position.over and len(state.moves) < self.max_turns:
+                state = self.transition(state, {self._mover(state): ""}, 0).state
+            self._silent[first] = state.paid
+        return self._silent[first]
+
+    def script(self, name: str) -> Script:
+        """ "examples": moves as the game quotes them at its first start, one after another; advisers say nothing."""
+        if name != "examples":
+            return super().script(name)
+        position = self.initial_state(self.items[0], 0).position
+        examples = _EXAMPLE.findall(position.text) or [""]
+
+        def say(agent: str, history: Sequence[Message]) -> str:
+            if self.players == 1 and agent != self.possible_agents[-1]:
+                return ""
+            return examples[sum(message.role == "action" for message in history) % len(examples)]
+
+        return say

@@ -1,0 +1,95 @@
+"""TextArena's games (github.com/LeonGuertler/TextArena) as tasks for teams.
+
+    from llm_dec_pomdp.contrib.external_games.textarena import from_textarena
+
+    env = from_textarena("Mastermind-v0", roles=("adviser", "player"))
+    env = from_textarena("IteratedPrisonersDilemma-v0", players=2, roles=("one", "other"))
+    env = llm_dec_pomdp.make("llm_dec_pomdp.contrib.external_games.textarena:from_textarena", game="Mastermind-v0")
+
+`contrib.external_games.games` says what the roles observe and how they are rewarded. TextArena's ids that end in "-raw"
+show what is new, and the history of an agent grows. The other ids show at every turn all that matters, and histories
+are reset with it. Needs `pip install -e '.[textarena]'`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, Unpack
+
+from llm_dec_pomdp.envs import TaskOptions, Tasks
+from llm_dec_pomdp.integrations.libraries import construct, library
+from llm_dec_pomdp.registries import UnknownNameError, nearest
+
+from .games import TEAM, Game, Sees, Shown
+
+
+def from_textarena(
+    game: str,
+    *,
+    roles: Sequence[str] = TEAM,
+    sees: Sees = "advisers",
+    players: int = 1,
+    best: float = 1.0,
+    options: Mapping[str, Any] | None = None,
+    tasks: Tasks = "sample",
+    **common: Unpack[TaskOptions],
+) -> Game:
+    """A game of TextArena, played by a team.
+
+    Args:
+        game: Its id there, e.g. "Mastermind-v0".
+        roles, sees, players, best: See `Game`.
+        options: For TextArena's constructor.
+        tasks, common: See `Game`; a game may end before `max_turns`.
+
+    Raises:
+        ImportError: TextArena is missing or too old.
+        KeyError: TextArena has no such game; the message names the nearest ones.
+    """
+    known = library("textarena", "textarena").envs.registration.ENV_REGISTRY
+    if game not in known:
+        raise UnknownNameError(f"TextArena has no game {game!r}; {nearest(game, known)}")
+    return Game(
+        f"textarena/{game}",
+        partial(TextArenaGame, game, players, dict(options or {})),
+        roles,
+        sees,
+        players,
+        best,
+        tasks=tasks,
+        **common,
+    )
+
+
+class TextArenaGame:
+    """A running game of TextArena, by its id, its number of players and the options of its constructor.
+
+    Raises RuntimeError where TextArena cannot build it.
+    """
+
+    def __init__(self, game: str, players: int, options: Mapping[str, Any]) -> None:
+        self._players = players
+        self._env = construct(library("textarena", "textarena").make, game, options)
+
+    def reset(self, seed: int) -> Shown:
+        """Start it."""
+        self._env.reset(num_players=self._players, seed=seed)
+        return self._look()
+
+    def step(self, text: str) -> Shown:
+        """Make a move; rewards come at the end."""
+        over, _ = self._env.step(action=text)
+        if not over:
+            return self._look()
+        rewards, _ = self._env.close()
+        paid = tuple(float(rewards[player]) if rewards else math.nan for player in range(self._players))
+        return Shown("", paid, over=True)
+
+    def _look(self) -> Shown:
+        player, seen = self._env.get_observation()
+        nothing = (0.0,) * self._players
+        if isinstance(seen, str):
+            return Shown(seen, nothing, player=player, whole=True)
+        return Shown("\n".join(message for sender, message, _ in seen if sender != player), nothing, player=player)

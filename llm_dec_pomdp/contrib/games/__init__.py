@@ -1,0 +1,1 @@
+"""Small games with known values or equilibria: a bandit, matching pennies, Kuhn poker."""

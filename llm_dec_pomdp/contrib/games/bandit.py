@@ -1,0 +1,144 @@
+"""bandit-v0: One agent is told a context and has to say the word that belongs to it.
+
+| fact | value |
+|---|---|
+| agents | agent_0 "player" |
+| turns | 1; `max_turns` for more, which pay as in `envs.turn_rewards`; nobody is told how the last try went |
+| data | 8 tasks: the contexts c0 to c7, each with one of the words w0 to w7; the same for training and test |
+| files | rows of `prompt` (what is told), `word` (w0 to w7) and `number`, the context's in the reward, from 0 to 7 |
+| return | `offset` to `scale` + `offset` + 7 `slope`; optimum: their mean over the tasks with the right word |
+
+Observation. The context.
+
+Action. Any text. It is right where it is the word of the context and nothing else.
+
+Reward. `scale` for the right word, and `offset` + `slope` x the number of the context whatever is said. By default only
+the right word pays, 1. What is best does not depend on the options, but how well learners find it does. In reports 0 %
+is a player that is never right, and 100 % one that always is.
+
+What it tests. Baselines and critics: units of the reward (`scale`), a large mean (`offset`), and tasks that pay
+differently (`slope`). One number as the baseline of all tasks fails on the last.
+
+Source: this suite's own. A uniform team is right one time in eight.
+
+Version history: v0, the first.
+
+Example:
+    >>> import llm_dec_pomdp
+    >>> env = llm_dec_pomdp.make("bandit-v0", slope=10.0)
+    >>> env.reset(options={"index": 2})[0]["agent_0"]
+    'c2'
+    >>> _, rewards, _, _, _ = env.step({"agent_0": "w7"})
+    >>> rewards["agent_0"], env.facts.optimum
+    (21.0, 36.0)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Unpack
+
+from llm_dec_pomdp.envs import Facts, Script, Tasks, TaskSource, TextOptions, TextTask
+from llm_dec_pomdp.types import Message, Scale, Score, TaskItem
+
+CONTEXTS = 8
+WORDS = tuple(f"w{number}" for number in range(CONTEXTS))
+
+
+def _tasks() -> list[TaskItem]:
+    return [
+        TaskItem(f"bandit/{c}", f"c{c}", fields={"word": WORDS[(3 * c + 1) % CONTEXTS], "number": str(c)})
+        for c in range(CONTEXTS)
+    ]
+
+
+class Bandit(TextTask):
+    """A word for each context; the module is the manual.
+
+    Args:
+        scale: What the right word pays, above 0.
+        offset: What every text earns, at least 0.
+        slope: What every text earns for each step of the context's number, at least 0.
+        tasks, common: See `TextTask`; the embedded tasks are in every split.
+    """
+
+    source = TaskSource("bandit", required=("prompt", "word", "number"), sample=_tasks, every_split=True)
+    declared = Facts(
+        name="bandit-v0",
+        roles=("player",),
+        components=("right", "context"),
+        score_range=(0.0, 1.0),
+        scripts=("optimal",),
+    )
+
+    def __init__(
+        self,
+        tasks: Tasks = "sample",
+        *,
+        scale: float = 1.0,
+        offset: float = 0.0,
+        slope: float = 0.0,
+        **common: Unpack[TextOptions],
+    ) -> None:
+        for name, value in {"scale": scale, "offset": offset, "slope": slope}.items():
+            if not 0 <= value < math.inf or (name == "scale" and not value):
+                raise ValueError(f"{name} is {value!r}; it is a finite number, scale above 0 and the others at least 0")
+        self.scale, self.offset, self.slope = float(scale), float(offset), float(slope)
+        super().__init__(tasks, **common)
+        low, high = self.offset, self.scale + self.offset + (CONTEXTS - 1) * self.slope
+        self.declared = replace(
+            self.declared,
+            score_range=(low, high),
+            reference_share=(self.scale + self.offset) / high,
+            silence_is_lowest=low == self.slope == 0.0,
+            vocabulary=(*dict.fromkeys(word for item in self.items for word in item.prompt.split()), *WORDS),
+        )
+
+    def problem(self, item: TaskItem) -> str:
+        """A word that is none of `WORDS`, or a number that is none of a context."""
+        if item.fields["word"] not in WORDS:
+            return f"field 'word': {item.fields['word']!r} is none of {WORDS}"
+        if item.fields["number"] not in map(str, range(CONTEXTS)):
+            return f"field 'number': {item.fields['number']!r} is not a number from 0 to {CONTEXTS - 1}"
+        return ""
+
+    @property
+    def facts(self) -> Facts:
+        """Never right is 0 % and always right 100 %, on average over the tasks; other turns may pay too."""
+        worth = sum(map(self._context, self.items)) / len(self.items)
+        scale = Scale(worth, worth + self.scale)
+        return replace(super().facts, scale=scale, optimum=scale.high if self.turn_reward == "final" else None)
+
+    def _context(self, item: TaskItem) -> float:
+        """What every text earns in a context."""
+        return self.offset + self.slope * int(item.fields["number"])
+
+    def choices(self, agent: str, history: Sequence[Message] = ()) -> Sequence[str]:
+        """The words."""
+        return WORDS
+
+    def observe(self, item: TaskItem, agent: str) -> str:
+        """The context."""
+        return item.prompt
+
+    def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
+        """What the word earns, and the context whatever is said."""
+        right = self.scale * (actions["agent_0"].strip() == item.fields["word"])
+        context = self._context(item)
+        return Score(right + context, {"right": right, "context": context})
+
+    def prepare(self, items: tuple[TaskItem, ...]) -> tuple[TaskItem, ...]:
+        """With references: the words of their contexts."""
+        return tuple(replace(item, reference=(item.fields["word"],)) for item in items)
+
+    def script(self, name: str) -> Script:
+        """ "optimal" says the word of the context that was told."""
+        return self._optimal if name == "optimal" else super().script(name)
+
+    def _optimal(self, agent: str, history: Sequence[Message]) -> str:
+        word = next((item.fields["word"] for item in self.items if item.prompt == history[0].text), None)
+        if word is None:
+            raise ValueError(f"bandit-v0 tells of no {history[0].text!r:.60}; give a history of this environment")
+        return word

@@ -1,0 +1,1 @@
+"""Long conversations that agents remember by notes."""

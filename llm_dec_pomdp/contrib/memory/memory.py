@@ -1,0 +1,369 @@
+"""memory-v0: A writer takes notes of a conversation, and a reader answers a question from these notes.
+
+| fact | value |
+|---|---|
+| agents | agent_0 "writer", agent_1 "reader" |
+| turns | a turn for each piece of the conversation, and one for the question: 21; `max_turns` H = 200 at most |
+| offline | 200 / 100 questions (train / test), 5 about each of 60 conversations of 20 pieces |
+| options | `notes`, their number, 7 ("core" of BFCL; "archive": 50); `characters` of each, 300; sizes: see below |
+| files | rows of `prompt` (the question), `pieces` (a line each), and `answer` (a line for each right one) |
+| return | 0 to 1.0: the share of questions that are answered |
+
+Observation. At each turn the writer observes one piece, about 250 characters, and the notes so far; its history is
+reset each time. In the last turn the reader observes the notes and the question, which the writer does not know.
+
+Action. Lines of the writer change the notes, in order: `forget: 2` (the number of a note), `note: she lives in Oslo`,
+and `keep`, which notes the beginning of the piece as it is. If the notes are full, a new note replaces the oldest one.
+Other lines do nothing. The reader answers in at most 30 words.
+
+Reward (one float for the team): 1 at the end if a right answer and no wrong one stands in the reader's text, else 0.
+Answers are found as whole words, in any case and without . , / - _ * ^ ( ), as in BFCL v4. In embedded rows the other
+values of the same kind are wrong answers: a text that lists all towns receives 0. Rows from files and of BFCL have no
+wrong answers, so that a reader may list up to 30 words there.
+
+What it tests. The writer has to select. A conversation has 8 facts that may be asked for, and 8 pieces of small talk. 4
+facts occur twice, and the later value is true. The notes have room for all facts, but not for all pieces. Options
+`facts`, `twice`, `talk` and `conversations` make smaller ones.
+
+Teams. `script:gold` keeps each fact that may be asked for in a few words and receives 1. With the same reader
+`script:first` keeps whole pieces until the notes are full, `script:last` the last ones, and `script:random` some by
+chance. With `notes` 20, `script:first` keeps everything. `choices` are keep and skip for the writer, all answers for
+the reader.
+
+Measured (`env.measure`): in how many episodes the writer observes the answer, keeps it, and the reader observes it.
+Traces have events `knows`, `keeps` and `loses`, so that the viewer shows which agent knew the answer when.
+
+Files. The 155 questions of BFCL v4 about 5 people, in 37 conversations: `tasks=memory_rows()`, see
+`contrib.calls.published`.
+
+Source: this suite's own; the setting is that of the memory rows of BFCL v4 (gorilla.cs.berkeley.edu).
+
+Version history: v0, the first.
+
+Example:
+    >>> import llm_dec_pomdp
+    >>> env = llm_dec_pomdp.make("memory-v0", notes=2)
+    >>> _ = env.reset(options={"index": 0})
+    >>> observed = env.step({"agent_0": "note: she rows\\nnote: she sings\\nnote: she cooks", "agent_1": ""})[0]
+    >>> observed["agent_0"].splitlines()[-3:]
+    ['Your notes (2 of 2):', '1. she sings', '2. she cooks']
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from statistics import fmean
+from typing import Any, NamedTuple, Unpack
+
+from llm_dec_pomdp.envs import Facts, Script, Task, TaskOptions, Tasks, TaskSource, Transition, check_int, is_sample
+from llm_dec_pomdp.seeding import derive, generator
+from llm_dec_pomdp.types import Event, Group, Message, Score, TaskItem
+
+WRITER, READER = "agent_0", "agent_1"
+KEEP, SKIP = "keep", "skip"
+MOST_WORDS = 30  # of an answer
+CONVERSATIONS, QUESTIONS = 60, 5
+FEW = 30  # notes of embedded conversations that a model of words can read
+_UNKNOWN = "I do not know."
+_WRITE = (
+    "You keep notes of a conversation for somebody who will be asked about it. Lines `note: ...` and `forget: 2` "
+    "change your notes; `keep` notes the piece as it is."
+)
+
+
+class Kind(NamedTuple):
+    """A fact that may be asked."""
+
+    words: str  # in a piece and in a note
+    question: str
+    values: tuple[str, ...]
+
+
+KINDS = (
+    Kind("lives in", "Where does {} live?", ("Oslo", "Rome", "Lima", "Cairo", "Delhi", "Quito")),
+    Kind("works as a", "What does {} work as?", ("baker", "pilot", "nurse", "judge", "tailor", "farmer")),
+    Kind("plays the", "What does {} play?", ("flute", "drums", "cello", "harp", "organ", "banjo")),
+    Kind("has a pet", "What pet does {} have?", ("parrot", "rabbit", "turtle", "hamster", "ferret", "snake")),
+    Kind("drives a car that is", "What colour is the car of {}?", ("red", "white", "green", "silver", "black", "blue")),
+    Kind("is allergic to", "What is {} allergic to?", ("nuts", "milk", "pollen", "shrimp", "dust", "wheat")),
+    Kind("has a sister called", "What is the sister of {} called?", ("Mara", "Nina", "Olga", "Petra", "Rosa", "Tara")),
+    Kind("was born in", "In which month was {} born?", ("March", "April", "June", "July", "August", "October")),
+)
+PEOPLE = tuple("Ada Ben Cora Dan Eva Finn Gwen Hugo Ida Jon Kim Leo".split())
+_TALK = tuple(
+    "It rained the whole morning, and the tram was late again.|The soup at lunch was far too salty for everybody.|"
+    "Somebody had left the window open over the weekend.|The new neighbours were moving their boxes up the stairs.|"
+    "We waited for the lift for what felt like an hour.|The radio played the same three songs all day.|"
+    "There was a long line in front of the ticket office.|The coffee machine on the second floor is broken.|"
+    "A dog barked outside until late in the evening.|The meeting took longer than anybody had planned.".split("|")
+)
+_LINE = re.compile(r"^[ \t]*(?:(note|forget)[ \t]*:[ \t]*+(.*\S)|(keep))[ \t]*$", re.IGNORECASE | re.MULTILINE)
+
+
+# --- conversations ----------------------------------------------------------------------------------------------------
+
+
+def conversation(seed: int, facts: int = 8, twice: int = 4, talk: int = 8) -> tuple[list[str], list[tuple[str, str]]]:
+    """Pieces of a conversation, and all questions about it with their answers.
+
+    Args:
+        seed: All follows from it.
+        facts: Kinds of facts, at most 8.
+        twice: How many of them are told again with another value, which is true.
+        talk: Pieces without a fact.
+    """
+    draw = generator(seed, "conversation")
+
+    def some(values: Sequence[Any], count: int) -> list[Any]:
+        return [values[int(i)] for i in draw.permutation(len(values))[:count]]
+
+    person, kinds = some(PEOPLE, 1)[0], some(KINDS, facts)
+    values = {kind: some(kind.values, 2) for kind in kinds}  # the last one is true
+    left = {kind: values[kind][-2 if kind in kinds[:twice] else -1 :] for kind in kinds}
+    pieces = list[str]()
+    for kind in some([*[None] * talk, *kinds, *kinds[:twice]], talk + facts + twice):
+        fact = (kind, left[kind].pop(0)) if kind else None
+        pieces.append(_piece(person, fact, some(_TALK, 4)))
+    return pieces, some([(kind.question.format(person), values[kind][-1]) for kind in kinds], facts)
+
+
+def _piece(person: str, fact: tuple[Kind, str] | None, talk: Sequence[str]) -> str:
+    """Sentences, of which the first is the fact, if there is one."""
+    first, *rest = talk
+    return " ".join([f"{person} {fact[0].words} {fact[1]}." if fact else first, *rest])
+
+
+@functools.cache
+def _tasks(facts: int, twice: int, talk: int, conversations: int) -> tuple[TaskItem, ...]:
+    rows: list[TaskItem] = []
+    for number in range(conversations):
+        pieces, questions = conversation(number, facts, twice, talk)
+        split = "train" if number < conversations * 2 // 3 else "test"
+        for place, (question, answer) in enumerate(questions[:QUESTIONS]):
+            [wrong] = ({*kind.values} - {answer} for kind in KINDS if answer in kind.values)
+            fields = {"pieces": "\n".join(pieces), "answer": answer, "wrong": "\n".join(sorted(wrong))}
+            rows.append(TaskItem(f"memory/{number}/{place}", question, split, fields=fields))
+    return tuple(rows)
+
+
+@functools.cache
+def _vocabulary(notes: int) -> tuple[str, ...]:
+    """Every word of embedded conversations, of their questions, and of what the environment and its scripts say."""
+    texts = [_WRITE, *_TALK, _UNKNOWN, KEEP, SKIP, "Your notes of a conversation Notes note: forget:"]
+    texts += [f"{person} {kind.question.format(person)}" for person in PEOPLE for kind in KINDS]
+    texts += [f"{kind.words} {value} {value}. {value};" for kind in KINDS for value in kind.values]
+    texts += [f"{number} {number}. ({number} {number}):" for number in range(notes + 1)]
+    return tuple(dict.fromkeys(word for text in texts for word in text.split()))
+
+
+class State(NamedTuple):
+    """The state of `Memory`."""
+
+    item: TaskItem
+    piece: int = 0  # pieces that were told before this turn
+    notes: tuple[str, ...] = ()
+    over: bool = False
+
+
+class Memory(Task[State]):
+    """Notes for somebody else; the module is the manual.
+
+    Args:
+        notes: How many are kept, at least 1.
+        characters: Of each, at least 1; a longer one is cut.
+        facts, twice, talk: Of each embedded conversation; see `conversation`.
+        conversations: How many of these there are, at least 3.
+        tasks, common: See `Task`; H is 200.
+    """
+
+    declared = Facts(
+        name="memory-v0",
+        roles=("writer", "reader"),
+        components=("answered",),
+        diagnostics=("notes", "kept"),
+        score_range=(0.0, 1.0),
+        shares_texts=True,
+        hidden_fields=("answer", "wrong"),
+        scripts=("gold", "first", "last", "random"),
+    )
+
+    def __init__(
+        self,
+        tasks: Tasks = "sample",
+        *,
+        notes: int = 7,
+        characters: int = 300,
+        facts: int = 8,
+        twice: int = 4,
+        talk: int = 8,
+        conversations: int = CONVERSATIONS,
+        **common: Unpack[TaskOptions],
+    ) -> None:
+        self.notes, self.characters = check_int("notes", notes, 1), check_int("characters", characters, 1)
+        check_int("facts", facts, 1, len(KINDS))
+        sizes = (facts, check_int("twice", twice, 0, facts), check_int("talk", talk, 0))
+        sample = functools.partial(_tasks, *sizes, check_int("conversations", conversations, 3))
+        self.source = TaskSource("memory", required=("prompt", "pieces", "answer"), sample=sample)  # type: ignore[misc]
+        if is_sample(tasks) and self.notes <= FEW:
+            self.declared = replace(self.declared, vocabulary=_vocabulary(self.notes))
+        common.setdefault("max_turns", 200)
+        super().__init__(tasks, **common)
+
+    # --- the task ----------------------------------------------------------------------------------------------------
+
+    def initial_state(self, item: TaskItem, seed: int) -> State:
+        """There are no notes."""
+        return State(item)
+
+    def observations(self, state: State) -> Mapping[str, str | Message]:
+        """The writer a piece, the reader the question, both the notes."""
+        pieces = _pieces(state.item)
+        if state.over:
+            return {}
+        if state.piece < len(pieces):
+            return {WRITER: f"{_WRITE}\n\n{pieces[state.piece]}\n\n{self._listed('Your notes', state.notes)}"}
+        return {READER: f"{self._listed('Notes of a conversation', state.notes)}\n\n{state.item.prompt}"}
+
+    def _listed(self, title: str, notes: Sequence[str]) -> str:
+        lines = (f"{number}. {note}" for number, note in enumerate(notes, 1))
+        return "\n".join([f"{title} ({len(notes)} of {self.notes}):", *lines])
+
+    def transition(self, state: State, actions: Mapping[str, str], seed: int) -> Transition[State]:
+        """The writer changes the notes, or the reader answers."""
+        pieces = _pieces(state.item)
+        if state.piece < len(pieces):
+            notes = self.written(state.notes, pieces[state.piece], actions[WRITER])
+            following = state._replace(piece=state.piece + 1, notes=notes)
+            reset_history = frozenset([WRITER] if following.piece < len(pieces) else [])
+            events = tuple(self._passed(state, following))
+            return Transition(following, 0.0, self._score(following, 0.0), reset_history=reset_history, events=events)
+        right, wrong = (state.item.fields.get(name, "").splitlines() for name in ("answer", "wrong"))
+        text = actions[READER]
+        answered = float(answers(text, right) and not answers(text, wrong))
+        following = state._replace(over=True)
+        return Transition(following, answered, self._score(following, answered), terminated=True)
+
+    def _passed(self, before: State, after: State) -> Iterator[Event]:
+        """What became of the answer: the writer is told it, keeps or loses it, and the reader finds it in the notes."""
+        right, pieces = before.item.fields["answer"].splitlines(), _pieces(before.item)
+
+        def in_notes(state: State) -> str:
+            return next((answer for answer in right for note in state.notes if answers(note, [answer], most=None)), "")
+
+        answer_read = next((answer for answer in right if answers(pieces[before.piece], [answer], most=None)), "")
+        if answer_read:
+            yield Event("knows", WRITER, {"value": answer_read, "from": "conversation"})
+        was, now = in_notes(before), in_notes(after)
+        if bool(was) != bool(now):
+            yield Event("keeps" if now else "loses", WRITER, {"value": now or was})
+        if after.piece == len(pieces) and now:  # who reads whose text is said by protocols
+            yield Event("knows", READER, {"value": now, "from": "writer"})
+
+    def measure(self, groups: Sequence[Group]) -> Mapping[str, Mapping[str, float]]:
+        """How often the writer was told the answer, kept it, and still had it at the end; see the module."""
+        episodes = [episode for group in groups for episode in group.episodes]
+        did = [{(e.kind, e.agent) for turn in episode.turns for e in turn.events} for episode in episodes]
+        columns = {"told %": ("knows", WRITER), "kept %": ("keeps", WRITER), "reader was told %": ("knows", READER)}
+        return {"answers": {c: 100 * fmean(event in of for of in did) for c, event in columns.items()}} if did else {}
+
+    def written(self, notes: tuple[str, ...], piece: str, text: str) -> tuple[str, ...]:
+        """The notes after a text of the writer."""
+        for verb, what, _ in _LINE.findall(text):
+            if verb.lower() == "forget":
+                number = int(what[:9]) if what.isascii() and what.isdigit() else 0
+                notes = notes[: number - 1] + notes[number:] if 1 <= number <= len(notes) else notes
+            else:
+                notes = (*notes, (what or piece)[: self.characters])[-self.notes :]
+        return notes
+
+    def _score(self, state: State, answered: float) -> Score:
+        kept = any(answers(note, state.item.fields["answer"].splitlines(), most=None) for note in state.notes)
+        facts = {"notes": float(len(state.notes)), "kept": float(kept)}
+        return Score(answered, {"answered": answered}, facts)
+
+    def describe(self, state: State) -> Mapping[str, Any]:
+        """The notes."""
+        return {"notes": list(state.notes)}
+
+    def choices(self, agent: str, history: Sequence[Message] = ()) -> Sequence[str]:
+        """Keep or skip; all answers of the rows."""
+        if agent == WRITER:
+            return KEEP, SKIP
+        return tuple(dict.fromkeys(item.fields["answer"].splitlines()[0] for item in self.items))
+
+    # --- teams without a model ---------------------------------------------------------------------------------------
+
+    def script(self, name: str) -> Script:
+        """The writers of the module, with a reader that finds facts in their usual words."""
+        writers: Mapping[str, Callable[[str], str]] = {
+            "gold": _facts,
+            "first": self._first,
+            "last": lambda observation: KEEP,
+            "random": self._random,
+        }
+        if name not in writers:
+            return super().script(name)
+        return lambda agent, history: writers[name](history[-1].text) if agent == WRITER else _found(history[-1].text)
+
+    def _first(self, observation: str) -> str:
+        return KEEP if len(_notes_in(observation)) < self.notes else SKIP
+
+    def _random(self, observation: str) -> str:
+        """Where all places are taken, every second piece takes one by chance."""
+        notes, label = _notes_in(observation), derive(0, observation)
+        if len(notes) < self.notes:
+            return KEEP
+        return SKIP if label % 2 else f"forget: {1 + label // 2 % len(notes)}\n{KEEP}"
+
+
+def _pieces(item: TaskItem) -> list[str]:
+    return [line for line in item.fields["pieces"].splitlines() if line.strip()]
+
+
+def answers(text: str, right: Sequence[str], most: int | None = MOST_WORDS) -> bool:
+    """Whether a right answer stands in a text of at most so many words, by the rule of BFCL v4.
+
+    Args:
+        text: What somebody wrote.
+        right: Answers, each of which is right.
+        most: Words; None: any number.
+    """
+    plain = _plain(text)
+    if most is not None and len(plain.split()) > most:
+        return False
+    return any(re.search(rf"\b{re.escape(_plain(answer))}\b", plain) for answer in right if answer.strip())
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"[,./\-_*^()]", "", text).lower().replace("'", '"')
+
+
+def _notes_in(observation: str) -> list[str]:
+    """The notes that an agent is told."""
+    return re.findall(r"^\d+\. (.*)$", observation, re.MULTILINE)
+
+
+def _facts_in(text: str) -> Iterator[tuple[Kind, str]]:
+    for kind in KINDS:
+        for value in re.findall(rf"{kind.words} (\w+)", text):
+            yield kind, value
+
+
+def _facts(observation: str) -> str:
+    """One note of all facts so far, where the piece has one."""
+    piece, _, notes = observation.partition("Your notes (")
+    if not (new := dict(_facts_in(piece))):
+        return SKIP
+    facts = dict(_facts_in(notes)) | new
+    return "forget: 1\nnote: " + "; ".join(f"{kind.words} {value}" for kind, value in facts.items())
+
+
+def _found(observation: str) -> str:
+    """The answer to the question by the last note that has it."""
+    notes, _, question = observation.rpartition("\n\n")
+    pattern = {kind: re.escape(kind.question).replace(r"\{\}", ".*") for kind in KINDS}
+    known = [value for kind, value in _facts_in(notes) if re.fullmatch(pattern[kind], question)]
+    return known[-1] if known else _UNKNOWN

@@ -1,0 +1,464 @@
+"""What the planning tasks share: turns of messages and acts, their costs, and one agent that knows all.
+
+Each agent is told at first what only it knows. At every turn all speak at once: a text is a message to the others, or
+an act (`BOOK`, `PROPOSE`, ...), which each task reads by a rule of its own. The first turn is for words: an act counts
+from the second on. So a team can do no better than to share all at first, and then to play as one agent that knows
+all, which `KnowsAll` (`alone()`) is, and whose shortest plan each task finds by search (`needs`):
+
+    optimum = 1 - turn_cost (shortest plan of one that knows all, in turns)        one turn less for that one
+
+since its last turn is not charged, and the team's first turn is one more. A message has at most `LIMIT` words.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import math
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from statistics import fmean
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Unpack, cast, get_args
+
+from llm_dec_pomdp.envs import Facts, Script, Task, TaskOptions, Tasks, TaskSource, TextDecPOMDP, Transition, check_int
+from llm_dec_pomdp.registries import nearest
+from llm_dec_pomdp.seeding import derive
+from llm_dec_pomdp.types import Group, Message, Scale, Score, TaskItem, Tool
+
+if TYPE_CHECKING:
+    from typing import Self
+
+Words = Literal["fixed", "paraphrased"]
+LIMIT = 40  # words of a message
+LONGEST = 600  # characters of a message
+VARIANTS = 3  # sentences for the same thing
+TELL = "TELL"  # stands for all that its author knows
+DECLARED = Facts(
+    name="planning",
+    components=("plan", "turns", "words"),
+    diagnostics=("turns_played", "words_said"),
+    score_range=(-1.0, 1.0),
+    shares_texts=True,
+    scripts=("optimal", "tells_all", "silent"),
+)  # what the tasks share
+ALONE = "agent_0"  # who acts for all, where one agent knows what all know
+NOTHING = "-"  # what somebody is heard to say who says nothing
+COUNTS = {"train": 3, "test": 1}  # tasks of each split for every three of training
+LABELS = f"You know: knows: Turns left: {TELL} {NOTHING}"  # words that all are told or may say
+_LEFT = "Turns left:"
+_KNOWN = "You know:"
+_WORDS_FIRST = (
+    f"A message has at most {LIMIT} words, {TELL} stands for all that you know, and the first turn is for words."
+)
+_EARLY = "The first turn is for words: what is done in it does not count."
+
+
+class State(NamedTuple):
+    """The state of a planning task."""
+
+    item: TaskItem
+    wording: int = 0  # seed of the choice of sentences
+    plan: Any = ()  # what was done so far, an immutable value
+    heard: tuple[tuple[str, str], ...] = ()  # each agent and what it is told next
+    turns: int = 0  # that were played
+    charged: int = 0  # turns and acts that cost a turn
+    words: int = 0  # words of all messages
+    worth: float = 0.0  # what was agreed on earns
+    over: bool = False  # it was agreed on
+
+
+class Acted(NamedTuple):
+    """What follows the acts of a turn."""
+
+    plan: Any
+    answers: Mapping[str, str]  # what agents are told of it
+    worth: float | None = None  # what it earns, where all is settled
+    wrong: int = 0  # acts that cost a turn more
+
+
+class DialogueOptions(TaskOptions, total=False):
+    """The options that every planning task takes beside those of its size; see `Dialogue`."""
+
+    turn_cost: float
+    word_cost: float
+    words: Words
+    count: int
+
+
+class Dialogue(Task[State]):
+    """Implement what is abstract below; a module of each task is its manual.
+
+    Args:
+        tasks: "sample" are tasks of the given size; rows of your own have the fields that the manual names.
+        turn_cost: What a turn costs that settles nothing, at least 0.
+        word_cost: What each word of a message costs, at least 0. Above 0 the optimum is not known.
+        words: How agents are told what the task is: "fixed", or in sentences that the seed chooses ("paraphrased").
+        count: Training tasks; there are a third as many for testing, from other seeds.
+        common: See `Task`.
+    """
+
+    most_wrong: ClassVar[int] = 0  # acts of a turn that may cost a turn more
+    first = 1  # turns in which acts do not count yet
+    alone_in_it = False  # nobody hears a message
+
+    def __init__(
+        self,
+        tasks: Tasks = "sample",
+        *,
+        turn_cost: float = 0.05,
+        word_cost: float = 0.0,
+        words: Words = "fixed",
+        count: int = 300,
+        **common: Unpack[TaskOptions],
+    ) -> None:
+        for name, value in {"turn_cost": turn_cost, "word_cost": word_cost}.items():
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < math.inf:  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise ValueError(f"{name} is {value!r}; it is a price, a number of at least 0")
+        if words not in get_args(Words):
+            raise ValueError(f"words is {words!r}; {nearest(words, get_args(Words))}")
+        check_int("count", count, 3)
+        self.turn_cost, self.word_cost, self.words = float(turn_cost), float(word_cost), words
+        self.source = TaskSource(  # type: ignore[misc]  # embedded rows are drawn in that size
+            self.declared.name.partition("-")[0],
+            required=("prompt", *self.row_fields),
+            sample=functools.partial(drawn, self.draw, self.size(), count),
+        )
+        self._known: tuple[int, tuple[TaskItem, ...], Facts] | None = None  # facts, for which H and tasks
+        super().__init__(tasks, **common)
+
+    # --- what a task implements --------------------------------------------------------------------------------------
+
+    row_fields: ClassVar[tuple[str, ...]]
+    draw: ClassVar[Callable[..., TaskItem]]  # from the numbers of the size, a split and a number to a row
+
+    @abstractmethod
+    def size(self) -> tuple[int, ...]:
+        """The numbers that say how large tasks are."""
+
+    @abstractmethod
+    def needs(self, item: TaskItem) -> int:
+        """How many turns the shortest plan takes that earns 1, for one that knows all."""
+
+    @abstractmethod
+    def knows(self, item: TaskItem, agent: str) -> str:
+        """All that an agent alone knows, as it says it."""
+
+    @abstractmethod
+    def introduction(self, item: TaskItem, agent: str, variant: int) -> str:
+        """What the task is and what the agent may do, in one of `VARIANTS` ways."""
+
+    @abstractmethod
+    def read(self, item: TaskItem, agent: str, text: str) -> tuple[Any, str]:
+        """The act of a text, None where it is a message; and what its author is told of its form."""
+
+    @abstractmethod
+    def act(self, item: TaskItem, plan: Any, acts: Mapping[str, Any]) -> Acted:
+        """What follows the acts of a turn."""
+
+    # --- facts -------------------------------------------------------------------------------------------------------
+
+    @property
+    def facts(self) -> Facts:
+        """With the optimum, where words are free and the turns are enough; 0 % is a team that settles nothing."""
+        if self._known is None or self._known[0] != self.max_turns or self._known[1] is not self.items:
+            self._known = self.max_turns, self.items, self._facts()
+        return self._known[2]
+
+    def _facts(self) -> Facts:
+        turns = [self.first + self.needs(item) for item in self.items]
+        best = fmean(1 - self.turn_cost * (count - 1) for count in turns)
+        most = self.turn_cost * (1 + self.most_wrong), self.word_cost * LIMIT * len(self.possible_agents)
+        low = -sum(most) * self.max_turns
+        return replace(
+            self.declared,
+            score_range=(low, 1.0),
+            turn_range=(-sum(most), 1.0),
+            optimum=best if not self.word_cost and max(turns) <= self.max_turns else None,
+            scale=Scale(-self.turn_cost * self.max_turns, best),
+            silence_is_lowest=not (self.most_wrong or self.word_cost),
+        )
+
+    def alone(self) -> TextDecPOMDP:
+        """One agent that knows all and acts for all."""
+        return KnowsAll(self)
+
+    def for_single_agent(self) -> Self:
+        """A copy in which acts count at once, and nobody hears a message."""
+        twin = copy.copy(self)
+        twin.first, twin.alone_in_it, twin._known = 0, True, None
+        return twin
+
+    def single_agent_choices(self, history: Sequence[Message] = ()) -> Sequence[str]:
+        """What one that acts for all can do: the acts of all."""
+        item, found = self.items[0], dict[str, None]()
+        for agent in self.possible_agents:
+            texts = self.choices(agent, history)
+            found |= dict.fromkeys(text for text in texts if self.read(item, agent, text)[0] is not None)
+        return list(found)
+
+    # --- the task ----------------------------------------------------------------------------------------------------
+
+    def initial_state(self, item: TaskItem, seed: int) -> State:
+        """Nobody has spoken yet."""
+        return State(item, seed)
+
+    def observations(self, state: State) -> Mapping[str, str]:
+        """At first the task and what the agent knows; then what the others said and what came of its own text."""
+        if state.over or state.turns >= self.max_turns:
+            return {}
+        left = f"{_LEFT} {self.max_turns - state.turns}"
+        if state.turns:
+            return {agent: f"{text}\n{left}" if text else left for agent, text in state.heard}
+        return {agent: f"{self._introduced(state, agent)}\n{left}" for agent in self.possible_agents}
+
+    def _introduced(self, state: State, agent: str) -> str:
+        return f"{self.explained(state, agent)} {_WORDS_FIRST}\n{_KNOWN} {self.knows(state.item, agent)}"
+
+    def explained(self, state: State, agent: str) -> str:
+        """The task in words, which the seed chooses where they are paraphrased."""
+        variant = derive(state.wording, agent) % VARIANTS if self.words == "paraphrased" else 0
+        return f"{state.item.prompt} {self.introduction(state.item, agent, variant)}"
+
+    def transition(self, state: State, actions: Mapping[str, str], seed: int) -> Transition[State]:
+        """Read all texts, do what they say, and let the others hear the messages."""
+        acts: dict[str, Any] = {}
+        messages: dict[str, str] = {}
+        notes: dict[str, str] = {}
+        words = 0
+        for agent, text in actions.items():
+            act, note = self.read(state.item, agent, text)
+            if act is not None and state.turns < self.first:
+                act, note, text = None, _EARLY, ""
+            if act is not None:
+                acts[agent] = act
+            elif not self.alone_in_it:
+                messages[agent], count = self._message(state.item, agent, text)
+                words += min(count, LIMIT)
+                note = note or (f"Your message has {count} words; {LIMIT} were heard." if count > LIMIT else "")
+            notes[agent] = note
+        acted = self.act(state.item, state.plan, acts) if acts else Acted(state.plan, {})
+        charged = (acted.worth is None) + acted.wrong
+        state = State(
+            state.item,
+            state.wording,
+            acted.plan,
+            tuple((agent, self._hears(agent, messages, notes, acted.answers)) for agent in actions),
+            state.turns + 1,
+            state.charged + charged,
+            state.words + words,
+            acted.worth or 0.0,
+            acted.worth is not None,
+        )
+        reward = (acted.worth or 0.0) - self.turn_cost * charged - self.word_cost * words
+        return Transition(state, reward, self._score(state), terminated=state.over)
+
+    def _message(self, item: TaskItem, agent: str, text: str) -> tuple[str, int]:
+        """What the others hear of a text, and how many words it has."""
+        if text.strip() == TELL:
+            text = self.knows(item, agent)
+        words = text.split()
+        if not any(map(str.isalnum, text)):
+            return NOTHING, 0
+        return " ".join(words[:LIMIT])[:LONGEST], len(words)
+
+    def _hears(
+        self, agent: str, messages: Mapping[str, str], notes: Mapping[str, str], answers: Mapping[str, str]
+    ) -> str:
+        lines = [f"{self.named(other)}: {text}" for other, text in messages.items() if other != agent]
+        return "\n".join(filter(None, [*lines, notes[agent], answers.get(agent, "")]))
+
+    def named(self, agent: str) -> str:
+        """Its role, as it begins a line."""
+        return self.role(agent).capitalize()
+
+    def role(self, agent: str) -> str:
+        """The human name of an agent; without `facts`, which change with the tasks."""
+        return self.declared.roles[self.possible_agents.index(agent)]
+
+    def _score(self, state: State) -> Score:
+        parts = {
+            "plan": state.worth,
+            "turns": -self.turn_cost * state.charged,
+            "words": -self.word_cost * state.words,
+        }
+        counts = {"turns_played": float(state.turns), "words_said": float(state.words)}
+        return Score(sum(parts.values()), parts, counts)
+
+    def describe(self, state: State) -> Mapping[str, Any]:
+        """What each knows, and what was done so far."""
+        known = {agent: self.knows(state.item, agent) for agent in self.possible_agents}
+        return {"known": known, "plan": state.plan}
+
+    def measure(self, groups: Sequence[Group]) -> Mapping[str, Mapping[str, float]]:
+        """Turns and words of an episode, and the shares that settled something, and the best."""
+        final = [e.final for group in groups for e in group.episodes if e.final]
+        if not final:
+            return {}
+        numbers = {
+            "turns": fmean(score.diagnostics["turns_played"] for score in final),
+            "words": fmean(score.diagnostics["words_said"] for score in final),
+            "settled %": 100 * fmean(score.components["plan"] > 0 for score in final),
+            "best %": 100 * fmean(score.components["plan"] >= 1 for score in final),
+        }
+        return {"dialogue": numbers}
+
+    # --- teams without a model ---------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def plays(self, agent: str, private: str, heard: Mapping[str, str], turn: int, observations: Sequence[str]) -> str:
+        """What the optimal team says after the first turn.
+
+        Args:
+            agent: Who speaks.
+            private: What it alone knows.
+            heard: What the others have told of what they know, by agent; those who have not are missing.
+            turn: How many turns were played, at least 1.
+            told: All that it was told, in order.
+        """
+
+    def script(self, name: str) -> Script:
+        """ "optimal" tells what others need and plays the shortest plan; "tells_all" lets all tell all; "silent"."""
+        if name not in self.declared.scripts:
+            return super().script(name)
+
+        def say(agent: str, history: Sequence[Message]) -> str:
+            observations = [message.text for message in history if message.role == "observation"]
+            private = "\n".join(_lines_after(_KNOWN, observations[0]))
+            if not private:
+                name_of = self.metadata["name"]
+                raise ValueError(f"{agent} of {name_of} is told at first what it knows, not {observations[0]!r:.60}")
+            if len(observations) == 1:
+                return {"tells_all": TELL, "silent": NOTHING}.get(name, self.opening(agent))
+            heard = {
+                other: " ".join(
+                    line for text in observations[1:] for line in _lines_after(f"{self.named(other)}:", text)
+                )
+                for other in self.possible_agents
+                if other != agent
+            }
+            return self.plays(agent, private, heard, len(observations) - 1, observations)
+
+        return say
+
+    def opening(self, agent: str) -> str:
+        """What the optimal team says at first. Default: all that it knows."""
+        return TELL
+
+
+class KnowsAll(Task[State]):
+    """A planning task for one agent that is told what all know, and that acts for all: acts count at once.
+
+    Args:
+        team: The task.
+    """
+
+    def __init__(self, team: Dialogue) -> None:
+        self.team = team.for_single_agent()
+        name = f"{team.metadata['name']}/alone"
+        self.metadata = {**team.metadata, "name": name}
+        self.declared = replace(team.declared, name=name, roles=("planner",), shares_texts=False, scripts=("optimal",))
+        TextDecPOMDP.__init__(self, 1, team.max_turns, team.render_mode)  # its rows are those of the team
+
+    @property
+    def facts(self) -> Facts:
+        """As of the team, with the optimum of one that knows all."""
+        known, declared = self.team.facts, self.declared
+        return replace(known, name=declared.name, roles=declared.roles, shares_texts=False, scripts=declared.scripts)
+
+    @property
+    def max_turns(self) -> int:
+        """That of the team's form."""
+        return self.team.max_turns
+
+    @max_turns.setter
+    def max_turns(self, value: int) -> None:
+        self.team.max_turns = value
+
+    @property
+    def items(self) -> tuple[TaskItem, ...]:
+        """The task set."""
+        return self.team.items
+
+    def with_items(self, items: Sequence[TaskItem]) -> TextDecPOMDP:
+        """A copy that plays other tasks, as they are given."""
+        twin = copy.copy(self)
+        twin.team = cast("Dialogue", self.team.with_items(items))
+        return twin
+
+    def initial_state(self, item: TaskItem, seed: int) -> State:
+        """As of the team."""
+        return self.team.initial_state(item, seed)
+
+    def observations(self, state: State) -> Mapping[str, str]:
+        """What all know, then what came of its text."""
+        observations = self.team.observations(state)
+        if not observations:
+            return {}
+        lines = [line for text in observations.values() for line in text.split("\n")]
+        if not state.turns:
+            members = self.team.possible_agents
+            roles = {self.team.role(m).partition(" ")[0]: m for m in reversed(members)}
+            explained = [self.team.explained(state, m) for m in reversed(roles.values())]
+            known = [f"{self.team.named(m)} knows: {self.team.knows(state.item, m)}" for m in members]
+            return {ALONE: "\n".join([*explained, "You act for all, at once.", *known, lines[-1]])}
+        return {ALONE: "\n".join([*dict.fromkeys(line for line in lines if line != lines[-1]), lines[-1]])}
+
+    def transition(self, state: State, actions: Mapping[str, str], seed: int) -> Transition[State]:
+        """Its text is that of every member: each does what it can do."""
+        return self.team.transition(state, dict.fromkeys(self.team.possible_agents, actions[ALONE]), seed)
+
+    def describe(self, state: State) -> Mapping[str, Any]:
+        """As of the team."""
+        return self.team.describe(state)
+
+    def measure(self, groups: Sequence[Group]) -> Mapping[str, Mapping[str, float]]:
+        """As of the team."""
+        return self.team.measure(groups)
+
+    def choices(self, agent: str, history: Sequence[Message] = ()) -> Sequence[str]:
+        """The acts of all members."""
+        return self.team.single_agent_choices(history)
+
+    def tools(self, agent: str) -> tuple[Tool, ...]:
+        """Those of all members."""
+        return tuple(tool for member in self.team.possible_agents for tool in self.team.tools(member))
+
+    def script(self, name: str) -> Script:
+        """ "optimal" plays the shortest plan."""
+        if name != "optimal":
+            return super().script(name)
+
+        def say(agent: str, history: Sequence[Message]) -> str:
+            observations = [message.text for message in history if message.role == "observation"]
+            heard = {
+                m: " ".join(_lines_after(f"{self.team.named(m)} knows:", observations[0]))
+                for m in self.team.possible_agents
+            }
+            if not all(heard.values()):
+                raise ValueError(
+                    f"who plays {self.metadata['name']} is told what all know, not {observations[0]!r:.60}"
+                )
+            texts = [self.team.plays(m, heard[m], heard, len(observations), observations) for m in heard]
+            return "\n".join(t for t in dict.fromkeys(texts) if t != NOTHING) or NOTHING
+
+        return say
+
+
+@functools.cache
+def drawn(draw: Callable[..., TaskItem], size: tuple[int, ...], training: int) -> tuple[TaskItem, ...]:
+    """The embedded tasks of a size, of which so many are for training; every row has a seed of its own."""
+    numbers = {split: training * share // 3 for split, share in COUNTS.items()}
+    return tuple(draw(*size, split, n) for split, count in numbers.items() for n in range(count))
+
+
+def fits(text: str, what: str) -> None:
+    """Refuse what cannot be told in one message, with a ValueError."""
+    if (count := len(text.split())) > LIMIT:
+        raise ValueError(f"{what} takes {count} words, and a message has {LIMIT}; take fewer")
+
+
+def _lines_after(label: str, text: str) -> list[str]:
+    """The rest of each line that begins with a label; of somebody who said nothing there is none."""
+    rest = (line[len(label) :].strip() for line in text.split("\n") if line.startswith(label))
+    return [line for line in rest if line != NOTHING]

@@ -1,0 +1,323 @@
+"""repair-v0: An assistant with the manual and a customer with the phone mend its faults in the right order.
+
+| fact | value |
+|---|---|
+| agents | agent_0 "assistant", agent_1 "customer" |
+| turns | up to 8 (`max_turns`); both speak at once |
+| options | `settings` of the phone, 5 (1 to 8), `accounts`, items of the account, 2 (0 to 4), `faults` 3 |
+| costs | `turn_cost` 0.05 of a turn, and of an act that mends nothing; `word_cost` 0 of a word |
+| data | 300 / 100 tasks (`count`: training tasks), drawn from different seeds; `words`: "fixed" or "paraphrased" |
+| files | rows of `prompt`, `manual`: `sim on bill ok`, in its order, and `phone`, how these are: `sim off bill ok` |
+| return | at most 1.0 less the turns of the shortest plan; optimum known for every task, 0.879 on average |
+
+Observation. At first the assistant is told the manual, how every setting and item has to be and in which order faults
+are mended, and how the items of the account are; the customer is told how the settings of the phone are, and that it
+has no connection. Then each hears what the other said and what came of its act, and how many faults are mended.
+
+Action. The assistant may call one tool: `fix_line()`, `fix_plan()`, `fix_bill()`, `fix_limit()` (other forms: see
+`envs.tools.calls`). The customer may `SET roaming on`, the last such words in its text. Any other text is a message:
+its first 40 words are heard, and `TELL` alone stands for all that its author knows. A text without a letter or a digit
+says nothing. In the first turn only messages count. `choices` are such messages.
+
+Reward (one float for the team). The phone works and the episode ends when all faults are mended:
+
+| part | value |
+|---|---|
+| plan 0 or 1 | the phone works |
+| turns | -`turn_cost` for every other turn, and for every act that mends nothing |
+| words | -`word_cost` for every word of a message |
+
+An act mends a fault if it is the next one of the manual. Both may mend in one turn, where theirs follow each other. Any
+other act changes nothing, and its author is told so; so is who names a setting or a tool that does not exist.
+
+Optimum. Both tell all at first, and then mend one fault after the other by the shortest plan, found by search over the
+faults that are left and all acts of both: 1 less one turn and less all turns of the plan but the last. No team can do
+better, since nothing can be mended in the first turn. `alone()` is one agent that knows and does all, a setting and a
+tool in one text if it likes; it earns a turn more. With `word_cost` the optimum is not known. `script:optimal` and
+`script:tells_all` play the optimum; in `script:silent` nobody says anything and each tries one thing after the other.
+
+Measured (`env.measure`): turns, words, and the share of episodes in which the phone works.
+
+What it tests. Instructing somebody who sees what one does not, and waiting for one's turn.
+
+Source: this suite's own, after the telecom domain of tau2-bench, which its authors model as a Dec-POMDP. A server can
+play the customer, as a member of a team (`agents.assembly`).
+
+Version history: v0, the first.
+
+Example:
+    >>> import llm_dec_pomdp
+    >>> env = llm_dec_pomdp.make("repair-v0", settings=2, accounts=1, faults=2)
+    >>> print(env.reset(options={"index": 0})[0]["agent_0"].splitlines()[1])
+    You know: sim off line ok airplane on now line broken
+    >>> _ = env.step({"agent_0": "TELL", "agent_1": "My phone is dead."})
+    >>> env.history("agent_0")[-1].text.splitlines()[0]
+    'Customer: My phone is dead.'
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple, Unpack
+
+from llm_dec_pomdp.envs import Tasks, check_int
+from llm_dec_pomdp.envs.tools import read_calls
+from llm_dec_pomdp.seeding import generator
+from llm_dec_pomdp.types import Message, TaskItem, Tool
+
+from .base import DECLARED, LABELS, NOTHING, TELL, Acted, Dialogue, DialogueOptions
+
+ASSISTANT, CUSTOMER = "agent_0", "agent_1"
+SETTINGS = ("airplane", "sim", "data", "roaming", "apn", "vpn", "saver", "wifi")
+ACCOUNTS = ("line", "plan", "bill", "limit")
+VALUES = ("on", "off")
+OK, BROKEN = "ok", "broken"
+_SET = re.compile(r"\bSET\s+(\w{1,20})\s+(on|off)\b", re.IGNORECASE | re.ASCII)
+_PAIR = re.compile(rf"\b(?:({'|'.join(SETTINGS)}) (on|off)|({'|'.join(ACCOUNTS)}) (ok|broken))\b", re.ASCII)
+_MENDED = "Faults mended:"
+Pair = tuple[str, str]  # a setting or an item, and how it is or has to be
+
+
+class World(NamedTuple):
+    """How things have to be, in the order of the manual, and how they are at first."""
+
+    manual: tuple[Pair, ...]
+    phone: Mapping[str, str]
+
+    @property
+    def faults(self) -> tuple[Pair, ...]:
+        """What has to be done, in order."""
+        return tuple((name, value) for name, value in self.manual if self.phone[name] != value)
+
+
+class Repair(Dialogue):
+    """Mend a phone; the module is the manual.
+
+    Args:
+        settings: Of the phone, 1 to 8.
+        accounts: Items of the account, 0 to 4.
+        faults: How many of both are wrong; one of them is a setting.
+        tasks, common: See `Dialogue`; H is 8.
+    """
+
+    most_wrong = 2
+    row_fields = ("manual", "phone")
+    declared = replace(
+        DECLARED,
+        name="repair-v0",
+        roles=("assistant", "customer"),
+    )
+
+    def __init__(
+        self,
+        tasks: Tasks = "sample",
+        *,
+        settings: int = 5,
+        accounts: int = 2,
+        faults: int = 3,
+        **common: Unpack[DialogueOptions],
+    ) -> None:
+        self.settings = SETTINGS[: check_int("settings", settings, 1, len(SETTINGS))]
+        self.accounts = ACCOUNTS[: check_int("accounts", accounts, 0, len(ACCOUNTS))]
+        if check_int("faults", faults, 1) > settings + accounts:
+            raise ValueError(f"faults is {faults}, and {settings} settings and {accounts} accounts can be wrong")
+        self.faults = faults
+        calls = (f"fix_{name}()" for name in self.accounts)
+        words = f"{LABELS} Assistant: Customer: {_MENDED} SET Set on off {OK} {BROKEN} is Please now".split()
+        names = (*self.settings, *self.accounts, *calls)
+        self.declared = replace(self.declared, vocabulary=(*words, *map(str, range(16)), *names))
+        common.setdefault("max_turns", 8)
+        super().__init__(tasks, **common)
+
+    # --- rows --------------------------------------------------------------------------------------------------------
+
+    def size(self) -> tuple[int, ...]:
+        """Settings, items of the account, and faults."""
+        return len(self.settings), len(self.accounts), self.faults
+
+    @staticmethod
+    def draw(settings: int, accounts: int, faults: int, split: str, number: int) -> TaskItem:
+        """A manual in any order, and faults of which one is a setting."""
+        random = generator(0, "repair", settings, accounts, faults, split, number)
+        names = [*SETTINGS[:settings], *ACCOUNTS[:accounts]]
+        order = [names[int(place)] for place in random.permutation(len(names))]
+        right = {name: OK if name in ACCOUNTS else VALUES[int(random.integers(2))] for name in order}
+        first = SETTINGS[int(random.integers(settings))]
+        others = [name for name in (names[int(place)] for place in random.permutation(len(names))) if name != first]
+        wrong = {first, *others[: faults - 1]}
+        phone = {name: _other(right[name]) if name in wrong else right[name] for name in names}
+        fields = {"manual": _spoken((name, right[name]) for name in order), "phone": _spoken(phone.items())}
+        return TaskItem(f"{split}-{number}", "A phone has no connection.", split, fields=fields)
+
+    def problem(self, item: TaskItem) -> str:
+        """A manual or a phone that cannot be read, or another size of either, or no fault."""
+        names = {*self.settings, *self.accounts}
+        for field in self.row_fields:
+            text = " ".join(item.fields[field].split())
+            pairs = read_pairs(text)
+            if _spoken(pairs) != text or len(dict(pairs)) < len(pairs):
+                return f"field {field!r}: {text[:60]!r} is no list such as 'roaming on line ok', each name once"
+            if strange := sorted(names.symmetric_difference(dict(pairs))):
+                return f"field {field!r}: {strange[0]!r} must stand in it exactly if settings and accounts have it"
+            if field == "manual" and any(value == BROKEN for _, value in pairs):
+                return f"field 'manual': asks for something {BROKEN}; an item of the account has to be {OK}"
+        return "" if self._faults(item) else "field 'phone': has no fault; set something otherwise than the manual"
+
+    # --- the task ----------------------------------------------------------------------------------------------------
+
+    def needs(self, item: TaskItem) -> int:
+        """The turns of the shortest plan."""
+        return shortest(self._faults(item))
+
+    def _faults(self, item: TaskItem) -> tuple[Pair, ...]:
+        return _world(*(item.fields[field] for field in self.row_fields)).faults
+
+    def knows(self, item: TaskItem, agent: str) -> str:
+        """The manual and the account, or the settings of the phone."""
+        phone = read_pairs(item.fields["phone"])
+        if agent == CUSTOMER:
+            return _spoken(pair for pair in phone if pair[0] in SETTINGS)
+        broken = [pair for pair in phone if pair[1] == BROKEN]
+        return " ".join([*item.fields["manual"].split(), *([_NOW, _spoken(broken)] if broken else [])])
+
+    def introduction(self, item: TaskItem, agent: str, variant: int) -> str:
+        """What is known, and what can be done."""
+        calls = " or ".join(f"fix_{name}()" for name in self.accounts) or "no tool"
+        if agent == ASSISTANT:
+            return (
+                "You are the assistant. You know the manual: how all has to be, and in which order faults are mended; "
+                f"after 'now' stands what is broken in the account. Send a message, or call {calls}.",
+                "As the assistant you read the manual, which says how each thing must be; faults are mended in its "
+                f"order. 'now' begins what is broken in the account. Write to the customer, or use {calls}.",
+                "A customer calls you, the assistant. Your manual lists how all should be, and mending goes in this "
+                f"order; behind 'now' is what the account has broken. Say something, or call {calls}.",
+            )[variant]
+        return (
+            "You are the customer. You know how your phone is set; its screen shows no connection. The assistant "
+            "knows how it should be. Send a message, or SET a setting on or off, such as SET roaming on.",
+            "As the customer you see the settings of your phone and a screen that shows no connection. Write to the "
+            "assistant, who has the manual, or SET something, such as SET roaming on.",
+            "Your screen, customer, shows no connection. Tell the assistant how your phone is set, and SET what it "
+            "asks for on or off: SET roaming on.",
+        )[variant]
+
+    def read(self, item: TaskItem, agent: str, text: str) -> tuple[str | Pair | None, str]:
+        """The first tool that the assistant calls, or the last setting of the customer."""
+        if agent == CUSTOMER:
+            found = _SET.findall(text)
+            if not found:
+                return None, "SET needs a setting and on or off, such as SET roaming on." if "SET" in text else ""
+            name, value = found[-1][0].lower(), found[-1][1].lower()
+            return (name, value), ""
+        calls = read_calls(text, [tool.name for tool in self.tools(ASSISTANT)])
+        return (calls[0].name.removeprefix("fix_"), OK) if calls else None, ""
+
+    def act(self, item: TaskItem, plan: Any, acts: Mapping[str, Pair]) -> Acted:
+        """Mend the next fault, and the one after it where the other has mended that."""
+        faults, before = self._faults(item), len(plan)
+        mended = mend(faults, before, tuple(acts.values()))
+        done = faults[before:mended]
+        answers = {agent: self._answer(agent, act, act in done) for agent, act in acts.items()}
+        wrong = sum(act not in done for act in acts.values())
+        progress = {agent: f"{answers.get(agent, '')}\n{_MENDED} {mended}".strip() for agent in self.possible_agents}
+        return Acted(faults[:mended], progress, 1.0 if mended == len(faults) else None, wrong)
+
+    def _answer(self, agent: str, act: Pair, mended: bool) -> str:
+        name, value = act
+        known = self.settings if agent == CUSTOMER else self.accounts
+        if name not in known:
+            what = "setting" if agent == CUSTOMER else "tool"
+            return f"There is no {what} {name[:40]!r}; there are {', '.join(known) or 'none'}."
+        return f"{name} is {value} now." if mended else f"{name} {value} mends nothing now."
+
+    def tools(self, agent: str) -> tuple[Tool, ...]:
+        """One for each item of the account, for the assistant."""
+        if agent == CUSTOMER:
+            return ()
+        return tuple(Tool(f"fix_{name}", f"Mends the {name} of the account.") for name in self.accounts)
+
+    # --- teams without a model ---------------------------------------------------------------------------------------
+
+    def choices(self, agent: str, history: Sequence[Message] = ()) -> Sequence[str]:
+        """All that is known, an instruction or how a setting is, a tool or a setting, or nothing."""
+        pairs = list(itertools.product(self.settings, VALUES))
+        if agent == ASSISTANT:
+            calls = (f"fix_{name}()" for name in self.accounts)
+            return [TELL, *(f"Please Set {name} {value}" for name, value in pairs), *calls, NOTHING]
+        known, acts = (f"{name} is {value}" for name, value in pairs), (f"SET {name} {value}" for name, value in pairs)
+        return [TELL, *known, *acts, NOTHING]
+
+    def single_agent_choices(self, history: Sequence[Message] = ()) -> Sequence[str]:
+        """Those of both, and a tool and a setting in one text."""
+        acts = super().single_agent_choices(history)
+        sets, calls = ([text for text in acts if text.startswith(word)] for word in ("SET", "fix"))
+        return [*acts, *map("\n".join, itertools.product(calls, sets))]
+
+    def plays(self, agent: str, private: str, heard: Mapping[str, str], turn: int, observations: Sequence[str]) -> str:
+        """Mend the next fault, or the one after it while the other mends that; without words try what there is."""
+        known = [heard.get(ASSISTANT, ""), heard.get(CUSTOMER, "")]
+        known[agent == CUSTOMER] = private
+        manual, _, broken = known[0].partition(_NOW)
+        if not manual or not known[1]:
+            tried = [f"fix_{name}()" for name, value in read_pairs(broken) if value == BROKEN]
+            if agent == CUSTOMER:
+                tried = [f"SET {name} {_other(value)}" for name, value in read_pairs(private)]
+            return tried[(turn - 1) % len(tried)] if tried else NOTHING
+        phone = dict.fromkeys(ACCOUNTS, OK) | dict(read_pairs(known[1])) | dict(read_pairs(broken))
+        faults = World(tuple(read_pairs(manual)), phone).faults
+        counts = [line.partition(_MENDED)[2] for text in observations for line in text.split("\n") if _MENDED in line]
+        left = faults[int(counts[-1]) if counts else 0 :]
+        for pair in left[: 1 + (len(left) > 1 and _owner(left[0]) != _owner(left[1]))]:
+            if _owner(pair) == agent:
+                return f"SET {pair[0]} {pair[1]}" if agent == CUSTOMER else f"fix_{pair[0]}()"
+        return NOTHING
+
+
+_NOW = "now"  # before what is broken in the account
+
+
+def mend(faults: Sequence[Pair], mended: int, acts: Sequence[Pair]) -> int:
+    """How many faults are mended after the acts of a turn, in whatever order they help."""
+    left = list(acts)
+    while mended < len(faults) and faults[mended] in left:
+        left.remove(faults[mended])
+        mended += 1
+    return mended
+
+
+@functools.cache
+def shortest(faults: tuple[Pair, ...]) -> int:
+    """The least number of turns that mend all faults: breadth-first search over faults mended and all joint acts."""
+    by_owner = [[pair for pair in faults if _owner(pair) == agent] for agent in (ASSISTANT, CUSTOMER)]
+    joint = [tuple(filter(None, acts)) for acts in itertools.product(*([None, *private] for private in by_owner))]
+    reached, turns = {0}, 0
+    while len(faults) not in reached:
+        reached = {mend(faults, mended, tried) for mended in reached for tried in joint}
+        turns += 1
+    return turns
+
+
+def read_pairs(text: str) -> list[Pair]:
+    """What a text says of settings and items, in order: `roaming on`, `line ok`; everything else is passed over."""
+    return [(setting or account, value or state) for setting, value, account, state in _PAIR.findall(text)]
+
+
+def _owner(pair: Pair) -> str:
+    return CUSTOMER if pair[0] in SETTINGS else ASSISTANT
+
+
+def _other(value: str) -> str:
+    return {"on": "off", "off": "on", OK: BROKEN, BROKEN: OK}[value]
+
+
+def _spoken(pairs: Any) -> str:
+    return " ".join(f"{name} {value}" for name, value in pairs)
+
+
+@functools.lru_cache(maxsize=4096)
+def _world(manual: str, phone: str) -> World:
+    return World(tuple(read_pairs(manual)), dict(read_pairs(phone)))

@@ -1,0 +1,178 @@
+"""What is searched, read and queried.
+
+A task names its corpus by a text: `world:3` (a procedural world), the path of a JSONL file or of a folder of text
+files, or the passages themselves as lines of JSON. Agents are told what is in a corpus, and task files come from
+strangers, so a path leads below the task file's folder or the working folder, also after links are followed.
+
+A passage is an object with `text`, and optionally `title`, and `support: true` where the answer is known to rest on it.
+Rows of HotpotQA (arXiv:1809.09600) and 2WikiMultihopQA (arXiv:2011.01060) bring their passages with them. Only worlds
+have tables.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+from llm_dec_pomdp.envs import TaskError, json_lines
+from llm_dec_pomdp.storage.reading import FileError, open_file
+
+from .worlds import most_worlds, world
+
+_KEPT = 64  # corpora in memory
+_MOST_BYTES = 1 << 28  # of the files of one
+
+
+class Corpus(NamedTuple):
+    """Passages and tables."""
+
+    texts: tuple[str, ...]  # of the passages, page by page
+    support: tuple[str, ...] = ()  # passages that the answer is known to rest on
+    script: str = ""  # SQL that makes the tables
+
+
+@functools.lru_cache(maxsize=_KEPT)
+def corpus(name: str) -> Corpus:
+    """The corpus of that name, read once.
+
+    Raises:
+        TaskError: It is missing or malformed; the message names the file, the line and the field.
+    """
+    if name.startswith("world:"):
+        return _of_world(name.partition(":")[2])
+    if name.lstrip().startswith("{"):
+        return _from_lines(name, "its passages")
+    path = Path(name)
+    return _from_folder(path) if path.is_dir() else _from_lines(_read([path])[0], str(path))
+
+
+def placed(name: str, folder: Path) -> str:
+    """The name of a corpus, a path in it made independent of the folder of the task file and of links.
+
+    Raises:
+        TaskError: The path leads nowhere, or neither below that folder nor below the working folder.
+    """
+    if name.startswith("world:") or name.lstrip().startswith("{"):
+        return name
+    roots = (folder.resolve(), Path.cwd())
+    try:
+        found = [path.resolve() for path in (folder / name, Path(name)) if path.is_dir() or path.is_file()]
+    except (OSError, ValueError, RuntimeError):  # a name that is too long, holds NUL, or a link to itself
+        found = []
+    if not found:
+        raise TaskError(
+            f"corpus {name!r:.200} does not exist; give the path of a .jsonl file with a `text` in every line, or of a "
+            "folder of .txt files"
+        )
+    for path in found:
+        if any(path.is_relative_to(root) for root in roots):
+            return str(path)
+    raise TaskError(
+        f"corpus {name!r:.200} is {str(found[0])!r:.200}, neither below the task file's folder {str(roots[0])!r} nor "
+        f"below the working folder {str(roots[1])!r}; put it, not a link to it, beside the task file"
+    )
+
+
+def _of_world(number: str) -> Corpus:
+    if not number.isdecimal() or int(number) >= most_worlds():
+        raise TaskError(f"corpus 'world:{number:.40}' does not exist; worlds are world:0 to world:{most_worlds() - 1}")
+    of = world(int(number))
+    return Corpus(of.texts, script=of.script)
+
+
+def _from_lines(text: str, place: str) -> Corpus:
+    passages = [_passage(row, where) for where, row in json_lines(text, place)]
+    if not passages:
+        raise TaskError(f'{place}: no passages; a corpus has at least one line, such as {{"text": "..."}}')
+    return Corpus(tuple(text for text, _ in passages), tuple(text for text, support in passages if support))
+
+
+def _passage(row: Any, place: str) -> tuple[str, bool]:
+    """The text of a passage, its title before it where it does not name it; and whether the answer rests on it."""
+    if not isinstance(row, dict):
+        raise TaskError(f'{place}: holds a {type(row).__name__}; every line is an object such as {{"text": "..."}}')
+    fields = cast("dict[str, Any]", row)
+    for name in ("text", "title"):
+        value = fields.get(name, "" if name != "text" else None)
+        if not isinstance(value, str) or (name == "text" and not value.strip()):
+            what = f"is {value!r:.60}" if name in fields else "is missing"
+            raise TaskError(f"{place}, field {name!r}: {what}; give it text or remove the line")
+    if not isinstance(fields.get("support", False), bool):
+        raise TaskError(f"{place}, field 'support': is {fields['support']!r:.60}; it is true or false")
+    text, title = fields["text"], fields.get("title", "")
+    return (text if title in text else f"{title}: {text}"), fields.get("support", False)
+
+
+def _from_folder(folder: Path) -> Corpus:
+    """Every line of the .txt files is a passage, after the name of its file where the line does not name it."""
+    passages: list[str] = []
+    paths = [path for path in sorted(folder.rglob("*.txt")) if path.is_file()]  # and no pipes and devices
+    for path in paths:
+        if not path.resolve().is_relative_to(folder.resolve()):
+            raise TaskError(f"corpus file {str(path)!r} is a link out of its folder; put a copy of the file there")
+    for path, text in zip(paths, _read(paths), strict=True):
+        lines = (line.strip() for line in text.split("\n") if line.strip())
+        passages += (line if path.stem in line else f"{path.stem}: {line}" for line in lines)
+    if not passages:
+        raise TaskError(f"corpus folder {str(folder)!r} has no .txt file with text; put at least one there")
+    return Corpus(tuple(passages))
+
+
+def _read(paths: Sequence[Path]) -> list[str]:
+    """The texts of regular files, of a limited size together."""
+    texts, left = list[str](), _MOST_BYTES
+    for path in paths:
+        try:
+            with open_file(path) as file:
+                content = file.read(left + 1)
+            texts.append(content[:left].decode("utf-8-sig"))
+        except (FileError, OSError, UnicodeDecodeError) as error:
+            raise TaskError(f"corpus file {str(path)!r} cannot be read as UTF-8 text ({error}); convert it") from None
+        left -= len(content)
+        if left < 0:
+            raise TaskError(f"corpus file {str(path)!r}: a corpus has more than {_MOST_BYTES} bytes; leave some out")
+    return texts
+
+
+# --- published data sets ----------------------------------------------------------------------------------------------
+
+
+def from_published(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Give a row of a published data set a `corpus`, a line for each sentence; other rows stay as they are.
+
+    Such rows have `question`, `answer`, `context` (titles and sentences of pages) and `supporting_facts` (title of a
+    page and index of a sentence). The last two are columns on the hub, and lists of pairs in the released files.
+
+    Raises:
+        TaskError: `context` or `supporting_facts` have another form.
+    """
+    if "context" not in row or "corpus" in row:
+        return row
+    support = {(title, place) for title, place in _pairs(row, "supporting_facts", ("title", "sent_id"), int)}
+    lines = [
+        json.dumps({"text": sentence.strip(), "title": title, "support": (title, place) in support})
+        for title, sentences in _pairs(row, "context", ("title", "sentences"), list)
+        for place, sentence in enumerate(cast("list[str]", sentences))
+        if sentence.strip()
+    ]
+    return {**row, "corpus": "\n".join(lines)}
+
+
+def _pairs(row: Mapping[str, Any], name: str, columns: tuple[str, str], kind: type) -> Sequence[tuple[str, Any]]:
+    """The pairs of a field, which may be stored in two columns."""
+    value: Any = row.get(name, [])
+    try:
+        if isinstance(value, dict):
+            table = cast("dict[str, Any]", value)
+            value = zip(table[columns[0]], table[columns[1]], strict=True)
+        pairs: list[tuple[Any, Any]] | None = [(title, other) for title, other in value]
+    except (KeyError, TypeError, ValueError):
+        pairs = None
+    if pairs is None or not all(isinstance(title, str) and isinstance(other, kind) for title, other in pairs):
+        raise TaskError(
+            f"field {name!r} is {value!r:.80}; it holds pairs of {columns[0]} and {columns[1]}, or these two as columns"
+        )
+    return pairs

@@ -1,0 +1,169 @@
+"""The five decisions of an agent that leads others (arXiv:2605.02801), in research-v0, from what was played.
+
+They are when to spawn, whom to ask, what to say, how to combine and when to stop. They are counted for questions whose
+steps are known. A step is open until a report that main has read names its value. Every text of main that asks is a
+decision, and so is the one with which it goes on to its answer.
+
+| figure | of | counted |
+|---|---|---|
+| spawned when it helped | invocations while a step was open | at most one for each step that could be asked for |
+| asked the right one | invocations, where there are specialists | it has the skill that the step needs |
+| said what was needed | subtasks; reports of who was shown the value | the subject is named; the value is |
+| kept what it was told | answers with no step open | the answer is right |
+| stopped in time | decisions to end, and others when it had to | to end with no step open, or with nobody left to ask |
+
+The first is 0 where main never asked though a step was open. A subtask is about the step whose relation or subject it
+names, an open one first. A figure is the mean over the episodes in which there is something to count.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from statistics import fmean
+from typing import NamedTuple
+
+from llm_dec_pomdp.envs.hierarchy.base import MAIN
+from llm_dec_pomdp.types import Episode, Event, Group, TaskItem, known_means
+
+from .questions import Known, steps_of, truth_of_steps, world_of
+from .worlds import RELATIONS
+
+FIGURES = (
+    "spawned when it helped",
+    "asked the right one",
+    "said what was needed",
+    "kept what it was told",
+    "stopped in time",
+)
+
+
+class Bounds(NamedTuple):
+    """What main may do."""
+
+    kinds: Sequence[str]  # specialists
+    invocations: int
+    turns: int
+
+
+class Decision(NamedTuple):
+    """What main did with one text, and what it knew.
+
+    Attributes:
+        asks: The spawns that followed; () where it went on to its answer.
+        open: The steps that it did not know.
+        could_ask: Whether there were invocations and turns left.
+    """
+
+    asks: tuple[Event, ...]
+    open: tuple[Known, ...]
+    could_ask: bool
+
+
+def decision_means(items: Sequence[TaskItem], bounds: Bounds, groups: Sequence[Group]) -> dict[str, float]:
+    """The mean of each figure, as a share, over the episodes in which there is something to count."""
+    by_id = {item.id: item for item in items}
+    episodes = [e for group in groups for e in group.episodes if steps_of(by_id[e.item_id])]
+    return known_means([decisions(by_id[e.item_id], bounds, e) for e in episodes])
+
+
+def decisions(item: TaskItem, bounds: Bounds, episode: Episode) -> dict[str, float]:
+    """The five figures of an episode; NaN where there is nothing to count."""
+    steps, taken = askable_of(item), decisions_of(item, bounds, episode)
+    figures = (
+        _spawned(taken),
+        _asked(bounds, steps, taken),
+        _claims_kept(item, episode, steps, taken),
+        _kept(episode, taken),
+        _stopped(taken),
+    )
+    return dict(zip(FIGURES, figures, strict=True))
+
+
+def askable_of(item: TaskItem) -> tuple[Known, ...]:
+    """The steps of the question that take an invocation, with what is true of them; () where they are not known."""
+    return tuple(step for step in truth_of_steps(item) if step.step.relation in RELATIONS)
+
+
+def decisions_of(item: TaskItem, bounds: Bounds, episode: Episode) -> list[Decision]:
+    """What main decided, in order; its texts after it has gone on to its answer are part of that."""
+    asked, still_open, taken = 0, askable_of(item), list[Decision]()
+    for number, turn in enumerate(episode.turns, 1):
+        if MAIN in turn.actions and not (taken and not taken[-1].asks):
+            asks = tuple(event for event in turn.events if event.kind == "spawn")
+            taken.append(Decision(asks, still_open, asked < bounds.invocations and number < bounds.turns))
+            asked += len(asks)
+        reports = [event.details["report"] for event in turn.events if event.kind == "return"]
+        still_open = tuple(s for s in still_open if not any(_names(report, str(s.value)) for report in reports))
+    return taken
+
+
+def _spawned(taken: Sequence[Decision]) -> float:
+    asking = [decision for decision in taken if decision.asks and decision.open]
+    if not asking:
+        return 0.0 if taken and taken[0].open else math.nan
+    helped = sum(min(len(decision.asks), len(_askable(decision.open))) for decision in asking)
+    return helped / sum(len(decision.asks) for decision in asking)
+
+
+def _asked(bounds: Bounds, steps: Sequence[Known], taken: Sequence[Decision]) -> float:
+    if len(bounds.kinds) < 2:
+        return math.nan
+    right = [
+        RELATIONS[_about(ask, decision.open, steps).step.relation].skill in ask.details["role"].split("+")
+        for decision in taken
+        for ask in decision.asks
+    ]
+    return fmean(right) if right else math.nan
+
+
+def _claims_kept(item: TaskItem, episode: Episode, steps: Sequence[Known], taken: Sequence[Decision]) -> float:
+    needed: list[bool] = []
+    for ask, step in ((ask, _about(ask, d.open, steps)) for d in taken for ask in d.asks):
+        needed.append(all(_names(ask.details["subtask"], subject) for subject in step.subjects))
+        events = [event for turn in episode.turns for event in turn.events if event.agent == ask.agent]
+        shown = "\n".join(event.details["output"] for event in events if event.kind == "result")
+        stated = world_of(item).fact(step.step.relation, step.subjects).sentence or str(step.value)
+        if _names(shown, stated) and RELATIONS[step.step.relation].skill in ask.details["role"].split("+"):
+            needed.append(any(_names(e.details["report"], str(step.value)) for e in events if e.kind == "return"))
+    return fmean(needed) if needed else math.nan
+
+
+def _kept(episode: Episode, taken: Sequence[Decision]) -> float:
+    answered = any(event.kind == "answer" for turn in episode.turns for event in turn.events)
+    if not answered or not taken or taken[-1].open or episode.final is None:
+        return math.nan
+    return episode.final.diagnostics["right"]
+
+
+def _stopped(taken: Sequence[Decision]) -> float:
+    due = [decision for decision in taken if not decision.asks or not decision.open or not decision.could_ask]
+    return (
+        fmean([not decision.asks and not (decision.open and decision.could_ask) for decision in due])
+        if due
+        else math.nan
+    )
+
+
+def _askable(still_open: Sequence[Known]) -> list[Known]:
+    """The open steps whose subjects are known: those of the question, or of steps that are not open."""
+    values = {step.value for step in still_open}
+    named = [{s for s, ref in zip(step.subjects, step.step.subjects, strict=True) if s != ref} for step in still_open]
+    return [step for step, following in zip(still_open, named, strict=True) if not following & values]
+
+
+def _about(ask: Event, still_open: Sequence[Known], steps: Sequence[Known]) -> Known:
+    """The step that a subtask is about."""
+    text = ask.details["subtask"]
+    words = set(re.findall(r"\w+", text.lower()))
+    candidates = [*_askable(still_open), *still_open, *steps]
+
+    def fit(step: Known) -> tuple[bool, bool]:
+        return bool(RELATIONS[step.step.relation].words & words), all(_names(text, name) for name in step.subjects)
+
+    return max(candidates, key=fit)  # of equals the first
+
+
+def _names(text: str, name: str) -> bool:
+    return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text) is not None

@@ -1,0 +1,1 @@
+"""Scouts that search a text for a leader."""

@@ -1,0 +1,278 @@
+"""scouts-v0: Scouts look for an offer and report, and a coordinator decides when to stop.
+
+| fact | value |
+|---|---|
+| agents | agent_0 "coordinator", agent_1 ... agent_n "scout" |
+| turns | 2 L - 1 = 11 (`max_turns`): the coordinator and the scouts speak in turn, L = 6 looks at most |
+| options | `scouts` n = 2, `offers` V = 10, `cost` = 1.0 of a look |
+| return | the best offer that was shown, less the cost of all looks |
+| optimal value | 6.114 with the defaults; known for all, see below |
+
+Observation. The coordinator is told the task, then after every look the report of each scout and how many looks are
+left. At each look a scout is told an offer that only it sees, one of 0 to V - 1, all equally likely and independent of
+each other; it is not told about earlier looks. Earlier offers stay open (recall): the best of all counts.
+
+Action. The coordinator says LOOK or STOP: the last of these whole words in its text counts, in any case. A text without
+either stops and costs as much as a look. A scout says anything; the coordinator reads it on one line. The team decides
+what a report means; poor and good (`choices`) are enough for the optimum.
+
+Reward (one float for the team). A LOOK pays how much it improves the best offer, less its cost; STOP and reports pay 0.
+The sum is the score, with the parts `offer` (the best one) and `cost` (negative). The last look ends the episode, since
+nothing is left to decide. `looks` counts them; `optimal_looks` is how many the best rule makes on the same offers.
+Measured (`env.measure`) are the means of both, and the share of episodes with fewer (too early) or more (too late).
+
+Optimum. A look is one box of Weitzman's problem, whose prize M is the best of its n offers. The best rule looks while
+the best offer so far is below z, where E[(M - z)+] = cost (Weitzman, Econometrica 1979). It needs no more than the
+reports: a scout whose offer is at least z says so. `script:optimal` plays that team. `script:never-stop`,
+`script:stop-at-once` and `script:fixed-looks` (the best number of looks that is fixed beforehand) ignore the reports.
+Equations, and what learners reach: docs/stopping.md.
+
+Source: this suite's own.
+
+Version history: v0, the first.
+
+Example:
+    >>> import llm_dec_pomdp
+    >>> env = llm_dec_pomdp.make("scouts-v0")
+    >>> round(env.facts.optimum, 3), round(env.threshold, 3)
+    (6.114, 6.118)
+    >>> _ = env.reset(seed=0)
+    >>> env.step(dict.fromkeys(env.agents, "LOOK"))[0]["agent_1"].splitlines()[-1]
+    'Your offer: 8'
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from statistics import fmean
+from typing import Any, NamedTuple, Unpack
+
+from llm_dec_pomdp.envs import Facts, Script, Task, TaskOptions, Tasks, TaskSource, Transition
+from llm_dec_pomdp.seeding import derive
+from llm_dec_pomdp.types import Event, Group, Message, Scale, Score, TaskItem
+
+from .search import Search
+
+COORDINATOR = "agent_0"
+POOR, GOOD = "poor", "good"
+LOOK, STOP = "LOOK", "STOP"
+_DECISION = re.compile(rf"\b(?:{LOOK}|{STOP})\b", re.IGNORECASE | re.ASCII)
+_LEFT = "Looks left:"
+_OFFER = "Your offer:"
+_REPORTS = "reports:"
+_TASK = TaskItem(
+    "scouts",
+    "You coordinate scouts who look for an offer. A look shows every scout an offer of its own, which you do not see, "
+    "and costs the team. The best offer that was ever shown counts, whoever saw it. After a look the scouts report. "
+    "Say LOOK for another look, or STOP.",
+)
+_SCOUT = "You are a scout. Only you see this offer. Report it to the coordinator in a word, such as poor or good."
+
+
+class State(NamedTuple):
+    """The state of `Scouts`."""
+
+    item: TaskItem  # its prompt explains the task to the coordinator
+    seed: int  # all offers follow from it
+    looks: int = 0  # how many were made
+    best: int = 0  # the best offer so far; 0 before the first
+    looking: bool = False  # the scouts are to report
+    reports: tuple[str, ...] = ()  # their last reports
+    over: bool = False  # the episode has ended
+    total: float = 0.0  # return so far
+
+
+class Scouts(Task[State]):
+    """Search with recall by a team; the module is the manual.
+
+    Args:
+        tasks: "sample" is the one task, which is in every split; items of your own explain it in other words.
+        scouts: n, at least 1.
+        offers: V, at least 2.
+        cost: Of a look, above 0.
+        common: See `Task`; H is 11, and there are (H + 1) // 2 looks.
+
+    Attributes:
+        threshold: z, from which on an offer is good enough to stop.
+    """
+
+    source = TaskSource("scouts", sample=lambda: [_TASK], every_split=True)
+    declared = Facts(
+        name="scouts-v0",
+        components=("offer", "cost"),
+        diagnostics=("looks", "optimal_looks"),
+        score_range=(-math.inf, math.inf),  # follows max_turns, as the optimum does
+        silence_is_lowest=False,
+        shares_texts=True,
+        scripts=("optimal", "never-stop", "stop-at-once", "fixed-looks"),
+    )
+
+    def __init__(
+        self,
+        tasks: Tasks = "sample",
+        *,
+        scouts: int = 2,
+        offers: int = 10,
+        cost: float = 1.0,
+        **common: Unpack[TaskOptions],
+    ) -> None:
+        for name, value, least in (("scouts", scouts, 1), ("offers", offers, 2)):
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise ValueError(f"{name} is {value!r}; it must be an integer of at least {least}")
+        if isinstance(cost, bool) or not isinstance(cost, (int, float)) or not 0 < cost < math.inf:  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ValueError(f"cost is {cost!r}; it is the price of a look, a number above 0")
+        self.scouts, self.offers, self.cost = scouts, offers, float(cost)
+        self.threshold = Search(scouts, offers, self.cost, looks=1).threshold()  # z
+        self.declared = replace(self.declared, roles=("coordinator", *["scout"] * scouts))
+        common.setdefault("max_turns", 11)
+        super().__init__(tasks, **common)
+        numbers = map(str, range(max(offers, scouts + 1, self.search.looks + 1)))
+        labels = f"Scout {_REPORTS} {_OFFER} {_LEFT}".split()
+        self.declared = replace(self.declared, vocabulary=(LOOK, STOP, POOR, GOOD, *labels, *numbers))
+
+    @property
+    def search(self) -> Search:
+        """The search problem and its solution."""
+        return Search(self.scouts, self.offers, self.cost, (self.max_turns + 1) // 2)
+
+    @property
+    def facts(self) -> Facts:
+        """With the optimum, by dynamic programming, and the bounds.
+
+        The lowest score is all looks without an offer above 0, the highest the highest offer at the first look. A team
+        that stops at once is 0 %, an optimal one 100 %; the bounds where no look is worth its cost.
+        """
+        best, most = self.search.value(), max(0.0, self.offers - 1 - self.cost)
+        bounds = -self.cost * self.search.looks, most
+        scale = Scale(0.0, best) if best > 0 else Scale(*bounds)
+        return replace(self.declared, score_range=bounds, turn_range=(-self.cost, most), optimum=best, scale=scale)
+
+    def choices(self, agent: str, history: Sequence[Message] = ()) -> Sequence[str]:
+        """LOOK and STOP, or poor and good."""
+        return (LOOK, STOP) if agent == COORDINATOR else (POOR, GOOD)
+
+    # --- the task ----------------------------------------------------------------------------------------------------
+
+    def initial_state(self, item: TaskItem, seed: int) -> State:
+        """No look was made yet."""
+        return State(item, seed)
+
+    def shown_at(self, seed: int, look: int) -> tuple[int, ...]:
+        """The offer that each scout sees at a look (from 1)."""
+        return tuple(derive(seed, "offer", look, scout) % self.offers for scout in range(self.scouts))
+
+    def observations(self, state: State) -> Mapping[str, str]:
+        """Each scout its offer after a LOOK, else the coordinator the task or the reports."""
+        if state.over:
+            return {}
+        if state.looking:
+            offers = self.shown_at(state.seed, state.looks)
+            pairs = zip(self.possible_agents[1:], offers, strict=True)
+            return {agent: f"{_SCOUT}\n{_OFFER} {offer}" for agent, offer in pairs}
+        left = f"{_LEFT} {self.search.looks - state.looks}"
+        if state.reports:
+            lines = [f"Scout {i} {_REPORTS} {report}" for i, report in enumerate(state.reports, start=1)]
+            return {COORDINATOR: "\n".join([*lines, left])}
+        facts = f"A look costs {self.cost:g}. Offers are 0 to {self.offers - 1}, each equally likely. "
+        return {COORDINATOR: f"{state.item.prompt}\n\n{facts}There are {self.scouts} scouts.\n{left}"}
+
+    def transition(self, state: State, actions: Mapping[str, str], seed: int) -> Transition[State]:
+        """The scouts report, or the coordinator looks or stops."""
+        if state.looking:
+            reports = tuple(" ".join(actions[agent].split()) for agent in self.possible_agents[1:])
+            return Transition(state._replace(looking=False, reports=reports), 0.0)
+        decisions = _DECISION.findall(actions[COORDINATOR])
+        if not decisions:
+            return self._ended(state, paid=-self.cost, why="the text is neither LOOK nor STOP")
+        if decisions[-1].upper() == STOP:
+            return self._ended(state, paid=0.0, why="it said STOP")
+        looks = state.looks + 1
+        best = max(state.best, *self.shown_at(state.seed, looks))
+        paid = best - state.best - self.cost
+        state = state._replace(looks=looks, best=best)
+        if looks == self.search.looks:
+            return self._ended(state, paid=paid, why="no look is left")
+        state = state._replace(looking=True, total=state.total + paid)
+        return Transition(state, paid, self._score(state), reset_history=frozenset(self.possible_agents[1:]))
+
+    def _ended(self, state: State, paid: float, why: str) -> Transition[State]:
+        state = state._replace(over=True, total=state.total + paid)
+        stop = Event("stop", COORDINATOR, {"why": why})
+        return Transition(state, paid, self._score(state), terminated=True, events=(stop,))
+
+    def _score(self, state: State) -> Score:
+        facts = {"looks": float(state.looks), "optimal_looks": float(self.optimal_looks(state.seed))}
+        return Score(state.total, {"offer": float(state.best), "cost": state.total - state.best}, facts)
+
+    def optimal_looks(self, seed: int) -> int:
+        """How many looks the best rule makes on the offers of a seed."""
+        most, looks, best = self.search.looks, 0, 0
+        while looks < most and best < self.threshold:
+            looks += 1
+            best = max(best, *self.shown_at(seed, looks))
+        return looks
+
+    def describe(self, state: State) -> Mapping[str, Any]:
+        """The best offer, and those of the last look."""
+        shown = self.shown_at(state.seed, state.looks) if state.looks else ()
+        return {"looks": state.looks, "best": state.best, "offers": list(shown)}
+
+    def measure(self, groups: Sequence[Group]) -> Mapping[str, Mapping[str, float]]:
+        """Looks that were made, and those of the best rule on the same offers; see the module."""
+        facts = [e.final.diagnostics for group in groups for e in group.episodes if e.final]
+        looks, best = ([fact[name] for fact in facts] for name in self.declared.diagnostics)
+        if not facts:
+            return {}
+        shares = {
+            "too early %": 100 * fmean(m < b for m, b in zip(looks, best, strict=True)),
+            "too late %": 100 * fmean(m > b for m, b in zip(looks, best, strict=True)),
+        }
+        return {"stopping": {"looks": fmean(looks), "best looks": fmean(best), **shares}}
+
+    # --- teams without a model ---------------------------------------------------------------------------------------
+
+    def script(self, name: str) -> Script:
+        """The optimal team, and three that ignore the reports."""
+        most = self.search.looks
+        looks = {"never-stop": most, "stop-at-once": 0, "fixed-looks": self.search.best_fixed_looks()}
+        if name in looks:
+            return self._making(looks[name])
+        return self._optimal if name == "optimal" else super().script(name)
+
+    def _optimal(self, agent: str, history: Sequence[Message]) -> str:
+        """A scout says good to an offer of at least z; the coordinator stops at the first good."""
+        if agent != COORDINATOR:
+            return GOOD if _number_after(_OFFER, history[-1].text) >= self.threshold else POOR
+        _number_after(_LEFT, history[-1].text)
+        heard = (word for message in history if message.role == "observation" for word in _reports(message.text))
+        return STOP if self.threshold <= 0 or GOOD in heard else LOOK
+
+    def _making(self, looks: int) -> Script:
+        """A team that always makes this many looks."""
+        stops_at = self.search.looks - looks
+
+        def say(agent: str, history: Sequence[Message]) -> str:
+            if agent != COORDINATOR:
+                return POOR
+            return LOOK if _number_after(_LEFT, history[-1].text) > stops_at else STOP
+
+        return say
+
+
+def _reports(observation: str) -> list[str]:
+    """What the scouts said, from what the coordinator is told."""
+    return [line.partition(_REPORTS)[2].strip() for line in observation.splitlines() if line.startswith("Scout ")]
+
+
+def _number_after(label: str, observation: str) -> int:
+    """The number at the end of a message; ValueError where there is none."""
+    before, _, number = observation.rpartition(f"{label} ")
+    if not before or not number.isdigit():
+        raise ValueError(
+            f"the scripts of scouts-v0 are told a message that ends with {label!r} and a number, not "
+            f"{observation[-60:]!r}; play it without drafts and with one text per agent"
+        )
+    return int(number)

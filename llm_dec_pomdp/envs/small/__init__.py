@@ -1,1 +1,0 @@
-"""Small games, each of which tests one thing that learners must do, and of known value."""

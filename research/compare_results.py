@@ -1,0 +1,135 @@
+"""Print tables over seeds from files of `collect_results.py`: returns, differences, and the cost of a return.
+
+    python research/compare_results.py research/data/NAME.json.xz [--reach 70 75] [--against NAME ...]
+
+Where a file has the return of every task, intervals and verdicts are those of `llm-dec-pomdp report`, over seeds and
+tasks. Where it only has the mean of each seed, they are t intervals over the seeds, on the measured tasks. Differences
+are paired by seed and Holm-corrected over the pairs of an environment. Below three seeds there is neither.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import raw_data
+
+from llm_dec_pomdp.evaluation.comparisons import difference, overall
+from llm_dec_pomdp.evaluation.intervals import LEAST_SEEDS, Estimate, holm, mean_interval
+from llm_dec_pomdp.report.findings import verdict
+from llm_dec_pomdp.report.tables import bounds, p_value
+
+COSTS = ("generations", "joint_rewards", "seconds")  # of the points of a curve, where they are kept
+ALL_TASKS = "mean of all tasks"  # stands for them where a file does not keep each
+
+Seeds = Mapping[int, dict[str, Any]]  # seed -> what was collected of its cell
+
+
+def methods(cells: Sequence[dict[str, Any]]) -> dict[str, dict[str, dict[int, dict[str, Any]]]]:
+    """Environment -> method -> seed -> cell."""
+    found: dict[str, dict[str, dict[int, dict[str, Any]]]] = {}
+    for cell in cells:
+        method, environment = cell["cell"]["method"], cell["cell"]["environment"]
+        by_method = found.setdefault(environment.get("label") or environment["id"], {})
+        by_method.setdefault(method.get("label") or method["name"], {})[cell["cell"]["seed"]] = cell
+    return found
+
+
+def returns(seeds: Seeds) -> dict[int, dict[str, float]]:
+    """Return by seed and task, in % of the maximum; the mean of all tasks for a task where a cell lacks them."""
+    if all(cell.get("returns") for cell in seeds.values()):
+        return {seed: cell["returns"] for seed, cell in seeds.items()}
+    return {seed: {ALL_TASKS: cell["summary"]["return_percent"]["mean"]} for seed, cell in seeds.items()}
+
+
+def over(value: Estimate) -> str:
+    """What its interval is over."""
+    if value.tasks > 1:
+        return value.over
+    return f"{value.seeds} seeds, the measured tasks" if value.seeds > 1 else "one seed, no interval"
+
+
+def over_seeds(values: Sequence[float]) -> str:
+    """Mean and interval of one number per seed."""
+    if len(values) < LEAST_SEEDS:
+        return f"{fmean(values):.1f}" if values else ""
+    found = mean_interval(values)
+    return f"{found.mean:.1f} ({bounds(found)})"
+
+
+def return_rows(by_method: Mapping[str, Seeds]) -> list[str]:
+    """A row per method: every seed, its mean, and the evaluations while training."""
+    lines = ["| method | seeds | return % | 95 % interval | over | by step |", "|---" * 6 + "|"]
+    for method, seeds in by_method.items():
+        value = overall(returns(seeds))
+        assert value is not None
+        each = ", ".join(f"{cell['summary']['return_percent']['mean']:.1f}" for _, cell in sorted(seeds.items()))
+        curves = [{p["step"]: p["return_percent"]["mean"] for p in cell.get("curve", ())} for cell in seeds.values()]
+        steps = sorted(set[int]().union(*curves).intersection(*curves))
+        curve = ", ".join(f"{step}: {over_seeds([curve[step] for curve in curves])}" for step in steps)
+        lines.append(f"| {method} | {each} | {value.mean:.1f} | {bounds(value)} | {over(value)} | {curve} |")
+    return lines
+
+
+def difference_rows(by_method: Mapping[str, Seeds], against: Sequence[str]) -> list[str]:
+    """A row per pair of methods, or per pair with one of some of them."""
+    pairs = [pair for pair in itertools.combinations(by_method, 2) if not against or {*pair} & {*against}]
+    measured = [(a, b, difference(returns(by_method[a]), returns(by_method[b]))) for a, b in pairs]
+    found = [(a, b, points) for a, b, points in measured if points is not None]
+    lines = ["| method | against | points | 95 % interval | over | p, Holm | verdict |", "|---" * 7 + "|"]
+    for (a, b, points), p in zip(found, holm([points.p for _, _, points in found]), strict=True):
+        shown = f"{points.mean:+.1f} | {bounds(points, '+')} | {over(points)}"
+        lines.append(f"| {a} | {b} | {shown} | {p_value(p)} | {verdict(points, p)} |")
+    return lines
+
+
+def needed(what: str, goal: float, cell: Mapping[str, Any]) -> float:
+    """Episodes, generations or joint rewards of training to a return in %; NaN where it was not reached.
+
+    Between evaluations on a straight line.
+    """
+    training = cell["cell"]["training"]
+    width = training["prompts_per_step"] * training["group_size"]
+    spent = [width * p["step"] if what == "episodes" else p[what] for p in cell["curve"]]
+    points = [(x, p["return_percent"]["mean"]) for x, p in zip(spent, cell["curve"], strict=True)]
+    for (x, y), (next_x, next_y) in itertools.pairwise(points):
+        if next_y >= goal:
+            return x + (goal - y) / (next_y - y) * (next_x - x)
+    return math.nan
+
+
+def reach_rows(by_method: Mapping[str, Seeds], goal: float) -> list[str]:
+    """A row per method: training episodes to a return and what they cost, means over the seeds that came to it."""
+    points = [point for seeds in by_method.values() for cell in seeds.values() for point in cell["curve"]]
+    columns = ["episodes", *(cost for cost in COSTS if all(cost in point for point in points))]
+    shown = " | ".join(columns).replace("_", " ")
+    lines = [f"| method | seeds that reached {goal:g} % | {shown} |", "|---" * (2 + len(columns)) + "|"]
+    for method, seeds in by_method.items():
+        numbers = {column: [needed(column, goal, cell) for cell in seeds.values()] for column in columns}
+        there = {column: [n for n in of_seeds if not math.isnan(n)] for column, of_seeds in numbers.items()}
+        shown = " | ".join(over_seeds(of_seeds) for of_seeds in there.values())
+        lines.append(f"| {method} | {len(there['episodes'])} of {len(seeds)} | {shown} |")
+    return lines
+
+
+def main() -> None:
+    """Read, compute, print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("files", nargs="+", type=Path, metavar="NAME.json")
+    parser.add_argument("--reach", nargs="*", type=float, default=[], help="returns in %% of the maximum")
+    parser.add_argument("--against", nargs="*", default=[], help="only pairs with one of these methods")
+    arguments = parser.parse_args()
+    for path in arguments.files:
+        for environment, by_method in methods(raw_data.read(path)).items():
+            tables = [return_rows(by_method), difference_rows(by_method, arguments.against)]
+            tables += [reach_rows(by_method, goal) for goal in arguments.reach]
+            print(f"## {environment} ({path.name})\n\n" + "\n\n".join("\n".join(table) for table in tables) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,53 @@
+"""Run the programs of docs/notes/upstream.md with the installed libraries, and compare their output with the page.
+
+    python research/reproduce_upstream.py gymnasium comlrl     # sections whose title begins so
+
+The title of a section is a distribution and its version, which has to be the installed one.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tempfile
+from importlib import metadata
+from pathlib import Path
+
+PAGE = Path(__file__).parent.parent / "docs" / "notes" / "upstream.md"
+PROGRAM = re.compile(r"\*\*(.+?)\*\*.*?```python\n(.*?)```\n\n```text\n(.*?)```", re.DOTALL)
+
+
+def programs(page: str, distribution: str) -> list[tuple[str, str, str]]:
+    """What is wrong, the program that shows it and what it prints, of a section."""
+    for section in page.split("\n## ")[1:]:
+        title, _, body = section.partition("\n")
+        name, version = title.split()
+        if name == distribution:
+            if metadata.version(name) != version:
+                raise SystemExit(f"{name} is {metadata.version(name)} here, and the page is about {version}")
+            return PROGRAM.findall(body)
+    raise SystemExit(f"no section of {PAGE.name} is about {distribution!r}")
+
+
+def printed(program: str) -> str:
+    """What a program prints; it is run as a file, in a folder of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "program.py"
+        path.write_text(program, encoding="utf-8")
+        command = [sys.executable, "-W", "ignore", str(path)]
+        return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=300).stdout
+
+
+def main() -> None:
+    page, gone = PAGE.read_text(encoding="utf-8"), 0
+    for distribution in sys.argv[1:]:
+        for what, program, expected in programs(page, distribution):
+            output = printed(program)
+            gone += output != expected
+            print(f"{distribution}: {what} {'as described' if output == expected else f'NOT as described: {output}'}")
+    raise SystemExit(1 if gone else 0)
+
+
+if __name__ == "__main__":
+    main()

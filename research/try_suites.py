@@ -1,0 +1,168 @@
+"""Check every environment of GEM and every game of TextArena that runs without a network: docs/notes/suites_tried.md.
+
+    python research/try_suites.py            # both, half an hour on one core
+    python research/try_suites.py gem 30     # one suite, at most 30 seconds for a game; nothing is written
+
+The script tries one id of each game of TextArena, the first of its registry, since "-raw", "-train" and sizes only
+change the observations. It plays a game with the lowest number of players that the game accepts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from llm_dec_pomdp import check_env
+from llm_dec_pomdp.contrib.external_games.gem import from_gem
+from llm_dec_pomdp.contrib.external_games.textarena import from_textarena
+from llm_dec_pomdp.envs import CheckFailure
+from llm_dec_pomdp.integrations.libraries import library
+
+PAGE = Path(__file__).parent.parent / "docs" / "notes" / "suites_tried.md"
+MOST_PLAYERS = 6
+TURNS = 8
+SECONDS = 60.0
+KEPT = "passes all checks"
+NOT_TRIED = "not tried"
+CONTEXT = multiprocessing.get_context("fork")  # the libraries take seconds to import
+
+
+def gem_games() -> Iterator[tuple[str, Callable[[], Any]]]:
+    """Names and how to make them."""
+    for game in library("gem", "gem").envs.registration.ENV_REGISTRY:
+        yield game, lambda game=game: from_gem(game, max_turns=TURNS)
+
+
+def textarena_games() -> Iterator[tuple[str, Callable[[], Any]]]:
+    """Names and how to make them."""
+    tried: set[str] = set()
+    for game, spec in library("textarena", "textarena").envs.registration.ENV_REGISTRY.items():
+        if spec.entry_point not in tried:
+            tried.add(spec.entry_point)
+            yield game, lambda game=game: fewest_players(game)
+
+
+def fewest_players(game: str) -> Any:
+    """The game for as many players as it takes at least."""
+    refused: Exception = ValueError(f"{game} is for no 1 to {MOST_PLAYERS} players")
+    for players in range(1, MOST_PLAYERS + 1):
+        roles = [f"player {number}" for number in range(players)] if players > 1 else ("adviser", "player")
+        env = from_textarena(game, players=players, roles=roles, max_turns=TURNS)
+        try:
+            env.reset(seed=0)
+        except (AssertionError, ValueError) as error:  # what TextArena says to another number
+            refused = error
+        else:
+            return env
+    raise refused
+
+
+def outcome(make: Callable[[], Any]) -> tuple[str, str]:
+    """How many players, and whether all checks pass or what else happens, in a sentence."""
+    players = "-"
+    try:
+        env = make()
+        players = str(env.players)
+        env.reset(seed=0)
+    except Exception as error:
+        cause = error.__cause__ or error
+        return players, f"not tried: {type(cause).__name__}: {cause}"
+    try:
+        check_env(env, rows=1)
+    except CheckFailure as error:
+        return players, str(error).partition(" ")[2]
+    return players, KEPT
+
+
+def tried(make: Callable[[], Any], seconds: float) -> tuple[str, str]:
+    """The outcome, found in a process of its own, quietly and for so many seconds at most."""
+    here, there = CONTEXT.Pipe(duplex=False)
+
+    def child() -> None:
+        with Path(os.devnull).open("w") as nowhere:
+            os.dup2(nowhere.fileno(), 1)
+            os.dup2(nowhere.fileno(), 2)
+            there.send(outcome(make))
+
+    process = CONTEXT.Process(target=child)
+    process.start()
+    there.close()
+    try:
+        if not here.poll(seconds):
+            return "-", f"not tried to the end: {seconds:.0f} seconds were not enough"
+        with contextlib.suppress(EOFError):
+            return here.recv()
+        return "-", "not tried to the end: its process died"
+    finally:
+        process.kill()
+        process.join()
+
+
+SUITES = {
+    "gem": ("GEM", "gem-llm", gem_games),
+    "textarena": ("TextArena", "textarena", textarena_games),
+}
+
+
+def section(suite: str, seconds: float) -> str:
+    """What came of the environments of a suite; printed as it grows."""
+    title, distribution, games = SUITES[suite]
+    rows: list[tuple[str, str, str]] = []
+    for name, make in games():
+        players, outcome = tried(make, seconds)
+        plain = " ".join(re.sub("\x1b\\[[0-9;]*m|[*`]", "", outcome).split()).replace("|", "\\|").replace("<", "&lt;")
+        rows.append((name, players, plain[:240]))
+        print(*rows[-1], flush=True)
+    return f"## {title} {metadata.version(distribution)}\n\n{shown(rows)}"
+
+
+def shown(rows: Sequence[tuple[str, str, str]]) -> str:
+    """Of rows of name, players and outcome: what passes all checks, what breaks one, and why others were not tried."""
+    kept = [
+        f"`{name}`" + (f" ({players})" if players != "1" else "") for name, players, outcome in rows if outcome == KEPT
+    ]
+    reasons: dict[str, list[str]] = {}
+    broken: list[str] = []
+    for name, players, outcome in rows:
+        if outcome.startswith(NOT_TRIED):
+            reasons.setdefault(outcome.removeprefix(f"{NOT_TRIED}: "), []).append(f"`{name}`")
+        elif outcome != KEPT:
+            broken.append(f"| `{name}` | {players} | {outcome} |")
+    alike = [f"| {reason} | {', '.join(names)} |" for reason, names in reasons.items()]
+    tables = [
+        f"{len(rows)} tried: {len(kept)} pass all checks, {len(broken)} fail one, "
+        f"{sum(map(len, reasons.values()))} could not be played here.",
+        f"**Pass all checks** (players in brackets if more than one): {', '.join(kept)}.",
+        "| fails a check | players | what `check_env` says |\n|---|---|---|\n" + "\n".join(broken),
+        "| why not tried | environments |\n|---|---|\n" + "\n".join(alike),
+    ]
+    return "\n\n".join(tables) + "\n"
+
+
+INTRODUCTION = """<!-- Generated by research/try_suites.py. -->
+
+# Games of other suites that were tried
+
+Which games of GEM and TextArena work as tasks for a team (see [Games of other suites](../suites.md)): every environment
+of GEM and one of each game of TextArena, checked by `llm-dec-pomdp check` on a machine without a network, in episodes
+of at most 8 turns. Laws are checked in a fixed order, and the first one that a game breaks is given.
+"""
+
+
+def main() -> None:
+    chosen, seconds = sys.argv[1:2], float(sys.argv[2]) if len(sys.argv) > 2 else SECONDS
+    sections = [section(suite, seconds) for suite in chosen or SUITES]
+    if not chosen:
+        PAGE.write_text("\n".join([INTRODUCTION, *sections]), encoding="utf-8")
+        print(f"wrote docs/notes/{PAGE.name}")
+
+
+if __name__ == "__main__":
+    main()
