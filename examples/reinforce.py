@@ -14,7 +14,7 @@ from math import isnan
 import numpy as np
 
 from llm_dec_pomdp.algorithms.base import Metrics
-from llm_dec_pomdp.algorithms.exchange import Compared
+from llm_dec_pomdp.algorithms.controls import BaselineScope
 from llm_dec_pomdp.algorithms.learner import PolicyLearner
 from llm_dec_pomdp.algorithms.samples import Sample
 from llm_dec_pomdp.types import Group
@@ -24,8 +24,8 @@ class Reinforce(PolicyLearner):
     """Policy gradient with the joint return, normalised over the update."""
 
     @property
-    def compared(self) -> Compared:
-        """Name the set over which `Reinforce_shuffled` exchanges returns: the whole update."""
+    def baseline_scope(self) -> BaselineScope:
+        """Return the set over which `Reinforce_shuffled` shuffles rewards: the whole update."""
         return "update"
 
     def update(self, groups: Sequence[Group]) -> Metrics:

@@ -35,8 +35,8 @@ from .storage.runfolder import new_run_folder
 from .training import Counters, TrainerConfig, TrainingStep, restore
 from .training import train as train_learner
 from .training.checkpoint import Checkpoints, find_team
-from .training.fit import refuse_misfit
-from .training.rates import in_words
+from .training.divergence import describe_learning_rates
+from .training.fit import check_compatible
 from .training.tracking import Trackers, check_trackers, train_numbers
 from .types import Group
 from .visible import Terminal
@@ -242,7 +242,7 @@ def train(
         raise ConfigError(f"algorithm {algorithm!r} does not learn; `llm-dec-pomdp list` says which do")
     spec = find_algorithm(algorithm)
     config = spec.config(options)
-    refuse_misfit(algorithm, config, env)
+    check_compatible(algorithm, config, env)
     first_rows(env, 1).task.try_rows()
     learner = spec.build(team, sampling, config)
     about = {"algorithm": algorithm, "environment": env.metadata["name"], "seed": seed}
@@ -261,7 +261,9 @@ def train(
     with (
         Trackers.open(trackers, folder, title, about | config.given()) as sinks,
         shown(Terminal(stderr=True), quiet=not progress) as bars,
-        bars.stage(f"train {title} ({in_words(learner.learning_rates())})", training.steps, done.step) as advance,
+        bars.stage(
+            f"train {title} ({describe_learning_rates(learner.learning_rates())})", training.steps, done.step
+        ) as advance,
     ):
 
         def note(step: TrainingStep) -> None:

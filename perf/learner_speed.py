@@ -19,7 +19,7 @@ from llm_dec_pomdp.agents.engines import Prompt
 from llm_dec_pomdp.agents.io.models import load_model
 from llm_dec_pomdp.agents.language_model.decoding import sample
 from llm_dec_pomdp.agents.language_model.policy import LanguageModel
-from llm_dec_pomdp.algorithms.batches import weigh
+from llm_dec_pomdp.algorithms.batches import set_weights
 from llm_dec_pomdp.algorithms.options import UpdaterOptions
 from llm_dec_pomdp.algorithms.registration import build_algorithm
 from llm_dec_pomdp.algorithms.samples import Sample
@@ -126,13 +126,13 @@ def make_samples(prompt: torch.Tensor, completions: torch.Tensor) -> list[Sample
     ids = tuple(prompt.tolist())
     texts = [Completion("x", ids, tuple(row), (0.0,) * len(row)) for row in completions.tolist()]
     samples = [Sample("agent_0", text, a) for text, a in zip(texts, advantages, strict=True)]
-    return [replace(s, number=i) for i, s in enumerate(weigh(samples, UpdaterOptions()))]
+    return [replace(s, index=i) for i, s in enumerate(set_weights(samples, UpdaterOptions()))]
 
 
 def our_update(updater: Updater, samples: list[Sample]) -> None:
     """Loss and gradient as the updater computes them in a step."""
     updater._old.clear()
-    updater._gradient(samples, updater.options.micro_batch)
+    updater.gradient(samples, (), updater.options.micro_batch)
 
 
 def bare_update(network: Any, prompt: torch.Tensor, completions: torch.Tensor) -> None:

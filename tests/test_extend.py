@@ -12,7 +12,7 @@ from models import AGENTS, Softmax, episode, gradients, language_model, match, s
 from llm_dec_pomdp.agents import Sampling, Team
 from llm_dec_pomdp.agents.engines import ENGINES
 from llm_dec_pomdp.agents.io.load import load_team
-from llm_dec_pomdp.algorithms.critics import Lesson
+from llm_dec_pomdp.algorithms.critics import ValueTarget
 from llm_dec_pomdp.algorithms.magrpo import MAGRPO, MAGRPOConfig
 from llm_dec_pomdp.algorithms.samples import Sample
 from llm_dec_pomdp.envs import check_env, make
@@ -105,10 +105,10 @@ def test_a_critic_learns_what_a_history_is_worth(example: Example) -> None:
     readings = [("agent_0", (0,)), ("agent_0", (1, 2, 3))]
     worth = (10.0, 30.0)
     pairs = zip(readings, worth, strict=True)
-    lessons = [Lesson(agent, Completion("", ids), 0.0, target=value) for (agent, ids), value in pairs]
+    targets = [ValueTarget(agent, Completion("", ids), 0.0, target=value) for (agent, ids), value in pairs]
     for _ in range(40):
         updater.observe(worth)
-        updater.step(lessons)
+        updater.step(targets)
     low, high = updater.values(readings)
     assert high > low + 5.0
     again = example("critic")["BagIAC"](softmax_team(), ONE_WORD)

@@ -8,7 +8,7 @@ import torch
 from llm_dec_pomdp.agents.base import Request
 from llm_dec_pomdp.algorithms.options import UpdaterOptions
 from llm_dec_pomdp.algorithms.samples import Sample
-from llm_dec_pomdp.algorithms.updater import step_all, updaters_of
+from llm_dec_pomdp.algorithms.updater import step_updaters, updaters_of
 from llm_dec_pomdp.types import conversation
 
 LONGEST = 64  # tokens
@@ -28,7 +28,7 @@ def learn(team, agent, rows, updates):
         updater.expect(updates)
     likelihoods = []
     for update in range(updates):
-        step_all(updaters, given, seed=update)
+        step_updaters(updaters, given, seed=update)
         likelihoods.append(sum(sum(logprobs) for updater in updaters for logprobs in updater.logprobs.values()))
     return likelihoods
 

@@ -1,10 +1,10 @@
 """Another loss of texts: the weight of a term is clipped and its gradient kept (CISPO, arXiv:2506.13585).
 
-`loss(batch, old)` of an `Updater` is the whole objective: a loss in which each sample counts by its `weight`, numbers
-to report, and the log-probabilities that it read. `old` has those at the start of the step.
+`loss(batch, old)` of an `Updater` returns the whole objective: a loss in which each sample counts by its `loss_weight`,
+metrics, and the log-probabilities that it computed. `old` has those at the start of the step.
 """
 
-from llm_dec_pomdp.algorithms.batches import advantages_of, by_text, old_logprobs, texts_of
+from llm_dec_pomdp.algorithms.batches import advantages_of, old_logprobs, texts_of, unpad
 from llm_dec_pomdp.algorithms.losses import Loss
 from llm_dec_pomdp.algorithms.magrpo import MAGRPO
 from llm_dec_pomdp.algorithms.updater import Updater
@@ -17,11 +17,11 @@ class ClippedWeights(Updater):
         logprobs, mask = self.policy.token_logprobs(texts_of(batch), self.temperature)
         rho = (logprobs.detach() - old_logprobs(batch, logprobs, mask, old)).exp()
         advantages = advantages_of(batch, mask, self.options).reshape(len(batch), -1)
-        weights = mask.new_tensor([sample.weight for sample in batch])
+        weights = mask.new_tensor([sample.loss_weight for sample in batch])
         kept = rho.clamp(max=1 + self.options.objective.clip_high)
         loss = -((kept * advantages * logprobs * mask).sum(-1) * weights).sum()
         terms = {"loss": loss.item(), "clipped": float(((rho > kept) * mask).sum())}
-        return Loss(loss, terms, by_text(logprobs, mask))
+        return Loss(loss, terms, unpad(logprobs, mask))
 
 
 class CISPO(MAGRPO):

@@ -9,7 +9,7 @@ class TowardsZero(Updater):
 
     def loss(self, batch, old):
         loss = super().loss(batch, old)
-        share = sum(sample.weight for sample in batch)
+        share = sum(sample.loss_weight for sample in batch)
         size = sum((p.float() ** 2).sum() for p in self.policy.parameters())
         return loss._replace(value=loss.value + 0.01 * share * size)
 

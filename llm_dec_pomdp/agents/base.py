@@ -20,7 +20,7 @@ from ..options import Sampling
 from ..registries import UnknownNameError, nearest
 from ..seeding import derive
 from ..types import Completion, Message, Tool, conversation
-from .concurrency import side_by_side
+from .concurrency import run_parallel
 
 if TYPE_CHECKING:
     import torch
@@ -167,7 +167,7 @@ class Policy(ABC):
 
     @property
     def processor_load(self) -> int:
-        """How much it has to compute on the processor, see `concurrency.side_by_side`; 0: it works in turn."""
+        """How much it has to compute on the processor, see `concurrency.run_parallel`; 0: it works in turn."""
         return 0
 
     @property
@@ -378,7 +378,7 @@ class Team(Policy):
         policies = [policy for policy in self.policies if id(policy) in numbers]
         calls = [partial(self.ask, p, [requests[number] for number in numbers[id(p)]], sampling) for p in policies]
         answers: dict[int, list[Completion]] = {}
-        for policy, completions in zip(policies, side_by_side(policies, calls), strict=True):
+        for policy, completions in zip(policies, run_parallel(policies, calls), strict=True):
             answers |= zip(numbers[id(policy)], completions, strict=True)
         return [answers[number] for number in range(len(requests))]
 

@@ -1,4 +1,4 @@
-"""Policies of a team work at the same time."""
+"""Run the policies of a team in parallel."""
 
 from __future__ import annotations
 
@@ -29,16 +29,20 @@ class OnDevice(Protocol):
         ...
 
 
-def side_by_side(policies: Sequence[OnDevice], tasks: Sequence[Callable[[], T]]) -> list[T]:
-    """Do one task per policy; policies on different devices work at the same time.
+def run_parallel(policies: Sequence[OnDevice], tasks: Sequence[Callable[[], T]]) -> list[T]:
+    """Run one task per policy, in parallel where the policies are on different devices.
 
-    Each accelerator (`Policy.accelerator`) has a thread, in which its policies work in turn. The others work on
-    the processor, whose cores are divided among models of like size (`processor_load`): two small models gain more
-    from a core each than one of them from two. Other policies work in turn, with all cores.
+    Each accelerator (`Policy.accelerator`) has a thread, which runs the tasks of its policies in turn. Policies on the
+    processor run in parallel where their models have similar sizes (`processor_load`), with an equal part of the cores
+    each: two small models gain more from a core each than one of them from two. Other policies run in turn, with all
+    cores.
 
     Args:
-        policies: Who does the tasks, all different.
-        tasks: One for each policy, in the same order.
+        policies: The policies, all different.
+        tasks: One task for each policy, in the same order.
+
+    Returns:
+        The results, in the same order.
     """
     places: dict[str | None, list[int]] = {None: []}
     for number, policy in enumerate(policies):
@@ -61,10 +65,10 @@ def side_by_side(policies: Sequence[OnDevice], tasks: Sequence[Callable[[], T]])
     return [results[number] for number in range(len(tasks))]
 
 
-def overlapped(work: Callable[[], T], other: Callable[[], OtherT]) -> tuple[T, OtherT]:
-    """Do `work` in this thread and `other` in a second one, each with half of the processor's cores.
+def run_concurrently(work: Callable[[], T], other: Callable[[], OtherT]) -> tuple[T, OtherT]:
+    """Run `work` in this thread and `other` in a second one, each with half of the processor's cores.
 
-    Both have ended when it returns or raises what one of them raised, `work` first.
+    Returns or raises when both have finished; an exception of `work` takes precedence.
     """
     import torch
 
@@ -91,7 +95,7 @@ def _second() -> ThreadPoolExecutor:
 
 
 def _on_the_processor(policies: Sequence[OnDevice], tasks: Sequence[Callable[[], T]]) -> list[T]:
-    """Models of like size at the same time, anything else in turn."""
+    """Run models of similar size in parallel, anything else in turn."""
     loads = [policy.processor_load for policy in policies]
     if len(tasks) < 2 or not all(loads) or max(loads) > _ALIKE * min(loads):
         return [task() for task in tasks]
@@ -118,7 +122,7 @@ def _on_the_processor(policies: Sequence[OnDevice], tasks: Sequence[Callable[[],
 
 @functools.cache
 def _pool(workers: int, threads: int, caller: str) -> ThreadPoolExecutor:
-    """Threads that are kept, since each may have its own compute threads; others for each calling thread."""
+    """Return a pool that is kept for each calling thread, since its threads may own compute threads."""
     import torch
 
     return ThreadPoolExecutor(workers, "model", initializer=torch.set_num_threads, initargs=(threads,))

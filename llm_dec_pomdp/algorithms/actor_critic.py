@@ -1,8 +1,7 @@
-"""Actor-critic learners: a learnt critic is the baseline, so that a prompt needs no group of samples.
+"""Actor-critic learners: a trained critic is the baseline, so that a prompt needs no group of samples.
 
-At a decision x_k an agent is asked. It, or the team, earns r_k from there to the next decision, and g_k is the discount
-between the two. V is a critic, with V(x_(K+1)) = 0, since nothing follows the end of an episode. With GAE over
-decisions,
+At a decision x_k an agent acts. The agent or the team receives the reward r_k from there to the next decision, and g_k
+is the discount between the two. V is a critic, with V(x_(K+1)) = 0 after the last decision. With GAE over decisions,
 
     delta_k = r_k + g_k V(x_(k+1)) - V(x_k),     A_k = delta_k + lambda g_k A_(k+1)                        (advantage)
     y_k = A_k + V(x_k)                                                                                       (target)
@@ -12,31 +11,31 @@ each policy ascends the clipped objective of `updater` with A_k, and in the same
 | learner | x | what the critic reads |
 |---|---|---|
 | iac | the turns in which agent i is asked | the agent's own history h_i; each agent has a critic |
-| maac | all turns | the joint history: what all were told and said, by role, in agent order; the team has one critic |
+| maac | all turns | the joint history: all observations and actions, by role, in agent order; the team has one critic |
 
-Where agents are paid individually, r_k is the agent's own, and the critic of `maac` is asked for each agent by itself:
-it reads the joint history and whose return it is.
+With individual rewards, r_k is the agent's own, and the critic of `maac` has a value for each agent: it reads the joint
+history and the name of the agent.
 
 Acting stays decentralised: policies never see what the critic of `maac` reads. Sources: GAE arXiv:1506.02438; IAC as in
 COMA arXiv:1705.08926, section 4; a central critic as in MADDPG arXiv:1706.02275; the old-value clip of PPO.
 
 With estimates="q" the critic also reads the text a_k and estimates Q(x_k, a_k). Targets are as above, with Q for V. The
-advantage of a text is its Q less the mean Q of other texts that were drawn after the same history:
+advantage of a text is its Q less the mean Q of other texts that were sampled after the same history:
 
     A_k = Q(x_k, a_k) - mean of Q(x_k, a') over the other texts a' at the same x_k                           (compared)
 
 and Q alone where there are none. (The return less Q would be 0 on average for every text, once Q is right.)
 
 With critic_level="token" each token of a text is an action, as in PPO (arXiv:1707.06347) on language models
-(arXiv:2203.02155). A text a_k of L tokens has the situations x_(k,l) = (x_k, a_(k,<l)), in which its token l is drawn,
-for l = 0, ..., L - 1. Nothing is earned or discounted inside a text:
+(arXiv:2203.02155). A text a_k of L tokens has the prefixes x_(k,l) = (x_k, a_(k,<l)), after which its token l is
+sampled, for l = 0, ..., L - 1. There is no reward and no discount inside a text:
 
     delta_(k,l) = V(x_(k,l+1)) - V(x_(k,l)) for l < L - 1,   r_k + g_k V(x_(k+1,0)) - V(x_(k,l)) for l = L - 1   (error)
     A_(k,l) = delta_(k,l) + lambda g A_next,   g = 1 for l < L - 1, else g_k;   y_(k,l) = A_(k,l) + V(x_(k,l))  (tokens)
 
-Each token is weighted with its own A, and the critic learns every y. That of `maac` follows the texts of each agent by
-itself, so that x_k are the turns in which the agent is asked: it reads the joint history, whose text comes next, and
-the agent's tokens. Where texts have one token, `iac` is as before.
+Each token is weighted with its own A, and the critic learns every y. The critic of `maac` then reads the joint history,
+the name of the agent whose text comes next, and the agent's tokens, so that x_k are the turns in which the agent acts.
+For texts of one token, `iac` is the same at both levels.
 """
 
 from __future__ import annotations
@@ -60,32 +59,34 @@ from .advantages import (
     returns,
 )
 from .base import Metrics
-from .critics import CentralCriticUpdater, CriticOptions, CriticUpdater, Lesson
-from .exchange import Compared
+from .checks import check_importance
+from .controls import BaselineScope
+from .critics import CentralCriticUpdater, CriticOptions, CriticUpdater, ValueTarget
 from .learner import PolicyLearner
-from .refusals import refuse_uncorrected
-from .samples import Sample, refuse_bad_rewards, usable
+from .samples import Sample, check_rewards, usable
 from .updater import Updater
 
 _PROBE = "Two agents wrote 3,146 words; the reviewer's answer (naïve, or not?) was #7."  # tokenizers differ on it
 
 
 @dataclass(slots=True)
-class Track:
+class DecisionSequence:
     """The decisions of one agent, or of the team, in one episode.
 
+    Its prefixes are what the critic values: one for each decision, or with `by_token` one for each token of a text.
+
     Attributes:
-        group: Place of its group among those of the update.
+        group: Index of its group among those of the update.
         episode: The episode.
         turns: The turns of the decisions.
-        texts: What was said at each decision, by agent.
-        histories: The history before each decision; decisions with equal histories are the same.
-        asked: What the critic reads at each decision; a request where it still has to be encoded.
-        readings: `asked`, encoded.
-        values: The critic's value of each situation.
-        targets, advantages: y and A of each situation.
-        paid: The agent whose rewards count; "" for the team's.
-        by_token: Whether each token of a text has a situation, and not each decision; all texts are of one agent then.
+        texts: The completions of each decision, by agent.
+        histories: The history before each decision; decisions with equal histories are compared.
+        inputs: Input of the critic at each decision; a request until it is encoded.
+        readings: `inputs` as token ids.
+        values: The critic's value of each prefix.
+        targets, advantages: y and A of each prefix.
+        agent: The agent whose rewards count; "" for the team's.
+        by_token: Whether each token of a text has a prefix; all texts are of one agent then.
     """
 
     group: int
@@ -93,36 +94,36 @@ class Track:
     turns: list[int]
     texts: list[Mapping[str, Completion]]
     histories: list[Hashable] = field(default_factory=list[Hashable])
-    asked: list[Reading | Request] = field(default_factory=list["Reading | Request"])
+    inputs: list[Reading | Request] = field(default_factory=list["Reading | Request"])
     readings: list[Reading] = field(default_factory=list[Reading])
     values: Array = field(default_factory=lambda: np.zeros(0))
     targets: Array = field(default_factory=lambda: np.zeros(0))
     advantages: Array = field(default_factory=lambda: np.zeros(0))
-    paid: str = ""
+    agent: str = ""
     by_token: bool = False
 
     @property
     def inside(self) -> list[tuple[int, ...]]:
-        """The tokens after which there is one more situation, of each decision."""
+        """For each decision, the tokens after which there is one more prefix."""
         return [next(iter(texts.values())).token_ids[:-1] if self.by_token else () for texts in self.texts]
 
     @property
     def lengths(self) -> list[int]:
-        """How many situations each decision has."""
+        """Number of prefixes of each decision."""
         return [1 + len(tokens) for tokens in self.inside]
 
     def by_decision(self, numbers: Array) -> list[list[float]]:
-        """Numbers of all situations, in a list for each decision."""
+        """Return the numbers of all prefixes, in a list for each decision."""
         return [part.tolist() for part in np.split(numbers, np.cumsum(self.lengths)[:-1])]
 
     @property
     def rewards(self) -> tuple[float, ...]:
-        """What was paid at every turn of the episode."""
-        return self.episode.rewards_of(self.paid) if self.paid else self.episode.rewards
+        """The reward of every turn of the episode, of the agent or of the team."""
+        return self.episode.rewards_of(self.agent) if self.agent else self.episode.rewards
 
 
 class ActorCritic(PolicyLearner, ABC):
-    """What IAC and MAAC share: values, advantages, and one update of policies and critics."""
+    """Base of IAC and MAAC: values, advantages, and one update of policies and critics."""
 
     Config = CriticOptions
     config: CriticOptions
@@ -130,7 +131,7 @@ class ActorCritic(PolicyLearner, ABC):
 
     def __init__(self, team: Team, sampling: Sampling, config: CriticOptions | None = None) -> None:
         super().__init__(team, sampling, config)
-        refuse_uncorrected(team, self.config)
+        check_importance(team, self.config)
         self.critics = self.updaters[:1] if self.other_updater else self.updaters  # others have none
 
     @property
@@ -139,43 +140,39 @@ class ActorCritic(PolicyLearner, ABC):
         return self.config.critic_level == "token"
 
     @property
-    def compared(self) -> Compared:
-        """With what a return is compared; for its control, see `exchange`. (What a critic says is no other return.)"""
+    def baseline_scope(self) -> BaselineScope:
+        """The update, if advantages are normalised over it; else nothing, since a value of the critic is no return."""
         return "update" if self.config.normalise else "nothing"
 
     @abstractmethod
-    def tracks(self, group: Group, place: int) -> list[Track]:
-        """The decisions of a group's episodes, with what the critic reads at each."""
+    def sequences(self, group: Group, place: int) -> list[DecisionSequence]:
+        """Return the decisions of a group's episodes, with the critic's input at each."""
 
     # --- values -------------------------------------------------------------------------------------------------------
 
-    def _value(self, tracks: Sequence[Track]) -> None:
-        """Let the critics value every situation."""
-        asked = [
-            (situation, tokens) for track in tracks for situation, tokens in zip(track.asked, track.inside, strict=True)
-        ]
-        requests = [(situation, len(tokens)) for situation, tokens in asked if isinstance(situation, Request)]
+    def _value(self, sequences: Sequence[DecisionSequence]) -> None:
+        """Compute the critics' value of every prefix."""
+        given = [pair for sequence in sequences for pair in zip(sequence.inputs, sequence.inside, strict=True)]
+        requests = [(read, len(tokens)) for read, tokens in given if isinstance(read, Request)]
         encoded = iter(self._ask("encode", requests, lambda request: request[0].agent))
-        known = [
-            (situation.agent, next(encoded)) if isinstance(situation, Request) else situation for situation, _ in asked
-        ]
-        readings = [(agent, ids + tokens) for (agent, ids), (_, tokens) in zip(known, asked, strict=True)]
+        known = [(read.agent, next(encoded)) if isinstance(read, Request) else read for read, _ in given]
+        readings = [(agent, ids + tokens) for (agent, ids), (_, tokens) in zip(known, given, strict=True)]
         if self.by_token:
-            spans = [(reading, 1 + len(tokens)) for reading, (_, tokens) in zip(readings, asked, strict=True)]
+            spans = [(reading, 1 + len(tokens)) for reading, (_, tokens) in zip(readings, given, strict=True)]
             values = iter(self._ask("token_values", spans, lambda span: span[0][0]))
         else:
             values = iter([[value] for value in self._ask("values", readings, lambda reading: reading[0])])
         read = iter(readings)
-        for track in tracks:
-            track.readings = [next(read) for _ in track.asked]
-            track.values = np.array([value for _ in track.asked for value in next(values)])
+        for sequence in sequences:
+            sequence.readings = [next(read) for _ in sequence.inputs]
+            sequence.values = np.array([value for _ in sequence.inputs for value in next(values)])
 
-    def _observe(self, tracks: Sequence[Track]) -> None:
-        """Tell the critics what was returned, which is the unit in which they learn (of no value that is used here)."""
+    def _observe(self, sequences: Sequence[DecisionSequence]) -> None:
+        """Update the return statistics of the critics; the values of this update stay the same."""
         returned: dict[str, list[float]] = {}
-        for track in tracks:
-            after = returns(track.rewards, self.config.gamma)
-            for (agent, _), turn in zip(track.readings, track.turns, strict=True):
+        for sequence in sequences:
+            after = returns(sequence.rewards, self.config.gamma)
+            for (agent, _), turn in zip(sequence.readings, sequence.turns, strict=True):
                 returned.setdefault(agent, []).append(float(after[turn]))
         for updater in self.critics:
             updater.observe(
@@ -183,7 +180,7 @@ class ActorCritic(PolicyLearner, ABC):
             )
 
     def _ask(self, what: str, things: Sequence[Any], agent_of: Callable[[Any], str]) -> list[Any]:
-        """Call a method of the critics' updaters, with each thing at the updater of its agent; answers in order."""
+        """Call a method of each critic's updater with the things of its agents; return the results in order."""
         answers: dict[int, Any] = {}
         for updater in self.critics:
             places = [place for place, thing in enumerate(things) if agent_of(thing) in updater.agents]
@@ -193,35 +190,40 @@ class ActorCritic(PolicyLearner, ABC):
 
     # --- credit -------------------------------------------------------------------------------------------------------
 
-    def _credit(self, tracks: Sequence[Track]) -> None:
-        """Targets and advantages of every situation."""
+    def _credit(self, sequences: Sequence[DecisionSequence]) -> None:
+        """Compute the target and the advantage of every prefix."""
         c = self.config
-        for track in tracks:
-            of_decisions = between_decisions(track.rewards, track.turns, c.gamma)
-            earned, discounts = over_tokens(*of_decisions, track.lengths)
-            track.advantages = generalized_advantages(earned, discounts, track.values, c.gae_lambda)  # (advantage)
-            track.targets = track.advantages + track.values  # (target)
+        for sequence in sequences:
+            of_decisions = between_decisions(sequence.rewards, sequence.turns, c.gamma)
+            earned, discounts = over_tokens(*of_decisions, sequence.lengths)
+            sequence.advantages = generalized_advantages(
+                earned, discounts, sequence.values, c.gae_lambda
+            )  # (advantage)
+            sequence.targets = sequence.advantages + sequence.values  # (target)
         if c.estimates == "q":
-            _compare(tracks)
+            _compare(sequences)
 
-    def samples(self, tracks: Sequence[Track]) -> list[Sample]:
-        """Every text to learn from, with its advantages; texts without a score are left out."""
+    def samples(self, sequences: Sequence[DecisionSequence]) -> list[Sample]:
+        """Return every text to train on, with its advantages; texts without a score are left out."""
         samples = usable(
-            _credited(Sample(agent, completion, 0.0, group=track.group, trajectory=number), advantages)
-            for number, track in enumerate(tracks)
-            for texts, advantages in zip(track.texts, track.by_decision(track.advantages), strict=True)
+            _credited(Sample(agent, completion, 0.0, group=sequence.group, trajectory=number), advantages)
+            for number, sequence in enumerate(sequences)
+            for texts, advantages in zip(sequence.texts, sequence.by_decision(sequence.advantages), strict=True)
             for agent, completion in texts.items()
             if agent in self.learning
         )
         return _normalised(samples) if self.config.normalise else samples
 
-    def lessons(self, tracks: Sequence[Track]) -> list[Lesson]:
-        """What the critics learn: every situation that could be scored, with its target."""
+    def value_targets(self, sequences: Sequence[DecisionSequence]) -> list[ValueTarget]:
+        """Return the targets of the critics, one for every prefix that could be scored."""
         return [
-            Lesson(agent, Completion("", ids), 0.0, group=track.group, target=target, value=value, after=after)
-            for track in tracks
+            ValueTarget(agent, Completion("", ids), 0.0, group=sequence.group, target=target, value=value, after=after)
+            for sequence in sequences
             for (agent, ids), targets, values in zip(
-                track.readings, track.by_decision(track.targets), track.by_decision(track.values), strict=True
+                sequence.readings,
+                sequence.by_decision(sequence.targets),
+                sequence.by_decision(sequence.values),
+                strict=True,
             )
             for after, target, value in zip(reversed(range(len(targets))), targets, values, strict=True)
             if not np.isnan(target)
@@ -240,38 +242,36 @@ class ActorCritic(PolicyLearner, ABC):
         Raises:
             ValueError: A reward is infinite, a text lacks log-probabilities, or the temperature is 0.
         """
-        refuse_bad_rewards(groups)
-        tracks = [track for place, group in enumerate(groups) for track in self.tracks(group, place)]
-        self._value(tracks)
-        self._credit(tracks)
-        self._observe(tracks)
-        samples, lessons = self.samples(tracks), self.lessons(tracks)
-        metrics = self.step([*samples, *lessons], groups)
-        return metrics | {"explained_variance": _explained(lessons)} | self.report(samples, groups)
+        check_rewards(groups)
+        sequences = [sequence for place, group in enumerate(groups) for sequence in self.sequences(group, place)]
+        self._value(sequences)
+        self._credit(sequences)
+        self._observe(sequences)
+        samples, targets = self.samples(sequences), self.value_targets(sequences)
+        metrics = self.step([*samples, *targets], groups)
+        return metrics | {"explained_variance": _explained(targets)} | self.report(samples, groups)
 
 
 class IAC(ActorCritic):
     """Independent actor-critic: each agent has a critic of its own history."""
 
-    def tracks(self, group: Group, place: int) -> list[Track]:
-        """One for each agent that learns and each episode in which it spoke."""
-        tracks: list[Track] = []
+    def sequences(self, group: Group, place: int) -> list[DecisionSequence]:
+        """Return one for each trained agent and each episode in which it acted."""
+        sequences: list[DecisionSequence] = []
         for episode in group.episodes:
             for agent in self.team.members:
                 turns = [t for t, turn in enumerate(episode.turns) if agent in turn.actions]
                 turns = [t for t in turns if episode.turns[t].actions[agent].token_ids]
                 texts = [episode.turns[t].actions[agent] for t in turns]
                 if texts and agent in self.learning:
-                    track = Track(place, episode, turns, [{agent: text} for text in texts], paid=agent)
-                    track.by_token = self.by_token
-                    track.histories = [text.prompt_ids for text in texts]
-                    track.asked = [(agent, self._read(text)) for text in texts]
-                    tracks.append(track)
-        return tracks
-
-    def _read(self, text: Completion) -> tuple[int, ...]:
-        """The token ids of h_i; with estimates="q" those of h_i and a_i."""
-        return text.prompt_ids if self.config.estimates == "v" else text.prompt_ids + text.token_ids
+                    sequence = DecisionSequence(place, episode, turns, [{agent: text} for text in texts], agent=agent)
+                    sequence.by_token = self.by_token
+                    sequence.histories = [text.prompt_ids for text in texts]
+                    for text in texts:
+                        action = () if self.config.estimates == "v" else text.token_ids
+                        sequence.inputs.append((agent, text.prompt_ids + action))
+                    sequences.append(sequence)
+        return sequences
 
 
 class MAAC(ActorCritic):
@@ -283,88 +283,88 @@ class MAAC(ActorCritic):
     def __init__(self, team: Team, sampling: Sampling, config: CriticOptions | None = None) -> None:
         super().__init__(team, sampling, config)
         if self.by_token:
-            _refuse_other_tokens(team)
+            _check_tokenizers(team)
 
-    def tracks(self, group: Group, place: int) -> list[Track]:
-        """One for each episode; where agents are paid individually, or tokens have values, for each of its agents."""
+    def sequences(self, group: Group, place: int) -> list[DecisionSequence]:
+        """Return one for each episode; with individual rewards or values of tokens, one for each of its agents."""
         shared = {role for role, count in Counter(group.roles.values()).items() if count > 1}
         names = {agent: f"{role} {agent}" if role in shared else role for agent, role in group.roles.items()}
-        tracks: list[Track] = []
+        sequences: list[DecisionSequence] = []
         for episode in group.episodes:
             if self.by_token:
-                tracks += self._tracks_of_tokens(place, episode, names)
+                sequences += self._sequences_of_tokens(place, episode, names)
                 continue
             if not episode.individual:
-                tracks.append(self._track(place, episode, names))
+                sequences.append(self._sequence(place, episode, names))
                 continue
             speaking = {agent for turn in episode.turns for agent in turn.actions}
-            tracks += [self._track(place, episode, names, a) for a in self.team.members if a in speaking]
-        return tracks
+            sequences += [self._sequence(place, episode, names, a) for a in self.team.members if a in speaking]
+        return sequences
 
-    def _track(self, place: int, episode: Episode, names: Mapping[str, str], paid: str = "") -> Track:
-        """The decisions of an episode, of the team or of the agent that is paid."""
+    def _sequence(self, place: int, episode: Episode, names: Mapping[str, str], agent: str = "") -> DecisionSequence:
+        """Return the decisions of an episode, with the rewards of the team or of one agent."""
         turns = [({**turn.observations, **turn.unasked_observations}, turn.actions) for turn in episode.turns]
         texts: list[Mapping[str, Completion]] = [
-            {agent: text for agent, text in actions.items() if paid in ("", agent)} for _, actions in turns
+            {speaker: text for speaker, text in actions.items() if agent in ("", speaker)} for _, actions in turns
         ]
-        track = Track(place, episode, list(range(len(turns))), texts, paid=paid)
-        question = [f"What will {names.get(paid, paid)} ({paid}) earn?"] if paid else []
+        sequence = DecisionSequence(place, episode, list(range(len(turns))), texts, agent=agent)
+        question = [f"What will {names.get(agent, agent)} ({agent}) earn?"] if agent else []
         lines: list[str] = []
         for observations, actions in turns:
             lines += self._lines(names, "is told", observations)
-            track.histories.append((*lines, *question))
-            spoken = self._lines(names, "says", {agent: text.text for agent, text in actions.items()})
+            sequence.histories.append((*lines, *question))
+            spoken = self._lines(names, "says", {speaker: text.text for speaker, text in actions.items()})
             read = [*lines, *spoken] if self.config.estimates == "q" else lines
-            track.asked.append(self._request([*read, *question]))
+            sequence.inputs.append(self._request([*read, *question]))
             lines += spoken
-        return track
+        return sequence
 
-    def _tracks_of_tokens(self, place: int, episode: Episode, names: Mapping[str, str]) -> list[Track]:
-        """The texts of each agent that learns, each after the joint history and whose text it is."""
-        tracks = {a: Track(place, episode, [], [], paid=a, by_token=True) for a in self.team.members}
+    def _sequences_of_tokens(self, place: int, episode: Episode, names: Mapping[str, str]) -> list[DecisionSequence]:
+        """Return the texts of each trained agent, each after the joint history and the agent's name."""
+        sequences = {a: DecisionSequence(place, episode, [], [], agent=a, by_token=True) for a in self.team.members}
         lines: list[str] = []
         for t, turn in enumerate(episode.turns):
             lines += self._lines(names, "is told", {**turn.observations, **turn.unasked_observations})
             for agent in self.learning:
                 if agent in turn.actions and turn.actions[agent].token_ids:
-                    tracks[agent].turns.append(t)
-                    tracks[agent].texts.append({agent: turn.actions[agent]})
-                    tracks[agent].asked.append(self._request([*lines, *self._lines(names, "says", {agent: ""})]))
+                    sequences[agent].turns.append(t)
+                    sequences[agent].texts.append({agent: turn.actions[agent]})
+                    sequences[agent].inputs.append(self._request([*lines, *self._lines(names, "says", {agent: ""})]))
             lines += self._lines(names, "says", {agent: text.text for agent, text in turn.actions.items()})
-        return [track for track in tracks.values() if track.turns]
+        return [sequence for sequence in sequences.values() if sequence.turns]
 
     def _lines(self, names: Mapping[str, str], verb: str, texts: Mapping[str, str]) -> list[str]:
-        """Texts in agent order, each below its agent's role, and its name where several agents have that role."""
+        """Return texts in agent order, each below its agent's role, with its name if several agents have that role."""
         return [f"{names.get(agent, agent)} {verb}:\n{texts[agent]}" for agent in self.team.members if agent in texts]
 
     def _request(self, lines: Sequence[str]) -> Request:
-        """A joint history as the critic reads it."""
+        """Return a joint history as a request, which the critic's policy encodes."""
         return Request(self.critics[0].groups[0].agents[0], (Message("observation", "\n\n".join(lines)),))
 
 
 # --- numbers ----------------------------------------------------------------------------------------------------------
 
 
-def _compare(tracks: Sequence[Track]) -> None:
-    """Advantages from a critic that reads texts: its value of each text less the mean of the others at the decision."""
-    decisions = [(track, k) for track in tracks for k in range(len(track.turns))]
+def _compare(sequences: Sequence[DecisionSequence]) -> None:
+    """Set the advantages of estimates="q": the value of each text less the mean of other texts at the same decision."""
+    decisions = [(sequence, k) for sequence in sequences for k in range(len(sequence.turns))]
     same = grouped(decisions, lambda d: (d[0].group, d[0].readings[d[1]][0], d[0].histories[d[1]]))
     for equal in same.values():
-        values = np.array([track.values[k] for track, k in equal])
+        values = np.array([sequence.values[k] for sequence, k in equal])
         others = (values.sum() - values) / max(len(equal) - 1, 1)  # 0 where there is none
-        for (track, k), value, other in zip(equal, values, others, strict=True):
-            track.advantages[k] = np.where(np.isnan(track.targets[k]), np.nan, value - other)  # (compared)
+        for (sequence, k), value, other in zip(equal, values, others, strict=True):
+            sequence.advantages[k] = np.where(np.isnan(sequence.targets[k]), np.nan, value - other)  # (compared)
 
 
 def _credited(sample: Sample, advantages: Sequence[float]) -> Sample:
-    """A sample with one advantage, or with one for each token; its own is then 1, or 0 where all of them are."""
+    """Return a sample with one advantage, or with one for each token (`tokens`, in units of 1 or 0)."""
     if len(advantages) == 1:
         return replace(sample, advantage=advantages[0])
     return replace(sample, advantage=float(np.sign(np.abs(advantages).max())), tokens=tuple(advantages))
 
 
 def _normalised(samples: Sequence[Sample]) -> list[Sample]:
-    """Advantages with mean 0 and standard deviation 1 for each agent; 0 where equal, unchanged where there is one."""
+    """Scale advantages to mean 0 and standard deviation 1 for each agent; equal ones to 0, a single one not at all."""
     normalised = list(samples)
     for places in grouped(range(len(samples)), lambda place: samples[place].agent).values():
         of_texts = [samples[place].tokens or (samples[place].advantage,) for place in places]
@@ -376,8 +376,8 @@ def _normalised(samples: Sequence[Sample]) -> list[Sample]:
     return normalised
 
 
-def _refuse_other_tokens(team: Team) -> None:
-    """Raises ValueError where a policy writes other tokens than the first, whose critic reads them."""
+def _check_tokenizers(team: Team) -> None:
+    """Raise ValueError if a policy has another tokenizer than the first, whose critic reads the texts of all."""
     written: dict[str, tuple[int, ...]] = {}
     for policy in team.trainable:
         agent = next(agent for agent, member in team.members.items() if member is policy)
@@ -391,12 +391,12 @@ def _refuse_other_tokens(team: Team) -> None:
             )
 
 
-def _explained(lessons: Sequence[Lesson]) -> float:
-    """1 - var(y - V) / var y, the mean over critics; 0 where all targets of a critic are equal."""
+def _explained(targets: Sequence[ValueTarget]) -> float:
+    """Return 1 - var(y - V) / var y, the mean over critics; 0 where all targets of a critic are equal."""
     shares: list[float] = []
-    for of_critic in grouped(lessons, lambda lesson: lesson.agent).values():
-        targets = np.array([lesson.target for lesson in of_critic])
-        variance = targets.var()
-        errors = targets - np.array([lesson.value for lesson in of_critic])
+    for of_critic in grouped(targets, lambda target: target.agent).values():
+        y = np.array([target.target for target in of_critic])
+        variance = y.var()
+        errors = y - np.array([target.value for target in of_critic])
         shares.append(float(1 - errors.var() / variance) if variance > 0 else 0.0)
     return float(np.mean(shares)) if shares else 0.0

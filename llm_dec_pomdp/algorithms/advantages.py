@@ -1,17 +1,17 @@
 """Returns and advantages: pure functions on arrays.
 
-A group is the episodes of one task. NaN marks what could not be scored: it is left out of every baseline and its own
-advantage is NaN.
+A group is the episodes of one task. NaN marks a return that could not be scored. It is left out of every baseline, and
+its own advantage is NaN.
 
-Where B joint actions were tried at one decision point, `choices` [B, n] says which of its texts each of n agents said,
-and `values` what the joint action returned: to the team [B], or to each agent [n, B].
+For B joint actions at one decision point, `choices` [B, n] holds the index of each agent's text, and `values` the
+return of the joint action: for the team [B], or for each agent [n, B].
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -21,15 +21,18 @@ Array = npt.NDArray[np.float64]
 Choices = npt.NDArray[np.int64]
 Compare = Callable[[Array], Array]
 """Advantages [N] of returns [N] that are compared with each other, all of which could be scored."""
-_EQUAL = 1e-12  # returns closer than this are equal; where they are larger than 1, relative to their size
+_EQUAL = 1e-12  # tolerance of equal returns; relative to their size where that is above 1
 
 
 def returns(rewards: Sequence[float], gamma: float) -> Array:
-    """R_t = sum over tau >= t of gamma^(tau - t) r_tau  (arXiv:2508.04652, section 4).
+    """Compute R_t = sum over tau >= t of gamma^(tau - t) r_tau (arXiv:2508.04652, section 4).
 
     Args:
         rewards: Joint reward of every turn [T].
         gamma: Discount in [0, 1].
+
+    Returns:
+        R_t of every turn [T].
     """
     result = np.zeros(len(rewards))
     following = 0.0
@@ -40,14 +43,17 @@ def returns(rewards: Sequence[float], gamma: float) -> Array:
 
 
 def returns_of_group(rewards: Sequence[Sequence[float]], gamma: float) -> Array:
-    """R_t^(g) of every episode of a group at every turn [G, T].
+    """Compute R_t^(g) of every episode of a group at every turn.
 
-    An episode that ended earlier has return 0 at later turns, or NaN where its last turn could not be scored. So the
-    baseline does not depend on which episodes still go on, and the text of a single one that does is compared too.
+    An episode that ended earlier has return 0 at later turns, or NaN if its last turn could not be scored. So the
+    baseline does not depend on which episodes continue, and a single one that continues is compared too.
 
     Args:
-        rewards: Joint rewards of the episodes, each of its own length.
+        rewards: Joint rewards of the G episodes, each of its own length.
         gamma: Discount in [0, 1].
+
+    Returns:
+        Returns [G, T], T the length of the longest episode.
     """
     table = np.zeros((len(rewards), max(map(len, rewards), default=0)))
     for row, earned in zip(table, rewards, strict=True):
@@ -57,13 +63,13 @@ def returns_of_group(rewards: Sequence[Sequence[float]], gamma: float) -> Array:
 
 
 def group_advantages(values: Sequence[float] | Array, kind: Kind | Compare = "std") -> Array:
-    """Advantages of one group's returns at one turn.
+    """Compute the advantages of one group's returns at one turn.
 
     | kind | A^(g) | source |
     |---|---|---|
     | std | (R^(g) - mean R) / std R, population std | MAGRPO, GRPO |
     | mean | R^(g) - mean R | Dr. GRPO |
-    | leave_one_out | R^(g) - mean of the others | RLOO |
+    | leave_one_out | R^(g) - mean of the other returns | RLOO |
     | max | R^(g) - max R | ReMax, with the best sample in place of the greedy text |
     | raw | R^(g) | REINFORCE |
 
@@ -111,7 +117,7 @@ def group_advantages(values: Sequence[float] | Array, kind: Kind | Compare = "st
 
 
 def between_decisions(rewards: Sequence[float], turns: Sequence[int], gamma: float) -> tuple[Array, Array]:
-    """What is earned from each decision to the next, and the discount between the two.
+    """Compute the reward from each decision to the next, and the discount between the two.
 
         r_k = sum over t_k <= tau < t_(k+1) of gamma^(tau - t_k) r_tau,   g_k = gamma^(t_(k+1) - t_k)
 
@@ -129,7 +135,7 @@ def between_decisions(rewards: Sequence[float], turns: Sequence[int], gamma: flo
 
 
 def over_tokens(earned: Array, discounts: Array, lengths: Sequence[int]) -> tuple[Array, Array]:
-    """What is earned after each token of texts, and the discount there: 0 and 1 but after the last of each text.
+    """Spread rewards and discounts of texts over their tokens: after the last token of each text; 0 and 1 elsewhere.
 
     Args:
         earned, discounts: r_k and g_k of texts [K], see `between_decisions`.
@@ -145,7 +151,7 @@ def over_tokens(earned: Array, discounts: Array, lengths: Sequence[int]) -> tupl
 
 
 def generalized_advantages(earned: Array, discounts: Array, values: Array, trace: float) -> Array:
-    """GAE over decisions (arXiv:1506.02438, equations 11 to 16).
+    """Compute GAE over decisions (arXiv:1506.02438, equations 11 to 16).
 
         delta_k = r_k + g_k V_(k+1) - V_k,     A_k = delta_k + lambda g_k A_(k+1)
 
@@ -171,11 +177,11 @@ def generalized_advantages(earned: Array, discounts: Array, values: Array, trace
 
 
 def weighted_advantages(values: Sequence[float], weights: Sequence[float], kind: Kind = "std") -> Array:
-    """`group_advantages` of values of which each counts `weight` times ("std" and "mean").
+    """Compute `group_advantages` of values that count `weight` times each ("std" and "mean").
 
     Args:
         values: [N], NaN where they could not be scored.
-        weights: [N], at least 0; what weighs 0 is in no mean.
+        weights: [N], at least 0; a value of weight 0 is in no mean.
         kind: "std" or "mean".
 
     Returns:
@@ -194,14 +200,14 @@ def weighted_advantages(values: Sequence[float], weights: Sequence[float], kind:
 
 
 def marginal_advantages(choices: Choices, values: Array, width: int, kind: Kind | Compare = "std") -> Array:
-    """Advantages of every agent's texts, each text by its mean return over the others' texts.
+    """Compute the advantages of every agent's texts, each by its mean return over the teammates' texts.
 
         Q_i^(g) = mean of R(a) over the joint actions a that hold agent i's g-th text,    A_i = group_advantages(Q_i)
 
     With aligned texts every text is in one joint action, and all agents share the advantage of that joint action.
 
     Args:
-        choices: Which text each agent said [B, n].
+        choices: Index of each agent's text [B, n].
         values: Returns of the joint actions, [B] or by agent [n, B], NaN where they could not be scored.
         width: G, texts per agent.
         kind: Baseline and scale over the G texts of an agent, see `group_advantages`.
@@ -215,28 +221,27 @@ def marginal_advantages(choices: Choices, values: Array, width: int, kind: Kind 
     marginals = np.full((agents, width), np.nan)
     for i in range(agents):
         for g in range(width):
-            beside_others = values[i, scored[i] & (choices[:, i] == g)]
-            if len(beside_others):
-                marginals[i, g] = beside_others.mean()
+            of_text = values[i, scored[i] & (choices[:, i] == g)]
+            if len(of_text):
+                marginals[i, g] = of_text.mean()
     return np.stack([group_advantages(q, kind) for q in marginals]) if agents else marginals
 
 
 def counterfactual_advantages(
     choices: Choices, values: Array, width: int, kind: Kind | Compare = "leave_one_out"
 ) -> Array:
-    """Advantages of an agent's texts against its other texts, while the others say the same.
+    """Compute the advantages of an agent's texts against its other texts, with the teammates' texts held fixed.
 
-        A_i^(g) = R(a_i^g, a_-i) - mean over h != g of R(a_i^h, a_-i),   averaged over the a_-i it was drawn with
+        A_i^(g) = R(a_i^g, a_-i) - mean over h != g of R(a_i^h, a_-i),   averaged over the a_-i that it was sampled with
 
     The baseline does not depend on a_i^g, so the gradient is unbiased. An agent that cannot change the return has
     advantage exactly 0. Where all combinations were tried and scored, this is "leave_one_out" of `marginal_advantages`.
     (Difference rewards: Wolpert & Tumer 2002; COMA: arXiv:1705.08926, here with samples in place of a critic.)
 
     Args:
-        choices: Which text each agent said [B, n], every joint action once; texts from `width` on are only compared
-            with.
+        choices: Index of each agent's text [B, n], every joint action once; texts from `width` on are baselines only.
         values: Returns of the joint actions, [B] or by agent [n, B], NaN where they could not be scored.
-        width: Texts per agent that were drawn here.
+        width: Number of texts per agent that were sampled here.
         kind: Baseline and scale over the texts of an agent, see `group_advantages`; the equation is of the default.
 
     Returns:
@@ -256,10 +261,8 @@ def counterfactual_advantages(
 
 
 def _equal(values: Array) -> bool:
-    """True for a single value, and for values that differ by rounding alone."""
-    return len(values) < 2 or bool(np.ptp(values) <= _rounding(np.abs(values).max()))
+    """Return whether there is a single value, or values that differ by rounding alone.
 
-
-def _rounding(size: Any) -> Any:
-    """How far apart equal returns of this size may be. A return of 0 may be the sum of rewards of the size of 1."""
-    return _EQUAL * np.maximum(size, 1.0)
+    The tolerance is absolute below size 1, since a return of 0 may be the sum of rewards of size 1.
+    """
+    return len(values) < 2 or bool(np.ptp(values) <= _EQUAL * max(np.abs(values).max(), 1.0))

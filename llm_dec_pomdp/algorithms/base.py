@@ -1,8 +1,8 @@
-"""The algorithm contract: one abstract class, whose defaults are those of a team that plays as it is.
+"""The algorithm contract: one class, whose defaults are those of a team that plays as it is.
 
-An algorithm is built as `Algorithm(team, sampling, config)`. It names its communication protocol, its options, who
-speaks and what is played for it, and it can be saved. A learner overrides `update`; `learner.PolicyLearner` does all of
-the rest for learners whose policies step on texts with advantages.
+An algorithm is built as `Algorithm(team, sampling, config)`. It names its communication protocol, its options, its
+acting policy and its rollout, and it can be saved. A learner overrides `update`. `learner.PolicyLearner` is the base of
+learners whose policies step on texts with advantages.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..agents.base import Policy, Sampling, Team
-from ..config import Config
+from ..config import Config, ConfigError
 from ..rollout import Rollout, Trajectories
 from ..types import Group
-from . import exchange
+from . import controls
 
 if TYPE_CHECKING:
     from ..envs.base import TextDecPOMDP
@@ -23,27 +23,27 @@ Metrics = dict[str, float]
 
 
 class Options(Config):
-    """Options of an algorithm; this one has nothing to set."""
+    """Options of an algorithm; by default there are none."""
 
     least_group_size: ClassVar[int] = 1
-    """Fewest episodes per task to learn anything from: 2 where the episodes of a group are compared."""
+    """Smallest useful number of episodes per task: 2 if the episodes of a group are compared."""
 
 
 class Algorithm:
-    """Plays trajectories with its team as it is; a subclass that overrides `update` learns from them.
+    """Plays trajectories with its team as it is; a subclass that overrides `update` is trained on them.
 
     Args:
-        team: Who plays: what is loaded, trained and saved.
-        sampling: How texts are drawn.
+        team: The team that is loaded, trained and saved.
+        sampling: Sampling of texts.
         config: Options.
 
     Attributes:
         protocol: Its communication protocol: "parallel", "centralized", "sequential" or "discussion".
         Config: The class of its options.
-        shows_texts: Its policies are shown the texts of others, which a table cannot be.
-        rollout: What training plays for it; an evaluation plays independent trajectories.
-        compared: With what it compares a return; for its control, see `exchange`.
-        updaters: What moves the weights of its policies.
+        shows_texts: Whether its policies are trained on given texts, which a table cannot be.
+        rollout: The rollout of training; an evaluation plays independent trajectories.
+        baseline_scope: The returns that its baseline is made of; for its control, see `controls`.
+        updaters: The updaters of its policies.
     """
 
     protocol: ClassVar[str] = "parallel"
@@ -60,19 +60,23 @@ class Algorithm:
 
     @property
     def policy(self) -> Policy:
-        """Who speaks, in training and in evaluation: the team, unless it acts in another way."""
+        """The policy that acts in training and in evaluation: the team by default."""
         return self.team
 
     @property
     def rollout(self) -> Rollout:
-        """What training plays for it; an evaluation plays independent trajectories."""
+        """The rollout of training; an evaluation plays independent trajectories."""
         return Trajectories()
 
     @classmethod
-    def misfit(cls, config: Any, env: TextDecPOMDP) -> str:
-        """Why it cannot learn in an environment, under the protocol of its team, with these options; "" where it can.
+    def incompatibility(cls, config: Any, env: TextDecPOMDP) -> str:
+        """Return the reason why it cannot learn in an environment, else "" (the default).
 
-        What overrides it asks this one first. Default: it can.
+        An override calls this one first.
+
+        Args:
+            config: Its options.
+            env: The environment, under the protocol of its team.
         """
         return ""
 
@@ -80,33 +84,34 @@ class Algorithm:
 
     @classmethod
     def learns(cls) -> bool:
-        """Whether it is a learner."""
+        """Return whether it is a learner."""
         return cls.update is not Algorithm.update
 
     def update(self, groups: Sequence[Group]) -> Metrics:
-        """Learn from groups of episodes; returns numbers by name to draw as curves, {} for none."""
+        """Train on groups of episodes; return metrics by name, {} for none."""
         raise NotImplementedError(f"{type(self).__name__} does not learn; override update(groups)")
 
-    def refusal(self, env: TextDecPOMDP) -> str:
-        """Why it, with its options, cannot learn in an environment; see `misfit`."""
-        return self.misfit(self.config, env)
+    def check_compatible(self, env: TextDecPOMDP) -> None:
+        """Raise ConfigError if it cannot learn in an environment; see `incompatibility`."""
+        if why := self.incompatibility(self.config, env):
+            raise ConfigError(f"{why}; take a learner that fits")
 
     @property
-    def compared(self) -> exchange.Compared:
-        """With what it compares a return; for its control."""
+    def baseline_scope(self) -> controls.BaselineScope:
+        """The returns that its baseline is made of; for its control."""
         return "group"
 
-    def unlinked(self, groups: Sequence[Group]) -> list[Group]:
-        """What its control is given: groups whose texts no longer say what they earned."""
-        return exchange.rewards(groups, self.compared)
+    def shuffle_rewards(self, groups: Sequence[Group]) -> list[Group]:
+        """Return the groups for its shuffled-reward control."""
+        return controls.shuffle_rewards(groups, self.baseline_scope)
 
     def begin(self) -> None:
-        """Start from the team as it is now, which others have trained meanwhile; see `Updater.begin`."""
+        """Start from the team as it is now, after other learners have trained it; see `Updater.begin`."""
         for updater in self.updaters:
             updater.begin()
 
     def expect(self, updates: int, *, stale: bool = False) -> None:
-        """Take the run's number of updates, for schedules, and whether texts are drawn with older weights.
+        """Set the run's number of updates, for schedules, and whether samples come from older weights.
 
         Called before the first update and after a restart.
         """
@@ -114,15 +119,15 @@ class Algorithm:
             updater.expect(updates, stale=stale)
 
     def learning_rates(self) -> dict[str, float]:
-        """The learning rates of the agents that learn, before their schedule; {} where it does not say it."""
+        """Return the learning rates of the trained agents, before the schedule; {} if it does not report them."""
         return {agent: rate for updater in self.updaters for agent, rate in updater.learning_rates().items()}
 
     # --- restarts -----------------------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """All that has to survive a restart beside the weights of its team: nested dictionaries of tensors and values.
+        """Return what a restart needs besides the weights of the team: nested dictionaries of tensors and values.
 
-        These are the states of its updaters; a learner that knows more adds to it.
+        By default these are the states of its updaters; a learner with further state adds to them.
         """
         return {"updaters": [updater.state_dict() for updater in self.updaters]} if self.updaters else {}
 

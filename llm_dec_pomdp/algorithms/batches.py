@@ -1,5 +1,5 @@
 # pyright: basic
-"""Samples as an updater takes them: weights, batches, and tensors."""
+"""Samples in the form that an updater needs: weights, batches and tensors."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from .options import UpdaterOptions
 from .samples import Sample
 
 
-def weigh(samples: Sequence[Sample], options: UpdaterOptions) -> list[Sample]:
-    """Give every sample its weight in the mean of its agent's objective."""
-    weighed: list[Sample] = []
+def set_weights(samples: Sequence[Sample], options: UpdaterOptions) -> list[Sample]:
+    """Return the samples with their `loss_weight`: their weight in the mean of their agent's objective."""
+    result: list[Sample] = []
     for of_agent in grouped(samples, lambda s: s.agent).values():
         weights = options.objective.weights(of_agent)
-        weighed += [replace(s, weight=weight) for s, weight in zip(of_agent, weights, strict=True)]
-    return weighed
+        result += [replace(s, loss_weight=weight) for s, weight in zip(of_agent, weights, strict=True)]
+    return result
 
 
 def in_minibatches(samples: Sequence[Sample], count: int, seed: int) -> list[list[Sample]]:
-    """Divide the samples of each agent among at most `count` parts, by whole prompts; the seed decides their order."""
+    """Divide the samples of each agent into at most `count` minibatches of whole prompts, in an order by the seed."""
     if count == 1:
         return [list(samples)]
     parts: list[list[Sample]] = [[] for _ in range(count)]
@@ -40,12 +40,12 @@ def in_minibatches(samples: Sequence[Sample], count: int, seed: int) -> list[lis
 
 
 def advantages_of(samples: Sequence[Sample], mask: torch.Tensor, options: UpdaterOptions) -> torch.Tensor:
-    """Advantages of texts [N], or of tokens [N, L] where a sample has `tokens`.
+    """Return the advantages of texts [N], or of tokens [N, L] where a sample has `tokens`.
 
     Args:
-        samples: N.
+        samples: N samples.
         mask: 1 on their tokens [N, L].
-        options: Of the updater.
+        options: Options of the updater.
 
     Raises:
         ValueError: A sample has not one number for each token, or the ratio is that of whole texts.
@@ -66,34 +66,34 @@ def advantages_of(samples: Sequence[Sample], mask: torch.Tensor, options: Update
     return whole[:, None] * factors
 
 
-def in_forward_passes(samples: Sequence[Sample], size: int) -> list[list[Sample]]:
-    """Batches of `size`; samples with the same prompt stand together."""
+def micro_batches(samples: Sequence[Sample], size: int) -> list[list[Sample]]:
+    """Return batches of at most `size` samples, with samples of the same prompt next to each other."""
     ordered = sorted(samples, key=lambda s: (len(s.completion.prompt_ids), s.completion.prompt_ids))
     return [ordered[i : i + size] for i in range(0, len(ordered), size)]
 
 
 def texts_of(samples: Sequence[Sample]) -> list[tuple[str, Completion]]:
-    """The texts of samples, as policies take them."""
+    """Return the (agent, completion) pairs that `Policy.token_logprobs` takes."""
     return [(s.agent, s.completion) for s in samples]
 
 
-def by_text(logprobs: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """Rows of log-probabilities [N, L] without their padding, and without gradient."""
+def unpad(logprobs: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """Return the rows of log-probabilities [N, L] without padding and without gradient."""
     return logprobs.detach()[mask.bool()].split(mask.sum(-1).int().tolist())
 
 
 def old_logprobs(
     samples: Sequence[Sample], logprobs: torch.Tensor, mask: torch.Tensor, known: Mapping[int, torch.Tensor]
 ) -> torch.Tensor:
-    """log pi_old [N, L], without gradient: as known, by the number of the sample; else the present one."""
-    present = zip(samples, by_text(logprobs, mask), strict=True)
+    """Return log pi_old [N, L] without gradient: the known one, by `Sample.index`, or the present log pi."""
+    present = zip(samples, unpad(logprobs, mask), strict=True)
     old = logprobs.detach().clone()
-    old[mask.bool()] = torch.cat([known.get(s.number, row) for s, row in present])
+    old[mask.bool()] = torch.cat([known.get(s.index, row) for s, row in present])
     return old
 
 
 def recorded_logprobs(samples: Sequence[Sample], mask: torch.Tensor) -> torch.Tensor:
-    """log pi of the sampler [N, L], as it was recorded; 0 on padding."""
+    """Return the log pi [N, L] that the sampler recorded, 0 on padding."""
     recorded = torch.zeros_like(mask)
     recorded[mask.bool()] = mask.new_tensor([p for s in samples for p in s.completion.logprobs])
     return recorded

@@ -1,29 +1,28 @@
 # pyright: basic
-"""An updater that moves a policy and its critic in the same steps.
+"""An updater that trains a policy and its critic in the same optimizer steps.
 
-Returns are of any size, and of another size in each task. So the critic predicts u, in units of what was returned so
-far, whose running mean is m and whose spread is s:
+Returns may have any scale, which differs between tasks. So the critic predicts a normalised value u. With the running
+mean m and the standard deviation s of the returns so far:
 
     V(x) = m + s u(x)                                                                                             (unit)
 
-Where these change to m' and s', the critic's last layer changes too, so that its values do not (PopArt,
-arXiv:1602.07714): u' = (s u + m - m') / s'. For situations x with targets y, and z = (y - m) / s, the loss adds the
-critic's to minus the policy's objective J,
+When these change to m' and s', the critic's last layer is rescaled, so that its values stay the same (PopArt,
+arXiv:1602.07714): u' = (s u + m - m') / s'. For prefixes x with targets y, and z = (y - m) / s, the loss is minus the
+policy's objective J, plus the critic's:
 
     L = -J + c mean of max((u(x) - z)^2, (u_old(x) + clip(u(x) - u_old(x), -eps, eps) - z)^2)                   (critic)
 
-where u_old is what the critic says where it reads x first in a step. Then the critic alone passes over its lessons
-again: policies learn little from advantages until it knows what a situation is worth, which one pass per update teaches
-too late. A critic on the policy's body moves that body too; a critic with a body of its own shares only the optimizer.
-Equal situations are read once, and with critic_level="token" all situations within a text in one pass.
+where u_old is the critic's output at its first forward pass over x in a step. Then the critic is trained for further
+epochs by itself: advantages teach policies little until the critic's values are right, and one epoch per update is too
+slow for that. A critic on the policy's body trains that body too. A critic with its own body shares only the optimizer.
+Equal prefixes need one forward pass, and so do all prefixes within a text with critic_level="token".
 """
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Annotated, Any, Literal
@@ -50,35 +49,35 @@ _EQUAL = 1e-9
 
 
 class CriticOptions(TurnOptions):
-    """Options of learners with a critic, beside those of `UpdaterOptions`."""
+    """Options of learners with a critic, and all of `TurnOptions`."""
 
     estimates: Literal["v", "q"] = "v"
-    """What the critic estimates: v, the value of a history; or q, of a history and the text that was said after it."""
+    """What the critic estimates: v, the value of a history; or q, the value of a history and the text after it."""
     critic_level: Literal["turn", "token"] = "turn"
     """What has a value: a turn, whose text is one action; or each token of an agent's text, see
     `algorithms.actor_critic`."""
     body: Literal["own", "shared"] = "own"
     """The model whose hidden state the critic's head reads: own (a copy of the policy's, where that is an adapter on
-    the same base) or shared (the policy's, which the critic's loss then moves too). The critic of `maac` takes the
+    the same base) or shared (the policy's, which the critic's loss then trains too). The critic of `maac` takes the
     first policy for it."""
     value_coef: NotNegative = 0.6
-    """Weight of the critic's loss beside the policy's."""
+    """Weight of the critic's loss; the policy's has weight 1."""
     value_clip: NotNegative = 0.2
     """How far an update may move a value before its loss is flat, in units of the returns' spread; only matters with
     several `epochs` or `minibatches`."""
     critic_learning_rate: NotNegative | None = None
     """Learning rate of the head, and of the critic's own body; the policy's when left out."""
     critic_epochs: Positive = 4
-    """Passes over what an update teaches the critic: those of the policy, and beyond `epochs` the critic's alone."""
+    """Epochs of the critic in an update: `epochs` together with the policy, the remaining ones by itself."""
     gae_lambda: Annotated[float, Field(ge=0, le=1)] = 0.95
-    """Lambda of generalized advantage estimation, over turns or tokens (`critic_level`): 1 is unbiased whatever the
-    critic says, less trusts it more."""
+    """Lambda of generalized advantage estimation, over turns or tokens (`critic_level`): 1 is unbiased for
+    any critic, less trusts the critic more."""
     normalise: bool = True
     """Scale the advantages of an agent to mean 0 and standard deviation 1 over an update; equal ones become 0, and a
     single one stays as it is."""
 
     @model_validator(mode="after")
-    def _refuse_texts_as_one_action(self) -> CriticOptions:
+    def _check_texts_as_one_action(self) -> CriticOptions:
         given = {"estimates": (self.estimates, "v"), "ratio": (self.objective.ratio, "token")}
         for name, (value, needed) in given.items():
             if self.critic_level == "token" and value != needed:
@@ -90,8 +89,8 @@ class CriticOptions(TurnOptions):
 
 
 @dataclass(slots=True)
-class Unit:
-    """Running mean and spread of returns, over some `MEMORY` updates."""
+class RunningReturnStats:
+    """Running mean and standard deviation of returns, over about `MEMORY` updates."""
 
     updates: int = 0
     mean: float = 0.0
@@ -99,12 +98,12 @@ class Unit:
 
     @property
     def spread(self) -> float:
-        """The standard deviation; 1 where all returns are equal but for rounding."""
+        """The standard deviation; 1 where all returns are equal up to rounding."""
         spread = math.sqrt(self.variance)
         return spread if spread > _EQUAL * max(1.0, abs(self.mean)) else 1.0
 
     def add(self, returns: Array) -> None:
-        """Take in the returns of one more update."""
+        """Add the returns of an update."""
         self.updates += 1
         rate = 1.0 / min(self.updates, MEMORY)
         change = float(returns.mean()) - self.mean
@@ -113,13 +112,15 @@ class Unit:
 
 
 @dataclass(frozen=True, slots=True)
-class Lesson(Sample):
-    """One situation for a critic, with its token ids in `completion.prompt_ids`; policies do not learn from it.
+class ValueTarget(Sample):
+    """A value-regression target for one prefix of a history, whose token ids are `completion.prompt_ids`.
+
+    Policies ignore it, because its completion has no tokens.
 
     Attributes:
-        after: How many of these ids, the last ones, come after the situation: those of the rest of a text.
-        target: y, what the critic is to say.
-        value: V(x), what the critic said before the step.
+        target: y, the value to learn.
+        value: V(x), the critic's value before the step.
+        after: Number of the last ids that come after the prefix: the remaining tokens of a text.
     """
 
     target: float = 0.0
@@ -128,12 +129,12 @@ class Lesson(Sample):
 
     @property
     def reading(self) -> Reading:
-        """What the critic reads in the pass from which it values the situation."""
+        """The agent and the token ids of the forward pass that gives the value."""
         return self.agent, self.completion.prompt_ids
 
 
 class CriticUpdater(Updater):
-    """An `Updater` that also moves a critic; override `make_critic` for a critic of your own.
+    """An `Updater` that also trains a critic; override `make_critic` for a critic of your own.
 
     Raises:
         ValueError: The policy has no critic, or one without values of tokens where they are asked for; or see
@@ -148,11 +149,9 @@ class CriticUpdater(Updater):
         self._of_policy = list(groups)
         super().__init__(policy, groups, temperature, options)
         self._old_values: dict[Reading, torch.Tensor] = {}  # u_old of this step [L]
-        self._lessons: list[list[Lesson]] = []  # of this step, in parts: one for each optimizer step of an epoch
-        self._part: list[Lesson] = []  # those of the present optimizer step
 
     def begin(self) -> None:
-        """See `Updater`; the critic is made anew too, so that a body of its own is a copy of the policy's."""
+        """See `Updater`. The critic is new too, so that a body of its own is a copy of the present policy's."""
         groups, rate = self._of_policy, self.options.critic_learning_rate
         self.groups = list(groups)
         self.critic = self.make_critic()
@@ -162,40 +161,41 @@ class CriticUpdater(Updater):
                 f"{type(self.policy).__name__}, has no values of tokens; give it token_values() "
                 "(agents.base.TokenCritic), or set critic_level='turn'"
             )
-        self.unit = Unit()
+        self.return_stats = RunningReturnStats()
         agents = tuple(agent for group in groups for agent in group.agents)
         parameters = list(self.critic.parameters())
         self.groups.append(ParameterGroup(agents, parameters, groups[0].learning_rate if rate is None else rate))
         super().begin()
 
     def make_critic(self) -> Critic:
-        """The critic of this policy: one head for all agents that share weights, see `CriticOptions.body`."""
+        """Make the critic of this policy: one head for all agents that share weights, see `CriticOptions.body`."""
         return self.critic_for([group.agents for group in self._of_policy])
 
     def critic_for(self, groups: Sequence[Sequence[str]]) -> Critic:
-        """A critic on this policy's model for some of its agents."""
+        """Make a critic on this policy's model for some of its agents."""
         return self.policy.critic(groups, separate=self.options.body == "own")
 
     def encode(self, asked: Sequence[tuple[Request, int]]) -> list[tuple[int, ...]]:
-        """Token ids of histories as the policy reads them, with room for so many tokens after each."""
+        """Return the token ids of histories as prompts of the policy, each with room for so many new tokens."""
         return [tuple(self.policy.encode(request.history, room, request.ids)) for request, room in asked]
 
     def observe(self, returns: Sequence[float]) -> None:
-        """Take in what the decisions of an update returned; no value that the critic has learnt changes."""
+        """Add the returns of an update to the statistics, and rescale the critic so that its values stay the same."""
         scored = np.array([value for value in returns if not math.isnan(value)])
         if not len(scored):
             return
-        mean, spread = self.unit.mean, self.unit.spread
-        self.unit.add(scored)
-        if self.unit.updates > 1:
-            self.critic.rescale(spread / self.unit.spread, (mean - self.unit.mean) / self.unit.spread)
+        stats = self.return_stats
+        mean, spread = stats.mean, stats.spread
+        stats.add(scored)
+        if stats.updates > 1:
+            self.critic.rescale(spread / stats.spread, (mean - stats.mean) / stats.spread)
 
     def values(self, readings: Sequence[Reading]) -> list[float]:
-        """The critic's present value of each reading, in units of the return."""
+        """Return the critic's present value of each reading, on the scale of returns."""
         return [value for [value] in self.token_values([(reading, 1) for reading in readings])]
 
     def token_values(self, spans: Sequence[tuple[Reading, int]]) -> list[list[float]]:
-        """For each reading, with a count n of at least 1, the values without its last n - 1, ..., 1, 0 tokens."""
+        """Return for each reading, with a count n >= 1, the values without its last n - 1, ..., 1, 0 tokens."""
         counts = dict(sorted(spans, key=lambda span: span[1]))  # the largest of each reading
         known: dict[Reading, list[float]] = {}
 
@@ -207,99 +207,85 @@ class CriticUpdater(Updater):
                     known.update(zip(batch, values.tolist(), strict=True))
 
         self.micro_batch.run(read_rest)
-        m, s = self.unit.mean, self.unit.spread
+        m, s = self.return_stats.mean, self.return_stats.spread
         return [[m + s * u for u in known[reading][-count:]] for reading, count in spans]  # (unit)
 
     def _read(self, readings: list[Reading], count: int) -> torch.Tensor:
-        """u without the last count - 1, ..., 1, 0 tokens of each reading [N, count]."""
+        """Return u without the last count - 1, ..., 1, 0 tokens of each reading [N, count]."""
         if self.options.critic_level == "token" and isinstance(self.critic, TokenCritic):
             return self.critic.token_values(readings, count)
         return self.critic.values(readings)[:, None]
 
+    # --- one step -----------------------------------------------------------------------------------------------------
+
     def step(self, samples: Sequence[Sample], seed: int = 0) -> Metrics:
-        """As `Updater.step`, and the critic learns from the lessons among the samples.
+        """Run `Updater.step` on texts and value targets; then run the remaining critic epochs on the value targets.
 
         Returns:
             The same, and `value_loss`, the mean loss of the critic without its weight, in squared spreads of returns.
         """
-        lessons = [s for s in samples if isinstance(s, Lesson) and s.agent in self.agents]
-        parts: Any = in_minibatches(lessons, self.options.minibatches, derive(seed, "lessons", self.updates))
-        self._lessons, self._old_values = parts, {}
+        targets = [s for s in samples if isinstance(s, ValueTarget) and s.agent in self.agents]
+        order = derive(seed, "lessons", self.updates)
+        self.extra_targets = in_minibatches(targets, self.options.minibatches, order)  # the same in every epoch
+        self._old_values = {}
         metrics = {"value_loss": 0.0} | super().step(samples, seed)
-        return metrics | self._practise() if all(map(math.isfinite, metrics.values())) else metrics
+        if not all(map(math.isfinite, metrics.values())):
+            return metrics
+        extra_critic_epochs = self.options.critic_epochs - self.options.epochs
+        for targets in filter(None, [*self.extra_targets] * extra_critic_epochs):
+            result, _ = self.micro_batch.run(partial(self.gradient, [], targets))
+            if not self.optimizer_step(result, {target.agent for target in targets}):
+                return metrics | result
+        return metrics
 
-    def _practise(self) -> Metrics:
-        """Pass over the lessons as often as policies did not; returns what is not finite, before which it stops."""
-        for part in filter(None, self._lessons * (self.options.critic_epochs - self.options.epochs)):
-            self._part = part
-            result, _ = self.micro_batch.run(partial(self._gradient, []))
-            if not self._descend(result, set()):
-                return result
-        return {}
-
-    def _parts(self, samples: list[Sample], seed: int) -> Iterator[list[Sample]]:
-        """See `Updater`; a part of the lessons beside each, which are as many whatever texts are learnt from."""
-        parts = super()._parts(samples, seed)
-        for texts, lessons in itertools.zip_longest(parts, self._lessons, fillvalue=[]):
-            self._part = lessons
-            yield texts
-
-    def _worth_a_step(self, learning: list[Sample]) -> bool:
-        """The critic learns too where no text has an advantage."""
-        return bool(learning or self._part)
-
-    def _clip_gradients(self, agents: set[str]) -> float:
-        """See `Updater`; also for agents with lessons alone, whose weights may be the critic's body."""
-        return super()._clip_gradients(agents | {lesson.agent for lesson in self._part})
-
-    def _gradient(self, samples: list[Sample], size: int) -> tuple[Metrics, dict[int, torch.Tensor]]:
-        """See `Updater`; then the critic's own passes, with at most as many lessons at a time."""
-        of_texts, read = super()._gradient(samples, size)
-        terms = {"loss": 0.0, "clipped": 0.0} | of_texts
-        lessons = grouped(self._part, lambda lesson: lesson.reading)
-        terms["value_loss"] = 0.0
-        counts = Counter(lesson.reading for lesson in self._part if not lesson.after)  # as often as the text was said
+    def extra_loss(self, targets: Sequence[Any], size: int) -> Metrics:
+        """Add the gradient of the critic's loss (critic), at most `size` value targets at a time."""
+        by_reading = grouped(targets, lambda target: target.reading)
+        counts = Counter(target.reading for target in targets if not target.after)  # as often as the text was sampled
+        total, stats = 0.0, self.return_stats
         for batch in _of_length(counts, size):
-            count = 1 + max(lesson.after for reading in batch for lesson in lessons[reading])
+            count = 1 + max(target.after for reading in batch for target in by_reading[reading])
             values = self._read(batch, count)
-            rows = [row for row, reading in enumerate(batch) for _ in lessons[reading]]
-            columns = [count - 1 - lesson.after for reading in batch for lesson in lessons[reading]]
-            targets = values.new_tensor(
-                [(s.target - self.unit.mean) / self.unit.spread for reading in batch for s in lessons[reading]]
-            )
+            rows = [row for row, reading in enumerate(batch) for _ in by_reading[reading]]
+            columns = [count - 1 - target.after for reading in batch for target in by_reading[reading]]
+            y = values.new_tensor([(s.target - stats.mean) / stats.spread for r in batch for s in by_reading[r]])
             for reading, value in zip(batch, values.detach(), strict=True):
                 self._old_values.setdefault(reading, value)
             known = [self._old_values[reading] for reading in batch]  # of another width in another batch
             old = torch.stack([functional.pad(value, (count - len(value), 0)) for value in known])
-            loss = value_loss(values[rows, columns], targets, old[rows, columns], self.options.value_clip).sum()
-            loss = loss / len(self._part)  # (critic)
+            loss = value_loss(values[rows, columns], y, old[rows, columns], self.options.value_clip).sum()
+            loss = loss / len(targets)  # (critic)
             (self.options.value_coef * loss).backward()
-            terms["value_loss"] += loss.item()
-        return terms, read
+            total += loss.item()
+        return {"value_loss": total}
 
     # --- restarts -----------------------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """The state of the updater, and of the critic with its unit."""
-        return {**super().state_dict(), "critic": dict(self.critic.state_dict()), "unit": asdict(self.unit)}
+        """Return the state of the updater, of the critic, and of its return statistics."""
+        return {
+            **super().state_dict(),
+            "critic": dict(self.critic.state_dict()),
+            "return_stats": asdict(self.return_stats),
+        }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore them."""
         self.critic.load_state_dict(state["critic"])
-        self.unit = Unit(**state["unit"])
+        self.return_stats = RunningReturnStats(**state["return_stats"])
         super().load_state_dict(state)
 
 
 class CentralCriticUpdater(CriticUpdater):
-    """A `CriticUpdater` with one critic for the whole team, which reads as the first agent."""
+    """A `CriticUpdater` with one critic for the whole team, which reads prompts of the first agent."""
 
     def make_critic(self) -> Critic:
-        """A critic with a single head."""
+        """Make a critic with a single head."""
         return self.critic_for([self._of_policy[0].agents[:1]])
 
 
 def _of_length(counts: Mapping[Reading, int], size: int) -> list[list[Reading]]:
-    """Batches of readings of similar length, whose counts sum to at most `size`; a larger one is alone."""
+    """Return batches of readings of similar length, whose counts sum to at most `size` (a larger one is a batch)."""
     batches: list[list[Reading]] = []
     room = 0
     for reading in sorted(counts, key=lambda reading: len(reading[1])):

@@ -1,4 +1,4 @@
-"""Numbers about the samples of an update: pure functions."""
+"""Metrics of the samples of an update: pure functions."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _FAR = 0.01  # in nats: about 1 % of a token's probability
 
 
 def describe(samples: Sequence[Sample], groups: int, trainer: Mapping[int, Sequence[float]]) -> dict[str, float]:
-    """Numbers that show problems of a training before its return does.
+    """Compute metrics that show problems of a training before its return does.
 
-    | name | what it is |
+    | name | meaning |
     |---|---|
     | truncated | share of the texts that the token limit ended |
     | length, length_max | tokens per text, mean and largest |
@@ -31,16 +31,16 @@ def describe(samples: Sequence[Sample], groups: int, trainer: Mapping[int, Seque
     | sampler_gap_share | share of the tokens whose log p is further off than 0.01 |
 
     Surprisal estimates the entropy at no cost, where no tokens are cut off (top_p 1, top_k 0). Gaps are between the
-    trainer and what the sampler recorded, over the texts that the trainer read.
+    log-probabilities of the trainer and of the sampler, over the texts that the trainer has read.
 
     Args:
-        samples: Every text that could be learnt from.
+        samples: Every text that can be trained on.
         groups: How many groups they are from.
         trainer: The trainer's log-probabilities, at the weights that sampled, by the place of the sample; without
             those of texts that have no gradient.
 
     Returns:
-        All of them, 0 where there is nothing to describe.
+        All metrics; 0 without samples.
     """
     lengths = [len(s.completion.token_ids) for s in samples]
     logprobs = [p for s in samples for p in s.completion.logprobs]
@@ -62,13 +62,13 @@ def describe(samples: Sequence[Sample], groups: int, trainer: Mapping[int, Seque
 
 
 def distinct(text: str) -> float:
-    """Different word pairs over all word pairs of a text; NaN for texts shorter than two words."""
+    """Return the number of different word pairs over all word pairs of a text; NaN below two words."""
     pairs = list(itertools.pairwise(_WORD.findall(text.lower())))
     return len(set(pairs)) / len(pairs) if pairs else math.nan
 
 
 def spent(groups: Sequence[Group]) -> dict[str, float]:
-    """The cost of playing, alternatives included: `generations` (texts drawn) and `joint_rewards` (actions scored)."""
+    """Return the costs of playing with alternatives: `generations` (texts) and `joint_rewards` (scored actions)."""
     costs = [group.cost for group in groups]
     return {name: float(sum(getattr(cost, name) for cost in costs)) for name in Cost._fields}
 

@@ -1,18 +1,18 @@
-"""Imitation (behaviour cloning): every policy learns to say what a teacher says in its place.
+"""Imitation (behaviour cloning): every policy is trained on the texts of a teacher in its place.
 
-For the texts a that a teacher says after histories h, each agent descends the cross-entropy
+For the texts a of a teacher after histories h, each agent descends the cross-entropy
 
     L = - mean of log pi(a | h)                                                                         (cross-entropy)
 
 over the tokens of its own texts. Small models need such a cold start before they can explore. The gradient is that of
-the objective of `updater` with advantage 1 and rho 1, so the same updater serves, on the tokens with which the policy
-itself would write the text.
+the objective of `updater` with advantage 1 and rho 1, so the same updater is used, on the policy's own tokens of the
+text.
 
-`shares` weighs kinds of turns, so that rare ones are not forgotten. A turn has the kind of the event that it caused
-("spawn" where a sub-agent was called, "answer", "call" of a tool, ...), or "say" where it caused none.
+`shares` weights kinds of turns, so that rare ones are not forgotten. A turn has the kind of the event that it caused
+("spawn" for the call of a sub-agent, "answer", "call" of a tool, ...), or "say" if it caused none.
 
-Teachers may know labels: script:optimal and script:gold know the answer; script:uniform, which says any well-formed
-text, knows only the form; recorded episodes know what their team knew.
+Teachers may know labels: script:optimal and script:gold know the answer. script:uniform, which samples well-formed
+texts, knows only the form. Recorded episodes know as much as their team.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from ..agents.base import Sampling, Team
 from ..config import Kinds, Single
 from ..rollout import Demonstrations, Rollout
 from ..types import Group, Turn, grouped
-from . import exchange
 from .base import Metrics
+from .controls import shuffle_texts
 from .learner import PolicyLearner
 from .objectives import Objective, OfTeachers
 from .options import Sides, UpdaterOptions
@@ -56,7 +56,7 @@ class ImitationConfig(UpdaterOptions):
 
 
 class Imitation(PolicyLearner):
-    """Trains every trainable member of a team on what a teacher says in its place."""
+    """Trains every trainable member of a team on the texts of a teacher in its place."""
 
     shows_texts = True
     Config = ImitationConfig
@@ -68,21 +68,21 @@ class Imitation(PolicyLearner):
 
     @property
     def rollout(self) -> Rollout:
-        """What the teacher says."""
+        """Episodes of the teacher."""
         return self._teacher
 
     @classmethod
-    def misfit(cls, config: Any, env: Any) -> str:
-        """Also why its teacher has nothing to say there."""
-        why = Demonstrations(config.source).refusal(env)
+    def incompatibility(cls, config: Any, env: Any) -> str:
+        """See `Algorithm`; the teacher must be able to act there too."""
+        why = Demonstrations(config.source).incompatibility(env)
         return f"the teacher {config.source} does not play there: {why}" if why else ""
 
-    def unlinked(self, groups: Sequence[Group]) -> list[Group]:
-        """What its control is given: texts that the teacher says in another task."""
-        return exchange.texts(groups)
+    def shuffle_rewards(self, groups: Sequence[Group]) -> list[Group]:
+        """Return groups with the teacher's texts of other tasks, for its control."""
+        return shuffle_texts(groups)
 
     def samples(self, groups: Sequence[Group]) -> list[Sample]:
-        """Every text with advantage 1, weighed by the kind of its turn.
+        """Return every text with advantage 1 and the weight of the kind of its turn.
 
         Raises:
             ValueError: No policy of the team can be shown a text.
@@ -105,10 +105,10 @@ class Imitation(PolicyLearner):
         return usable(_weighed(pairs, self.config.shares))
 
     def update(self, groups: Sequence[Group]) -> Metrics:
-        """Let every policy step on the texts that were said in its place.
+        """Run a step of every policy on the teacher's texts in its place.
 
         Returns:
-            What `Updater.step` returns; `cross_entropy`, the mean of -log p of the given tokens before the step; and
+            The metrics of `Updater.step`; `cross_entropy`, the mean of -log p of the given tokens before the step; and
             `labels`, 1 where the teacher may know what is right, else 0.
         """
         metrics = self.step(self.samples(groups), groups)
@@ -118,19 +118,19 @@ class Imitation(PolicyLearner):
 
 
 def _kind(turn: Turn, agent: str) -> str:
-    """The first event of a turn that an agent did or that names it, other than reading; "say" where there is none."""
+    """Return the kind of the first event that the agent caused or that names it, except "read"; else "say"."""
     named = (event.kind for event in turn.events if agent in (event.agent, event.details.get("by")))
     caused = (kind for kind in named if kind != "read")
     return next(caused, "say")
 
 
 def _weighed(pairs: Sequence[tuple[str, Sample]], shares: Mapping[str, float]) -> list[Sample]:
-    """Distribute the weight of each agent's samples of the named kinds among these kinds as `shares` says."""
+    """Distribute the weight of each agent's samples of the named kinds among these kinds, in proportion to `shares`."""
     weighed: list[Sample] = []
     for of_agent in grouped(pairs, lambda pair: pair[1].agent).values():
         counts = {name: sum(kind == name for kind, _ in of_agent) for name in shares}
         named = sum(counts.values())
         total = sum(share for name, share in shares.items() if counts[name])
         weights = {name: named * shares[name] / total / count for name, count in counts.items() if count}
-        weighed += [replace(s, share=weights.get(kind, 1.0)) for kind, s in of_agent]
+        weighed += [replace(s, weight=weights.get(kind, 1.0)) for kind, s in of_agent]
     return weighed

@@ -1,4 +1,4 @@
-"""What all learners that move weights share: one updater for each policy, and what an update reports."""
+"""Base of the learners with one updater per policy, and the metrics that their updates report."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from .base import Algorithm, Metrics
 from .diagnostics import describe, spent
 from .options import UpdaterOptions
 from .samples import Sample
-from .updater import Updater, step_all, updaters_of
+from .updater import Updater, step_updaters, updaters_of
 
 
 class PolicyLearner(Algorithm):
-    """A learner that gives credit; one `Updater` for each policy then moves the weights.
+    """A learner that computes advantages; one `Updater` for each policy then updates the weights.
 
     Args:
-        team: Who acts and learns; members that cannot be trained stay as they are. Where beta is above 0, the team as
-            it is now is also the reference.
-        sampling: How texts are drawn; its temperature is part of the policy that is trained.
+        team: The team that acts and is trained; members that cannot be trained stay as they are. With beta above 0,
+            the team as it is now is also the reference.
+        sampling: Sampling of texts; its temperature is part of the policy that is trained.
         config: Options.
 
     Attributes:
@@ -37,23 +37,23 @@ class PolicyLearner(Algorithm):
         self.learning = {agent for updater in self.updaters for agent in updater.agents}
 
     def step(self, samples: Sequence[Sample], groups: Sequence[Group]) -> Metrics:
-        """Let every policy step on its own samples; the means of what `Updater.step` returns.
+        """Run a step of every policy on its own samples; return the means of the metrics of `Updater.step`.
 
         Args:
             samples: Texts with advantages.
             groups: The order of the minibatches follows from the seed of their first episode.
         """
-        return step_all(self.updaters, samples, first_seed(groups))
+        return step_updaters(self.updaters, samples, first_seed(groups))
 
     def report(
         self, samples: Sequence[Sample], groups: Sequence[Group], updaters: Sequence[Updater] | None = None
     ) -> Metrics:
-        """Numbers about the samples (`diagnostics.describe`), and what it cost to play the groups.
+        """Return the metrics of the samples (`diagnostics.describe`), and the costs of playing the groups.
 
         Args:
             samples: As given to `step`.
-            groups: What was played.
-            updaters: Those that stepped; all when left out.
+            groups: Groups that were played.
+            updaters: Updaters that stepped; all when left out.
         """
         stepped = self.updaters if updaters is None else updaters
         trainer = {place: logprobs for updater in stepped for place, logprobs in updater.logprobs.items()}
@@ -61,5 +61,5 @@ class PolicyLearner(Algorithm):
 
 
 def first_seed(groups: Sequence[Group]) -> int:
-    """The seed of the first episode; 0 where there is none."""
+    """Return the seed of the first episode; 0 if there is none."""
     return next((episode.seed for group in groups for episode in group.episodes), 0)

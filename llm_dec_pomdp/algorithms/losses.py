@@ -13,12 +13,12 @@ RatioLevel = Literal["token", "sequence", "sequence_mean"]
 
 
 class Loss(NamedTuple):
-    """The loss of some texts.
+    """The loss of a batch of texts.
 
     Attributes:
-        value: With gradient; each sample counts by its `weight`.
-        terms: Its parts, as numbers: sums over texts, ratios or tokens.
-        logprobs: Of the tokens of each text, without gradient, where they were computed.
+        value: The loss, with gradient; each sample counts by its `loss_weight`.
+        terms: Its parts as numbers: sums over texts, ratios or tokens.
+        logprobs: log pi of the tokens of each text, without gradient; empty if they were not computed.
     """
 
     value: torch.Tensor
@@ -29,7 +29,17 @@ class Loss(NamedTuple):
 def log_ratio(
     logprobs: torch.Tensor, others: torch.Tensor, mask: torch.Tensor, level: RatioLevel
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """log pi / pi_other of every token [N, L], or of every text [N, 1], in all or per token; and the mask of these."""
+    """Compute log pi / pi_other of tokens or texts.
+
+    Args:
+        logprobs: log pi of the tokens [N, L].
+        others: log pi_other of the same tokens [N, L].
+        mask: 1 on tokens [N, L], 0 on padding.
+        level: "token"; "sequence", the sum over a text; or "sequence_mean", its mean over the tokens.
+
+    Returns:
+        The log-ratios and their mask, [N, L] for tokens and [N, 1] for texts.
+    """
     difference = (logprobs - others) * mask
     if level == "token":
         return difference, mask
@@ -42,7 +52,7 @@ def log_ratio(
 def importance_weights(
     log_ratios: torch.Tensor, bound: float, beyond: Literal["bound", "drop"] = "bound"
 ) -> torch.Tensor:
-    """The weight of the sampler's draws in a mean over the trainer's distribution, with u = pi_trainer / pi_sampler.
+    """Compute the weights of samples in a mean over the trainer's distribution, with u = pi_trainer / pi_sampler.
 
     | beyond | weight | source |
     |---|---|---|
@@ -54,7 +64,7 @@ def importance_weights(
     Args:
         log_ratios: log u of tokens or of texts, at the weights that sampled.
         bound: c.
-        beyond: What becomes of larger weights.
+        beyond: Treatment of larger weights, see the table.
 
     Returns:
         Weights of the same shape, without gradient.
@@ -73,15 +83,15 @@ def clipped_objective(
     importance: torch.Tensor | float = 1.0,
     dual_clip: float | None = None,
 ) -> torch.Tensor:
-    """w min(rho A, clip(rho, 1 - eps_low, 1 + eps_high) A), summed over the tokens of each sequence.
+    """Compute w min(rho A, clip(rho, 1 - eps_low, 1 + eps_high) A), summed over the tokens of each sequence.
 
     With a ratio of whole texts it is as printed in arXiv:2508.04652; with one of tokens as in PPO and GRPO. With
     `dual_clip` it is, for negative A, at least c A (arXiv:1912.09729).
 
     Args:
         log_rho: log of the likelihood ratio to the weights that sampled [N, L] or [N, 1], with gradient.
-        counted: 1 where there is one, as `log_rho`.
-        advantages: Of texts [N], or of tokens [N, L].
+        counted: Mask of the ratios, of the shape of `log_rho`.
+        advantages: Advantages of texts [N], or of tokens [N, L].
         clip: 1 - eps_low and 1 + eps_high.
         importance: w, see `importance_weights`.
         dual_clip: c, or None.
@@ -104,7 +114,7 @@ def cispo_objective(
     importance: torch.Tensor | float,
     logprobs: torch.Tensor,
 ) -> torch.Tensor:
-    """w sg(clip(rho, 1 - eps_low, 1 + eps_high)) A log pi, summed over the tokens of each sequence (arXiv:2506.13585).
+    """Compute w sg(clip(rho, 1 - eps_low, 1 + eps_high)) A log pi, summed over each sequence (arXiv:2506.13585).
 
     Args:
         log_rho: log of the likelihood ratio to the weights that sampled [N, L] or [N, 1].
@@ -124,7 +134,7 @@ def _by_term(advantages: torch.Tensor) -> torch.Tensor:
 
 
 def count_clipped(log_rho: torch.Tensor, counted: torch.Tensor, clip: tuple[float, float]) -> float:
-    """How many ratios are outside the clip range; NaN when one is not finite. Arguments as for `clipped_objective`."""
+    """Count the ratios outside the clip range; NaN if one is not finite. Arguments as for `clipped_objective`."""
     rho = log_rho.detach().exp()
     if not rho[counted.bool()].isfinite().all():
         return math.nan
@@ -132,7 +142,7 @@ def count_clipped(log_rho: torch.Tensor, counted: torch.Tensor, clip: tuple[floa
 
 
 def value_loss(values: torch.Tensor, targets: torch.Tensor, old: torch.Tensor, clip: float) -> torch.Tensor:
-    """max((V - y)^2, (V_old + clip(V - V_old, -c, c) - y)^2): flat where V moved further than c towards y.
+    """Compute max((V - y)^2, (V_old + clip(V - V_old, -c, c) - y)^2): flat where V moved further than c towards y.
 
     Args:
         values: V [N], with gradient.
@@ -150,7 +160,7 @@ def value_loss(values: torch.Tensor, targets: torch.Tensor, old: torch.Tensor, c
 def kl_k3(
     logprobs: torch.Tensor, reference: torch.Tensor, mask: torch.Tensor, log_rho: torch.Tensor | None = None
 ) -> torch.Tensor:
-    """KL(pi || pi_ref), estimated token by token from samples of pi: r - 1 - log r with r = pi_ref / pi.
+    """Estimate KL(pi || pi_ref) token by token from samples of pi: r - 1 - log r with r = pi_ref / pi.
 
     The estimator k3 of http://joschu.net/blog/kl-approx.html: never negative, and 0 where the policies agree. As in
     GRPO it is differentiated with the samples held fixed, which on average gives the gradient of KL(pi_ref || pi).

@@ -13,13 +13,13 @@ Agent i descends its own part of the gradient, with the others' delta held fixed
 
     dL / d theta_i = - beta sigmoid(- beta sum_j delta_j)  d delta_i / d theta_i                            (gradient)
 
-So the advantage of every text is plus or minus beta sigmoid(- beta sum delta), and an updater turns it into a step like
-any other credit. With one agent this is DPO. A trajectory of several turns counts as the sum over its texts. Agents may
-have been told different things in the two trajectories; each text keeps the prompt that it was said after.
+So the advantage of every text is plus or minus beta sigmoid(- beta sum delta), and an updater makes a step of it as of
+any other credit. With one agent this is DPO. A trajectory of several turns counts as the sum over its texts. The two
+trajectories may have different observations; each text keeps its own prompt.
 
-Pairs come from the team's own episodes, by joint reward (iterated), or from a file, traces or a run (offline). Where
-agents are paid individually, they need not prefer the same joint text: each has pairs of its own texts, by its own
-return, and recorded pairs are refused.
+Pairs come from the team's own episodes, by joint reward (iterated), or from a file, traces or a run (offline). With
+individual rewards, agents need not prefer the same joint text: each has pairs of its own texts, by its own return, and
+recorded pairs are refused.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ from ..rollout import Preferences, Rollout, Trajectories
 from ..rollout.preferences import Choice, pairs_by_return
 from ..seeding import derive
 from ..types import Completion, Episode, Group
-from . import exchange
 from .advantages import Array
 from .base import Metrics
+from .controls import shuffle_labels, shuffle_rewards
 from .diagnostics import spent
 from .learner import PolicyLearner, first_seed
 from .losses import Loss
 from .objectives import Objective, OfPairs
 from .options import UpdaterOptions
-from .samples import Sample, refuse_bad_rewards
-from .updater import Updater, step_all
+from .samples import Sample, check_rewards
+from .updater import Updater, step_updaters
 
 if TYPE_CHECKING:
     from ..envs.base import TextDecPOMDP
@@ -75,11 +75,11 @@ class MADPOConfig(UpdaterOptions):
     refresh: Count = 0
     """Updates after which the reference becomes the team as it is then, again and again; 0: never."""
     replay: Count = 0
-    """Earlier updates whose pairs are learnt from again in each update."""
+    """Number of earlier updates whose pairs are used again in each update."""
     objective: Objective = OfPairs()
     kinds: ClassVar[Kinds] = {"objective": {"clipped": OfPairs}}
     epochs: Single = 1
-    """The advantage of a text changes with every step; learn from pairs again with `replay`."""
+    """Fixed: the advantage of a text changes with every step; use pairs again with `replay`."""
     minibatches: Single = 1
     """The same."""
     truncated: Literal["learn", "mask"] = "learn"
@@ -88,7 +88,7 @@ class MADPOConfig(UpdaterOptions):
 
 
 class Text(NamedTuple):
-    """What an agent said in a pair; `sign` is 1 in the preferred trajectory and -1 in the other one."""
+    """A text of a pair; `sign` is 1 in the preferred trajectory and -1 in the rejected one."""
 
     agent: str
     completion: Completion
@@ -96,24 +96,24 @@ class Text(NamedTuple):
 
 
 class PairUpdater(Updater):
-    """Ascends the sum of log pi of texts times their advantages; knows the log-ratios to the reference."""
+    """Ascends the sum of log pi of texts times their advantages, and computes the log-ratios to the reference."""
 
     options: MADPOConfig
 
     def step(self, samples: Sequence[Sample], seed: int = 0) -> Metrics:
-        """See `Updater`; the reference is renewed after it where that is due."""
+        """See `Updater`; every `refresh` updates the policy becomes the reference."""
         metrics = super().step(samples, seed)
         if self.options.refresh and self.updates % self.options.refresh == 0:
             self.reference = copy.deepcopy(self.policy)
         return metrics
 
     def scores(self, samples: Sequence[Sample]) -> torch.Tensor:
-        """log pi of every text [N], with gradient: what a step raises or lowers."""
+        """Return log pi of every text [N], with gradient, which a step raises or lowers."""
         logprobs, mask = self.policy.token_logprobs([(s.agent, s.completion) for s in samples], self.temperature)
         return (logprobs * mask).sum(-1)
 
     def preferences(self, samples: Sequence[Sample]) -> torch.Tensor:
-        """log pi / ref of every text [N]: what pairs are compared by."""
+        """Return log pi / ref of every text [N], by which pairs are compared."""
         assert self.reference is not None  # beta is above 0
         texts = [(s.agent, s.completion) for s in samples]
         logprobs, mask = self.policy.token_logprobs(texts, self.temperature)
@@ -121,14 +121,14 @@ class PairUpdater(Updater):
         return ((logprobs - fixed) * mask).sum(-1)
 
     def log_ratios(self, samples: Sequence[Sample]) -> dict[int, float]:
-        """`preferences` of every text of this policy's agents, by its place among the samples."""
-        numbered = [replace(s, number=place) for place, s in enumerate(samples) if s.agent in self.agents]
+        """Return `preferences` of every text of this policy's agents, by its index among the samples."""
+        numbered = [replace(s, index=place) for place, s in enumerate(samples) if s.agent in self.agents]
         return self.read(numbered, lambda batch: self.preferences(batch).tolist())
 
     def loss(self, batch: list[Sample], old: Mapping[int, torch.Tensor]) -> Loss:
-        """Minus the sum of the scores, each times its advantage and its weight."""
+        """Compute minus the sum of the scores, each times its advantage and its weight."""
         scores = self.scores(batch)
-        worth = torch.tensor([s.advantage * s.weight for s in batch], device=scores.device)
+        worth = torch.tensor([s.advantage * s.loss_weight for s in batch], device=scores.device)
         loss = -(worth * scores).sum()
         return Loss(loss, {"clipped": 0.0, "loss": loss.item()})
 
@@ -154,8 +154,8 @@ class MADPO(PolicyLearner):
     # --- pairs --------------------------------------------------------------------------------------------------------
 
     def pairs(self, groups: Sequence[Group]) -> list[list[Text]]:
-        """The texts of every pair that the team can learn from; with truncated="mask", of pairs without a cut text."""
-        refuse_bad_rewards(groups)
+        """Return the texts of every pair to train on; with truncated="mask", of pairs without a truncated text."""
+        check_rewards(groups)
         pairs = [
             [text for text in _texts(chosen, rejected) if text.agent in agents and text.completion.token_ids]
             for group in groups
@@ -164,14 +164,14 @@ class MADPO(PolicyLearner):
         masked = self.config.truncated == "mask"
         return [pair for pair in pairs if not (masked and any(text.completion.truncated for text in pair))]
 
-    def unlinked(self, groups: Sequence[Group]) -> list[Group]:
-        """What its control is given: returns that change places, or recorded pairs of which a coin prefers one."""
-        return exchange.labels(groups) if self.config.source else exchange.rewards(groups, "group")
+    def shuffle_rewards(self, groups: Sequence[Group]) -> list[Group]:
+        """Return groups with shuffled rewards, or with recorded pairs whose preference a coin decides."""
+        return shuffle_labels(groups) if self.config.source else shuffle_rewards(groups, "group")
 
     @classmethod
-    def misfit(cls, config: MADPOConfig, env: TextDecPOMDP) -> str:
-        """Also why recorded pairs cannot be learnt from there."""
-        known = super().misfit(config, env)
+    def incompatibility(cls, config: MADPOConfig, env: TextDecPOMDP) -> str:
+        """See `Algorithm`; recorded pairs need a joint reward."""
+        known = super().incompatibility(config, env)
         if known or not config.source or env.facts.joint_reward:
             return known
         return (
@@ -180,7 +180,7 @@ class MADPO(PolicyLearner):
         )
 
     def preferred(self, group: Group) -> Iterator[tuple[Episode, Episode, Collection[str]]]:
-        """The pairs of a task: the preferred episode, the rejected one, and the agents that learn from them."""
+        """Yield the pairs of a task: preferred episode, rejected episode, and the agents to train on them."""
         episodes = group.episodes
         if self.config.source:
             yield from ((a, b, self.learning) for a, b in zip(episodes[::2], episodes[1::2], strict=True))
@@ -193,7 +193,7 @@ class MADPO(PolicyLearner):
                 yield episodes[a], episodes[b], agents
 
     def objective(self, gaps: Array) -> tuple[Array, Array]:
-        """The losses of pairs with these gaps, and minus their derivatives by the gap."""
+        """Return the losses of pairs with these gaps [N], and minus their derivatives by the gap [N]."""
         scaled = self.config.beta * gaps
         if self.config.loss == "ipo":
             short = 1 / (2 * self.config.beta) - gaps
@@ -203,10 +203,10 @@ class MADPO(PolicyLearner):
     # --- one update ---------------------------------------------------------------------------------------------------
 
     def update(self, groups: Sequence[Group]) -> Metrics:
-        """Give credit to the texts of all pairs, and let every policy step on its own.
+        """Compute the advantages of the texts of all pairs, and run a step of every policy on its own.
 
         Returns:
-            What `Updater.step` returns; `preference_loss`, the mean of (loss); `preferred`, the share of the pairs
+            The metrics of `Updater.step`; `preference_loss`, the mean of (loss); `preferred`, the share of the pairs
             whose gap is above 0; `gap`, the mean of sum_i delta_i in nats; `pairs`, their number; and `generations`
             and `joint_rewards`.
         """
@@ -215,29 +215,25 @@ class MADPO(PolicyLearner):
         samples, gaps = _samples(pairs), self.gaps(pairs)
         losses, worth = self.objective(gaps)
         terms = {agent: sum(s.agent == agent for s in samples) for agent in {s.agent for s in samples}}
-        credited = [  # the loss is a mean over pairs, and an updater's over texts
-            replace(s, advantage=self._worth(s, float(worth[s.trajectory])) * terms[s.agent] / len(pairs))
-            for s in samples
-        ]
-        metrics = step_all(self.updaters, credited, derive(first_seed(groups), "pairs"))
+        credited: list[Sample] = []
+        for s in samples:  # minus the derivative of the pair's loss by log pi of the text; its advantage is its sign
+            kept = self.config.likelihood / len(s.completion.token_ids) if s.advantage > 0 else 0.0
+            slope = s.advantage * float(worth[s.trajectory]) + kept
+            credited.append(replace(s, advantage=slope * terms[s.agent] / len(pairs)))  # a mean over pairs, not texts
+        metrics = step_updaters(self.updaters, credited, derive(first_seed(groups), "pairs"))
         del metrics["kl"]  # 0: beta is not the weight of a KL term here
         return {
             **metrics,
             **spent(groups),
-            **({"generations": 0.0} if self.config.source else {}),  # recorded texts are drawn by nobody
+            **({"generations": 0.0} if self.config.source else {}),  # recorded texts are not generated
             "preference_loss": float(losses.mean()) if pairs else 0.0,
             "preferred": float((gaps > 0).mean()) if pairs else 0.0,
             "gap": float(gaps.mean()) if pairs else 0.0,
             "pairs": float(len(pairs)),
         }
 
-    def _worth(self, sample: Sample, worth: float) -> float:
-        """Minus the derivative of the loss of a pair by log pi of one of its texts, whose advantage is its sign."""
-        kept = self.config.likelihood / len(sample.completion.token_ids) if sample.advantage > 0 else 0.0
-        return sample.advantage * worth + kept
-
     def gaps(self, pairs: Sequence[Sequence[Text]]) -> Array:
-        """sum_i delta_i of every pair, in nats: above 0 where the preferred text gained on the rejected one."""
+        """Return sum_i delta_i of every pair, in nats; above 0 if the preferred text has gained on the rejected one."""
         samples, gaps = _samples(pairs), np.zeros(len(pairs))
         for updater in self.updaters:
             for place, ratio in updater.log_ratios(samples).items():
@@ -247,7 +243,7 @@ class MADPO(PolicyLearner):
     # --- restarts -----------------------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """The states of the updaters, and the pairs that `replay` needs."""
+        """Return the states of the updaters, and the pairs that `replay` needs."""
         rounds = [[[_plain(text) for text in pair] for pair in pairs] for pairs in self._rounds[-self.config.replay :]]
         return {**super().state_dict(), "rounds": rounds if self.config.replay else []}
 
@@ -265,7 +261,7 @@ def _texts(chosen: Episode, rejected: Episode) -> Iterator[Text]:
 
 
 def _samples(pairs: Sequence[Sequence[Text]]) -> list[Sample]:
-    """Every text with its sign as advantage, and the number of its pair."""
+    """Return every text with its sign as advantage, and the number of its pair."""
     return [
         Sample(text.agent, text.completion, float(text.sign), trajectory=number)
         for number, pair in enumerate(pairs)

@@ -1,7 +1,7 @@
 """MAGRPO: Multi-Agent Group Relative Policy Optimization (arXiv:2508.04652), and GRPO as its one-agent case.
 
 For each task, G joint trajectories are played with the current policies: at turn t, agent i samples a_{i,t}^(g) from
-its own history h_{i,t}^(g), and the joint action earns the joint reward r_t^(g). With
+its own history h_{i,t}^(g), and the joint action receives the joint reward r_t^(g). With
 
     R_t^(g) = sum over tau >= t of gamma^(tau - t) r_tau^(g)                                                   (return)
 
@@ -18,18 +18,20 @@ Departures from the paper (docs/reproduce.md has those of the suite `paper` too)
 * beta is 0, as in the paper's experiments; the KL term is estimated by k3, per token.
 * The mean runs over all trajectories of all groups of an update, and not group by group.
 * An episode that ended earlier stays in the means of later turns with return 0, so that they are unbiased baselines.
-* Which joint actions are compared, and who deserves what, is an object: see `credit`. The paper's is `JointCredit`,
-  with trajectories side by side, or in a tree.
+* Credit assignment is an object, see `credit`. The paper's is `JointCredit`, with independent trajectories or a tree.
 * Entropy bonus, minibatches and schedules are off by default and not in the paper.
 
 | credit | what is compared | joint rewards per task, one turn |
 |---|---|---|
 | joint | joint trajectories of a group, turn by turn (in a tree: siblings) | G |
-| crossed | an agent's texts, each by its mean over the others' texts | G^n |
-| counterfactual | an agent's texts beside the same texts of the others | up to G + n G (G - 1) |
-| message | a text and K others from the same history, and silence | up to G + n G (K + 1) |
+| crossed | an agent's texts, each by its mean return over the teammates' texts | G^n |
+| counterfactual | an agent's texts, with the same texts of the teammates | up to G + n G (G - 1) |
+| message | a text, K alternatives from the same history, and the empty text | up to G + n G (K + 1) |
 
 Relatives (MARLOO, MAREINFORCE, MAREMAX, GRPO) are lines of `registration`: another baseline, or one agent.
+
+Read `update` and `samples`. Then `credit/joint.py` and `advantages.py` compute advantages, and `updater.py` updates the
+weights. `examples/magrpo_in_one_file.py` has the same algorithm in one file.
 """
 
 from __future__ import annotations
@@ -44,13 +46,13 @@ from ..rollout.replaced import Replaced
 from ..types import Group, all_played
 from .advantages import Array
 from .base import Metrics
-from .exchange import Compared
+from .checks import check_importance
+from .controls import BaselineScope
 from .learner import PolicyLearner, first_seed
 from .options import MAGRPOConfig
 from .overlong import punished
-from .refusals import refuse_uncorrected
-from .samples import Sample, refuse_bad_rewards, usable
-from .updater import step_all
+from .samples import Sample, check_rewards, usable
+from .updater import step_updaters
 
 __all__ = ["MAGRPO", "MAGRPOConfig"]
 
@@ -63,33 +65,33 @@ class MAGRPO(PolicyLearner):
 
     def __init__(self, team: Team, sampling: Sampling, config: MAGRPOConfig | None = None) -> None:
         super().__init__(team, sampling, config)
-        refuse_uncorrected(team, self.config)
+        check_importance(team, self.config)
 
     @property
     def rollout(self) -> Rollout:
-        """How tasks are played: as the credit needs it, and again on other tasks with `replacements`."""
+        """The rollout of the credit; with `replacements`, groups without signal are replaced by other tasks."""
         credit = self.config.credit
         return Replaced(credit.rollout, self.silent, credit.replacements) if credit.replacements else credit.rollout
 
     @property
-    def compared(self) -> Compared:
-        """With what a return is compared; for its control, see `exchange`."""
-        return self.config.credit.compared
+    def baseline_scope(self) -> BaselineScope:
+        """That of the credit; for its control, see `controls`."""
+        return self.config.credit.baseline_scope
 
     @classmethod
-    def misfit(cls, config: Any, env: Any) -> str:
+    def incompatibility(cls, config: Any, env: Any) -> str:
         """Return the reason why the credit or an option of `advantages` cannot be used on this environment, else ""."""
         chosen = getattr(config.credit, "advantage", "std")
         if cls.advantages is not MAGRPO.advantages and chosen != "std":
             return f"advantage is {chosen!r}, and {cls.__name__} computes advantages itself; leave the option out"
-        return super().misfit(config, env) or config.credit.misfit(env)
+        return super().incompatibility(config, env) or config.credit.incompatibility(env)
 
     def update(self, groups: Sequence[Group]) -> Metrics:
-        """Give credit, and let every policy step on its own samples.
+        """Compute advantages, and run a step of every policy on its own samples.
 
         Returns:
-            What `Updater.step` returns, as means over the policies. Over all groups that were played, replaced ones
-            included: the numbers of `diagnostics.describe`, and the costs `generations` and `joint_rewards`. With
+            The metrics of `Updater.step`, as means over the policies. Over all groups that were played, replaced ones
+            included: the metrics of `diagnostics.describe`, and the costs `generations` and `joint_rewards`. With
             `replacements` also `groups_replaced`, the share of these groups that was replaced.
 
         Raises:
@@ -98,18 +100,18 @@ class MAGRPO(PolicyLearner):
         """
         credit, played = self.config.credit, all_played(groups)
         samples = self.samples(played)
-        heard = {s.group for s in samples if s.advantage}
-        counted = heard if credit.without_signal == "drop" else range(len(groups))
-        learnt = [s for s in samples if s.group in counted]
-        metrics = step_all(self.updaters, learnt, first_seed(groups))  # (objective), see `updater`
-        metrics |= self.report([*learnt, *(s for s in samples if s.group not in counted)], played)
+        with_signal = {s.group for s in samples if s.advantage}
+        counted = with_signal if credit.without_signal == "drop" else range(len(groups))  # replaced ones come last
+        kept = [s for s in samples if s.group in counted]
+        metrics = step_updaters(self.updaters, kept, first_seed(groups))  # (objective), see `updater`
+        metrics |= self.report([*kept, *(s for s in samples if s.group not in counted)], played)
         if credit.replacements:
             metrics["groups_replaced"] = (len(played) - len(groups)) / len(played) if played else 0.0
         return metrics
 
     def samples(self, groups: Sequence[Group]) -> list[Sample]:
         """Return every text that the team can be trained on, with its advantage; texts without a score are left out."""
-        refuse_bad_rewards(groups)
+        check_rewards(groups)
         c = self.config
         if c.overlong:
             groups = [punished(group, self._limits(group), c.overlong, c.overlong_penalty) for group in groups]
@@ -126,7 +128,7 @@ class MAGRPO(PolicyLearner):
         return not any(s.advantage for s in self.samples([group]))
 
     def credit(self, group: Group) -> Iterator[Sample]:
-        """Every text of a group with its advantage: (return) and (advantage), as `credit` of the options says."""
+        """Return every text of a group with its advantage, by (return) and (advantage) of the credit."""
         return self.config.credit.samples(group, self.config.gamma, self.advantages)
 
     def advantages(self, returns: Array) -> Array:

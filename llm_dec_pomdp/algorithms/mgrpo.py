@@ -1,15 +1,15 @@
 """M-GRPO: group-relative policy optimization of a main agent and the sub-agents that it calls (arXiv:2511.13288).
 
-For a query, K rollouts are played. Rollout k has one trajectory of the main agent, which earns R_M^(k), and d_k
-trajectories of sub-agents, one for each invocation, which earn R_S(o_i^(k)). The environment says who earns what; d_k
-differs from rollout to rollout. With
+For a query, K rollouts are played. Rollout k has one trajectory of the main agent with return R_M^(k), and d_k
+trajectories of sub-agents, one for each invocation, with returns R_S(o_i^(k)). The environment assigns the rewards; d_k
+differs between rollouts. With
 
     A_M^(k)   = (R_M^(k) - mean_k R_M) / std_k R_M                                                              (main)
     A_S,i^(k) = (R_S(o_i^(k)) - mean R_S) / std R_S,  over the aligned invocations of the same query             (sub)
 
 all texts of a trajectory share its advantage, and each policy ascends the clipped objective of `updater` over its own
-samples; what tools and reports say is observed and never trained on. Alignment gives every rollout that has invocations
-d of them; the paper does so by duplicate_drop                                                               (alignment)
+samples. Outputs of tools and reports are observations and never trained on. Alignment gives every rollout with
+invocations d of them; the paper uses duplicate_drop                                                         (alignment)
 
 | alignment | d_k < d | d_k > d |
 |---|---|---|
@@ -26,10 +26,12 @@ Departures from the paper, each an option:
 * d is the 0.99 quantile of d_k over the run so far, by kind (`d=None`); the paper takes 8, from preliminary runs.
 * There are alignments other than duplicate_drop, baselines by kind of sub-agent or by place in the rollout
   (`group_by`), and advantages that are not divided by the standard deviation (`advantage="mean"`).
-* Either side can be left untrained (`train`).
+* Main agents or sub-agents can be left untrained (`train`).
 
 An agent that no event `spawn` called is a main agent. So without invocations this is MAGRPO with returns of whole
 trajectories.
+
+Read `update` and `credit` of `MGRPO`; `updater.py` updates the weights.
 """
 
 from __future__ import annotations
@@ -47,12 +49,11 @@ from ..seeding import generator
 from ..types import Completion, Episode, Group, grouped
 from .advantages import Array, Kind, group_advantages, weighted_advantages
 from .base import Metrics
+from .checks import check_importance
 from .learner import PolicyLearner, first_seed
 from .options import Alignment, GroupBy, MGRPOConfig
-from .refusals import refuse_uncorrected
-from .samples import Sample, called_agents, earned_by, refuse_bad_rewards, usable
-from .trajectory_ratio import TrajectoryUpdater
-from .updater import Updater, step_all
+from .samples import Sample, called_agents, check_rewards, earned_by, usable
+from .updater import Updater, step_updaters
 
 COVERED = 0.99  # share of the rollouts whose d_k is at most d
 MAIN = ""  # the kind of an agent that nobody called
@@ -60,14 +61,14 @@ MAIN = ""  # the kind of an agent that nobody called
 
 @dataclass(frozen=True, slots=True)
 class Trajectory:
-    """What one agent said in one rollout, and earned by it.
+    """The texts and the return of one agent in one rollout.
 
     Attributes:
         agent: The agent.
         kind: The kind of sub-agent; "" for a main agent.
         rollout: Place of the episode in its group.
         place: Number of calls before it in this rollout.
-        reward: The sum over all turns; NaN where it could not be scored.
+        reward: Sum of its rewards over all turns; NaN if it could not be scored.
         texts: Its texts in order.
     """
 
@@ -91,9 +92,9 @@ class Credited(NamedTuple):
 
 
 def trajectories_of(episode: Episode, rollout: int = 0) -> list[Trajectory]:
-    """The trajectories of an episode: of sub-agents in the order of their calls, then of main agents.
+    """Return the trajectories of an episode: those of sub-agents in the order of their calls, then of main agents.
 
-    Agents that said nothing have none.
+    Agents without texts have none.
     """
     called = called_agents(episode)
     texts: dict[str, list[Completion]] = {}
@@ -110,7 +111,7 @@ def trajectories_of(episode: Episode, rollout: int = 0) -> list[Trajectory]:
 
 
 def align(counts: Sequence[int], d: int, alignment: Alignment, random: np.random.Generator) -> list[Array]:
-    """How many times each invocation of each rollout counts.
+    """Compute how many times each invocation of each rollout counts.
 
     Args:
         counts: d_k of every rollout.
@@ -135,14 +136,14 @@ def align(counts: Sequence[int], d: int, alignment: Alignment, random: np.random
 
 
 def credit_main(trajectories: Sequence[Trajectory], kind: Kind) -> Iterator[Credited]:
-    """The main trajectories of a group; those of the same agent share a baseline."""
+    """Return the main trajectories of a group with their advantages; those of one agent share a baseline."""
     for of_agent in grouped(trajectories, lambda t: t.agent).values():
         advantages = group_advantages([t.reward for t in of_agent], kind).tolist()  # (main)
         yield from (Credited(t, advantage, 1.0) for t, advantage in zip(of_agent, advantages, strict=True))
 
 
 def credit_sub(invocations: Sequence[tuple[Trajectory, float]], group_by: GroupBy, kind: Kind) -> Iterator[Credited]:
-    """The invocations of a group, each with how many times it counts, with their advantages."""
+    """Return the invocations of a group with their advantages, from pairs of (invocation, weight)."""
     pools = grouped(invocations, lambda pair: {"query": 0, "kind": pair[0].kind, "place": pair[0].place}[group_by])
     for pool in pools.values():
         advantages = weighted_advantages([t.reward for t, _ in pool], [w for _, w in pool], kind).tolist()  # (sub)
@@ -151,7 +152,7 @@ def credit_sub(invocations: Sequence[tuple[Trajectory, float]], group_by: GroupB
 
 @dataclass
 class Running:
-    """How often each d_k occurred in a run, from which d is estimated.
+    """Counts of each d_k in a run, from which d is estimated.
 
     Attributes:
         seen: By kind of sub-agent, the number of rollouts with 0, 1, 2, ... invocations.
@@ -160,14 +161,14 @@ class Running:
     seen: dict[str, list[int]] = field(default_factory=dict[str, "list[int]"])
 
     def count(self, kind: str, counts: Iterable[int]) -> None:
-        """Count the d_k of some rollouts."""
+        """Add the d_k of some rollouts."""
         table = self.seen.setdefault(kind, [])
         for count in counts:
             table.extend([0] * (count + 1 - len(table)))
             table[count] += 1
 
     def quantile(self, kind: str) -> int:
-        """The smallest d with P(d_k <= d) >= 0.99 among the rollouts so far; at least 1."""
+        """Return the smallest d >= 1 with P(d_k <= d) >= 0.99 over the rollouts so far."""
         cumulated = np.cumsum(self.seen[kind])
         return max(1, int(np.argmax(cumulated >= COVERED * cumulated[-1])))
 
@@ -182,29 +183,31 @@ class MGRPO(PolicyLearner):
     config: MGRPOConfig
 
     def __init__(self, team: Team, sampling: Sampling, config: MGRPOConfig | None = None) -> None:
-        config = config or MGRPOConfig()
-        self.updater = TrajectoryUpdater if str(config.objective.ratio) == "trajectory" else Updater
         super().__init__(team, sampling, config)
-        refuse_uncorrected(team, config)
+        check_importance(team, self.config)
         self.running = Running()
 
     def trajectories(self, group: Group) -> list[Trajectory]:
-        """All trajectories of a group."""
+        """Return all trajectories of a group."""
         return [t for rollout, episode in enumerate(group.episodes) for t in trajectories_of(episode, rollout)]
 
     def credit(self, groups: Sequence[Group]) -> tuple[list[list[Credited]], Metrics]:
-        """For each group its trajectories with their advantages, and numbers about the invocations.
+        """Return for each group its trajectories with their advantages, and metrics of the invocations.
 
         The d_k of these groups are counted first, so d depends on them.
 
         Raises:
             ValueError: A reward is infinite.
         """
-        refuse_bad_rewards(groups)
+        check_rewards(groups)
         played = [self.trajectories(group) for group in groups]
         kinds = {t.kind: None for trajectories in played for t in trajectories if t.kind != MAIN}
         pairs = list(zip(groups, played, strict=True))
-        counts = {kind: [_counts(all_of, kind, len(group.episodes)) for group, all_of in pairs] for kind in kinds}
+        counts: dict[str, list[list[int]]] = {kind: [] for kind in kinds}  # d_k by kind, group and rollout
+        for kind, of_groups in counts.items():
+            for group, all_of in pairs:
+                of_rollouts = [t.rollout for t in all_of if t.kind == kind]
+                of_groups.append([of_rollouts.count(rollout) for rollout in range(len(group.episodes))])
         for kind, of_groups in counts.items():
             self.running.count(kind, itertools.chain.from_iterable(of_groups))
         d = {kind: self.config.d or self.running.quantile(kind) for kind in kinds}
@@ -212,22 +215,21 @@ class MGRPO(PolicyLearner):
         subs: list[tuple[Trajectory, float]] = []
         for place, (group, all_of) in enumerate(pairs):
             main = credit_main([t for t in all_of if t.kind == MAIN], self.config.advantage)
-            aligned = [p for kind in kinds for p in self._aligned(group, all_of, kind, counts[kind][place], d[kind])]
+            aligned: list[tuple[Trajectory, float]] = []
+            for kind in kinds:
+                random = generator(group.episodes[0].seed, "alignment", kind)
+                weights = align(counts[kind][place], d[kind], self.config.alignment, random)
+                of_kind = [t for t in all_of if t.kind == kind]  # rollout by rollout
+                aligned += zip(of_kind, np.concatenate(weights).tolist(), strict=True)
             credited.append([*main, *credit_sub(aligned, self.config.group_by, self.config.advantage)])
             subs += aligned
         return credited, _describe(counts, d, subs)
 
-    def _aligned(
-        self, group: Group, trajectories: Sequence[Trajectory], kind: str, counts: Sequence[int], d: int
-    ) -> list[tuple[Trajectory, float]]:
-        """The invocations of one kind in a group, with how many times each counts; the group's seed decides."""
-        random = generator(group.episodes[0].seed, "alignment", kind)
-        weights = align(counts, d, self.config.alignment, random)
-        of_kind = [t for t in trajectories if t.kind == kind]  # rollout by rollout
-        return list(zip(of_kind, np.concatenate(weights).tolist(), strict=True))
-
     def samples(self, groups: Sequence[Group], credited: Sequence[Sequence[Credited]]) -> list[Sample]:
-        """Every text to learn from; all invocations of a kind count as texts of the first agent of that kind."""
+        """Return every text to train on.
+
+        Sub-agents of one kind share weights, so their texts are attributed to the first agent of the kind.
+        """
         everything = [(place, credit) for place, of_group in enumerate(credited) for credit in of_group]
         owners = self._owners(t for _, (t, _, _) in everything)
         samples: list[Sample] = []
@@ -238,7 +240,7 @@ class MGRPO(PolicyLearner):
         return usable(s for s in samples if s.agent in self.learning)
 
     def _owners(self, trajectories: Iterable[Trajectory]) -> dict[str, str]:
-        """For each agent the one whose texts its own count as: itself, or the first agent of its kind of sub-agent.
+        """Return for each agent the one that its texts are attributed to: itself, or the first sub-agent of its kind.
 
         Raises:
             ValueError: Invocations of one kind have policies or adapters of their own.
@@ -261,11 +263,11 @@ class MGRPO(PolicyLearner):
         return owners
 
     def update(self, groups: Sequence[Group]) -> Metrics:
-        """Give credit, and let every policy that has samples step on them.
+        """Compute advantages, and run a step of every policy that has samples.
 
         Returns:
-            As `MAGRPO.update`, over the policies that stepped; `surprisal_main` and `surprisal_sub` (mean of -log p of
-            a token, an estimate of the entropy); and numbers about invocations, see docs/hierarchy.md.
+            The metrics of `MAGRPO.update`, over the policies that stepped; `surprisal_main` and `surprisal_sub` (mean
+            of -log p of a token, an estimate of the entropy); and metrics of the invocations, see docs/hierarchy.md.
 
         Raises:
             ValueError: A reward is infinite, a text lacks log-probabilities, the temperature is 0, or invocations of
@@ -274,7 +276,7 @@ class MGRPO(PolicyLearner):
         credited, metrics = self.credit(groups)
         samples = self.samples(groups, credited)
         learners: list[Updater] = [u for u in self.updaters if any(s.agent in u.agents for s in samples)]
-        metrics = step_all(learners or self.updaters, samples, first_seed(groups)) | metrics
+        metrics = step_updaters(learners or self.updaters, samples, first_seed(groups)) | metrics
         mains = {t.agent for of_group in credited for t, _, _ in of_group if t.kind == MAIN}
         for name, part in (
             ("surprisal_main", [s for s in samples if s.agent in mains]),
@@ -287,7 +289,7 @@ class MGRPO(PolicyLearner):
     # --- restarts -----------------------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """The states of the updaters, and the counts of d_k."""
+        """Return the states of the updaters, and the counts of d_k."""
         return {**super().state_dict(), "seen": self.running.seen}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -299,19 +301,13 @@ class MGRPO(PolicyLearner):
 # --- numbers ----------------------------------------------------------------------------------------------------------
 
 
-def _counts(trajectories: Sequence[Trajectory], kind: str, rollouts: int) -> list[int]:
-    """d_k of one kind for every rollout of a group."""
-    of_rollouts = [t.rollout for t in trajectories if t.kind == kind]
-    return [of_rollouts.count(rollout) for rollout in range(rollouts)]
-
-
 def _describe(
     counts: Mapping[str, Sequence[Sequence[int]]], d: Mapping[str, int], subs: Sequence[tuple[Trajectory, float]]
 ) -> Metrics:
-    """Numbers about the invocations of all groups and kinds; 0 where there are none.
+    """Return metrics of the invocations of all groups and kinds; 0 where there are none.
 
-    `d` is what they are aligned to, `masked_slots` the share of the K d slots that are empty before duplicates,
-    `dropped` the share of the invocations; rewards of sub-agents are aligned, over all queries.
+    `d` is the number that they are aligned to, `masked_slots` the share of the K d slots that are empty before
+    duplicates, and `dropped` the share of the invocations. Rewards of sub-agents are aligned, over all queries.
     """
     per_rollout = [count for of_groups in counts.values() for count in itertools.chain.from_iterable(of_groups)]
     slots = sum(d[kind] for kind, of_groups in counts.items() for _ in itertools.chain.from_iterable(of_groups))

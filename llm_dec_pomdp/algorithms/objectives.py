@@ -1,7 +1,7 @@
 # pyright: basic
-"""Objectives: what an updater ascends for texts that have advantages, chosen as `objective` of its options.
+"""Objectives that an updater ascends for texts with advantages; `objective` of its options chooses one.
 
-For a text a after a history h, with rho = pi(a | h) / pi_old(a | h) and w the importance of what was drawn,
+For a text a after a history h, with rho = pi(a | h) / pi_old(a | h) and the importance weight w,
 
 | objective | ascended | source |
 |---|---|---|
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class Objective(Config, ABC):
-    """What is ascended for texts with advantages; its fields are its options."""
+    """An objective of texts with advantages; its fields are its options."""
 
     ratio: Literal["token", "sequence", "sequence_mean"] = "token"
     """Level of the likelihood ratio: of a token, of a whole text (sequence), or its geometric mean over the tokens of a
@@ -70,13 +70,13 @@ class Objective(Config, ABC):
         return 1 - self.clip_low, 1 + self.clip_high
 
     def weights(self, samples: Sequence[Sample]) -> list[float]:
-        """What each text of an agent, and each of its terms, weighs in the mean of the agent's objective."""
-        texts = sum(s.share for s in samples)
+        """Return the weight of each text of an agent, and of its terms, in the mean of the agent's objective."""
+        texts = sum(s.weight for s in samples)
         if self.ratio != "token":
-            return [s.share / texts for s in samples]
-        tokens = sum(s.share * len(s.completion.token_ids) for s in samples)
+            return [s.weight / texts for s in samples]
+        tokens = sum(s.weight * len(s.completion.token_ids) for s in samples)
         whole = {"tokens": tokens, "constant": texts * (self.normaliser or 1)}.get(self.average)
-        return [s.share / (whole or texts * len(s.completion.token_ids)) for s in samples]
+        return [s.weight / (whole or texts * len(s.completion.token_ids)) for s in samples]
 
     @abstractmethod
     def of(
@@ -87,7 +87,7 @@ class Objective(Config, ABC):
         importance: torch.Tensor | float,
         logprobs: torch.Tensor,
     ) -> torch.Tensor:
-        """The objective of every text [N], summed over its terms.
+        """Compute the objective of every text [N], summed over its terms.
 
         Args:
             log_rho: log of the likelihood ratio to the weights that sampled [N, L] or [N, 1], with gradient.
@@ -98,7 +98,7 @@ class Objective(Config, ABC):
         """
 
     @model_validator(mode="after")
-    def _refuse_options_without_effect(self) -> Objective:
+    def _check_options_without_effect(self) -> Objective:
         if self.average != "tokens" and self.ratio != "token":
             raise ValueError(
                 f"average is for ratio='token'; with ratio={self.ratio!r} every text is one term, leave it out"
@@ -159,7 +159,7 @@ class Cispo(Objective):
 OBJECTIVES: Mapping[str, type[Objective]] = {"clipped": Clipped, "cispo": Cispo}
 
 
-# --- for some learners alone ------------------------------------------------------------------------------------------
+# --- for single learners ----------------------------------------------------------------------------------------------
 
 
 class OfTrajectories(Clipped):
@@ -172,31 +172,31 @@ class OfTrajectories(Clipped):
     mean over trajectories of the mean over their tokens (trajectories, as in the paper)."""
 
     def weights(self, samples: Sequence[Sample]) -> list[float]:
-        """See `Objective`; one over the number of trajectories, each by its share, where they are the terms."""
+        """See `Objective`; if trajectories are the terms, each has its weight over the sum of all."""
         if self.ratio == "token" and self.average != "trajectories":
             return super().weights(samples)
-        total = sum(s.share for s in {s.trajectory: s for s in samples}.values())
+        total = sum(s.weight for s in {s.trajectory: s for s in samples}.values())
         if self.ratio == "trajectory":
-            return [s.share / total for s in samples]
+            return [s.weight / total for s in samples]
         lengths: dict[int, int] = {}
         for s in samples:
             lengths[s.trajectory] = lengths.get(s.trajectory, 0) + len(s.completion.token_ids)
-        return [s.share / (total * lengths[s.trajectory]) for s in samples]
+        return [s.weight / (total * lengths[s.trajectory]) for s in samples]
 
 
 class OfPairs(Clipped):
-    """Of texts in pairs: a whole text is one term, whoever drew it."""
+    """Objective for pairs of texts: a whole text is one term, from whichever policy it was sampled."""
 
     ratio: Literal["sequence"] = "sequence"
     """A whole text is one term of the loss."""
     importance: Literal["none"] = "none"
-    """A preference does not depend on who drew the texts."""
+    """A preference does not depend on the policy that sampled the texts."""
 
 
 class OfTeachers(Clipped):
-    """Of texts that nobody sampled."""
+    """Objective for supervised texts (imitation): the ratio is fixed to 1."""
 
     ratio: Literal["token"] = "token"
-    """Nothing was sampled: there is no ratio."""
+    """The texts were not sampled, so there is no ratio."""
     importance: Literal["none"] = "none"
-    """Nothing was sampled."""
+    """The texts were not sampled."""

@@ -55,16 +55,16 @@ class UpdaterOptions(Options):
     kinds: ClassVar[Kinds] = {"objective": OBJECTIVES}
 
     @model_validator(mode="after")
-    def _refuse_steps_without_effect(self) -> UpdaterOptions:
+    def _check_steps_without_effect(self) -> UpdaterOptions:
         if self.horizon:
-            refuse_endless_warmup(self, self.horizon)
+            check_warmup(self, self.horizon)
         if self.schedule == "constant" and self.horizon:
             raise ValueError(f"horizon={self.horizon} is for schedule='linear' or 'cosine'; leave it out")
         return self
 
 
-def refuse_endless_warmup(options: UpdaterOptions, updates: int) -> None:
-    """Raises ValueError where the warmup takes all updates of a falling learning rate."""
+def check_warmup(options: UpdaterOptions, updates: int) -> None:
+    """Raise ValueError if the warmup takes all updates of a falling learning rate."""
     last = options.horizon or updates
     if options.schedule != "constant" and last <= options.warmup:
         raise ValueError(

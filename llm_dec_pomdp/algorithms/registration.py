@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ..agents.base import Sampling, Team
     from .base import Algorithm, Options
 
-CONTROL = "_shuffled"  # after the name of a learner: its control, see `controls`
+CONTROL = "_shuffled"  # after the name of a learner: its shuffled-reward control, see `controls`
 _MAGRPO = "llm_dec_pomdp.algorithms.magrpo:MAGRPO"
 _OPTIONS = "llm_dec_pomdp.algorithms.options:MAGRPOConfig"
 algorithms = Registry("algorithm", group="llm_dec_pomdp.algorithms")
@@ -131,13 +131,13 @@ def register_algorithm(
 
 
 class _Control(AlgorithmSpec):
-    """NAME_shuffled, the control of a learner that is found by its NAME."""
+    """The shuffled-reward control of a learner, whose class or path is the entry point."""
 
     def load(self) -> type[Algorithm]:
-        """The class of the control."""
-        from .controls import shuffled  # whoever looks for names loads nothing
+        """Load the learner's class and return the class of its control."""
+        from .controls import shuffled_reward_control  # listing names loads nothing
 
-        return shuffled(super().load())
+        return shuffled_reward_control(super().load())
 
 
 def find_algorithm(name: str) -> AlgorithmSpec:
@@ -204,7 +204,7 @@ register_algorithm(
     about="A = R - max R: makes all but the best less likely (ReMax, arXiv:2310.10505, takes the greedy text).",
     advantage="max",
 )
-register_algorithm("shuffled", "llm_dec_pomdp.algorithms.controls:Shuffled")
+algorithms.add(_Control("shuffled", _MAGRPO, config_entry_point=_OPTIONS))
 register_algorithm(
     "mgrpo", "llm_dec_pomdp.algorithms.mgrpo:MGRPO", config="llm_dec_pomdp.algorithms.options:MGRPOConfig"
 )

@@ -1,18 +1,18 @@
 # pyright: basic
-"""A reward model, learnt from pairs of joint texts, one preferred to the other (Bradley and Terry).
+"""A reward model, trained on pairs of joint texts of which one is preferred (Bradley and Terry).
 
 The value of an episode is the sum of the values of its texts, r(h, a) of `agents.judges`, and w is preferred to l with
 probability
 
     P(w > l) = sigmoid(sum over w of r(h, a) - sum over l of r(h, a))                                    (Bradley-Terry)
 
-as in arXiv:1706.03741. The loss of a pair is - log P(w > l): that of MADPO with beta 1, and with values in place of
-log-ratios to a reference. One agent writes all parts (`centralized`), so that its model reads what everybody was told
-and said. Its reward can then pay a team under any protocol: `envs.wrappers.LearnedReward`.
+as in arXiv:1706.03741. The loss of a pair is - log P(w > l): the loss of MADPO with beta 1, and with values in place of
+log-ratios to a reference. One agent writes all parts (`centralized`), so that its model reads all observations and
+actions. Its reward can then train a team under any protocol: `envs.wrappers.LearnedReward`.
 
-Pairs of held-out tasks are never learnt from; the share that is ordered correctly is reported. A trained reward model
-no longer writes good texts. So the first weights write several, and the one with the highest value is said: a run
-measures best-of-n by the learnt reward.
+Pairs of held-out tasks are not trained on; the share that is ordered correctly is reported. A trained reward model no
+longer writes good texts. So in evaluations the first weights sample several texts, and the one with the highest value
+is the action: a run measures best-of-n by the learned reward.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ from .samples import Sample
 
 
 class RewardModelConfig(MADPOConfig):
-    """Options of the reward model, beside those of MADPO."""
+    """Options of the reward model, and those of MADPO that apply."""
 
     beta: Annotated[float, Field(ge=1, le=1)] = 1.0
-    """Fixed: the scale of the values is learnt."""
+    """Fixed: the scale of the values is learned."""
     loss: Literal["dpo"] = "dpo"
     """That of Bradley and Terry."""
     likelihood: Annotated[float, Field(ge=0, le=0)] = 0.0
@@ -49,12 +49,12 @@ class RewardModelConfig(MADPOConfig):
     refresh: Annotated[int, Field(ge=0, le=0)] = 0
     """None: values are compared with no reference."""
     held_out: Annotated[float, Field(ge=0, lt=1)] = 0.2
-    """Share of the tasks whose pairs are only tested on."""
+    """Share of the tasks whose pairs are held out for testing."""
     best_of: Positive = 4
-    """Texts that are drawn in evaluations; the one with the highest value is said."""
+    """Number of texts that are sampled in evaluations; the one with the highest value is the action."""
 
     @model_validator(mode="after")
-    def _refuse_own_episodes(self) -> RewardModelConfig:
+    def _check_own_episodes(self) -> RewardModelConfig:
         if not self.source:
             raise ValueError(
                 "a reward model learns from what was recorded; set source to a file of pairs or traces, or to the "
@@ -64,7 +64,7 @@ class RewardModelConfig(MADPOConfig):
 
 
 class ValueUpdater(PairUpdater):
-    """Ascends the sum of the values of texts times their advantages."""
+    """Ascends the sum of values of texts times their advantages."""
 
     def __init__(
         self, policy: Policy, groups: Sequence[ParameterGroup], temperature: float, options: UpdaterOptions
@@ -82,11 +82,11 @@ class ValueUpdater(PairUpdater):
 
 
 class RewardModel(MADPO):
-    """Learns what joint texts are worth from pairs, one preferred to the other.
+    """Learns values of joint texts from pairs of which one is preferred.
 
     Args:
-        team: Who becomes the reward model; its first weights write the texts of evaluations.
-        sampling: How these are drawn.
+        team: The team that becomes the reward model; its first weights write the texts of evaluations.
+        sampling: Sampling of these texts.
         config: Options.
 
     Raises:
@@ -113,18 +113,18 @@ class RewardModel(MADPO):
 
     @property
     def policy(self) -> Policy:
-        """The first weights, with the best of several texts."""
+        """The first weights, with the best of several samples."""
         return self._speakers
 
     def held_out(self, item_id: str) -> bool:
-        """Whether the pairs of a task are only tested on."""
+        """Return whether the pairs of a task are held out for testing."""
         return float(uniforms(derive(0, "held out", item_id), 1)[0]) < self._held_out
 
     def update(self, groups: Sequence[Group]) -> Metrics:
-        """Learn from the pairs of the tasks that are not held out.
+        """Train on the pairs of the tasks that are not held out.
 
         Returns:
-            What `MADPO.update` returns, where `preferred` is the share of pairs that are ordered correctly before the
+            The metrics of `MADPO.update`, where `preferred` is the share of pairs that are ordered correctly before the
             step; and `preferred_held_out`, the same share of the held-out tasks, where there are any.
         """
         metrics = super().update([group for group in groups if not self.held_out(group.item_id)])
@@ -135,12 +135,12 @@ class RewardModel(MADPO):
 
 
 class BestOf(Team):
-    """Draws several texts and says the one with the highest value; agents without an updater speak as they are.
+    """Samples several texts and returns the one with the highest value; agents without an updater act as they are.
 
     Args:
         team: The team.
-        updaters: Value updaters; their reference draws the texts.
-        count: Texts to choose from.
+        updaters: Value updaters; their reference samples the texts.
+        count: Number of texts to choose from.
     """
 
     def __init__(self, team: Team, updaters: Sequence[Any], count: int) -> None:
@@ -156,16 +156,15 @@ class BestOf(Team):
             answers |= zip(plain, super().generate([requests[n] for n in plain], sampling), strict=True)
         for updater in dict.fromkeys(self._updater.values()):
             numbers = [n for n, request in enumerate(requests) if self._updater.get(request.agent) is updater]
-            wide = [self._widened(requests[number]) for number in numbers]
+            wide: list[Request] = []
+            for request in (requests[number] for number in numbers):
+                seeds = tuple(derive(seed, "of several", k) for seed in request.seeds for k in range(self._count))
+                wide.append(replace(request, seeds=seeds))
             several = self.ask(updater.reference, wide, sampling) if wide else []
             for number, texts in zip(numbers, several, strict=True):
                 limit = self.sampling_of(requests[number].agent, sampling).max_new_tokens
                 answers[number] = self._best(updater, requests[number], texts, limit)
         return [answers[number] for number in range(len(requests))]
-
-    def _widened(self, request: Request) -> Request:
-        seeds = tuple(derive(seed, "of several", k) for seed in request.seeds for k in range(self._count))
-        return replace(request, seeds=seeds)
 
     def _best(
         self, updater: ValueUpdater, request: Request, texts: Sequence[Completion], limit: int

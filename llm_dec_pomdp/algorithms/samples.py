@@ -1,4 +1,4 @@
-"""Samples, which are texts with advantages, and what of an episode credit is made from."""
+"""Samples, which are texts with advantages, and the parts of an episode that credit assignment needs."""
 
 from __future__ import annotations
 
@@ -14,41 +14,41 @@ class Sample:
     """One agent's text with its advantage.
 
     Attributes:
-        agent: Who said it.
-        completion: What was said.
-        advantage: Of this text for this agent.
-        share: How many texts it stands for: below 1 in trees, whose later turns have more texts, as the share of the
-            trajectories in which it was said; above 1 where it was chosen among texts that are not learnt from.
-        group: Place of its group among those of the update.
-        trajectory: Number of the trajectory that it belongs to; 0 where trajectories do not matter.
-        weight: Its weight in the mean of the agent's objective; set by the updater.
-        number: Place among the samples of a step; set by the updater.
-        tokens: The advantage of each token in units of `advantage`; empty: 1 for all.
+        agent: The agent that acted.
+        completion: Its text.
+        advantage: Advantage of the text for this agent; NaN if it could not be scored.
+        weight: How many texts it stands for in a mean. In a tree, the share of the trajectories that contain it, which
+            is below 1 at later turns; above 1 for a text that was chosen among texts that are not trained on.
+        group: Index of its group among those of the update.
+        trajectory: Number of its trajectory; 0 if trajectories do not matter.
+        loss_weight: Its factor in the agent's objective, which is a mean; set by the updater.
+        index: Index among the samples of a step; set by the updater.
+        tokens: Advantage of each token in units of `advantage`; empty: 1 for all.
     """
 
     agent: str
     completion: Completion
     advantage: float
-    share: float = 1.0
+    weight: float = 1.0
     group: int = 0
     trajectory: int = 0
-    weight: float = 0.0
-    number: int = 0
+    loss_weight: float = 0.0
+    index: int = 0
     tokens: tuple[float, ...] = ()
 
 
 def usable(samples: Iterable[Sample]) -> list[Sample]:
-    """The samples that can be learnt from: texts with tokens that could be scored."""
+    """Return the samples that can be trained on: texts with tokens, and with an advantage that is not NaN."""
     return [s for s in samples if s.completion.token_ids and not math.isnan(s.advantage)]
 
 
 def called_agents(episode: Episode) -> dict[str, Event]:
-    """The event that called each sub-agent, in the order of the calls."""
+    """Return the event that called each sub-agent, in the order of the calls."""
     return {event.agent: event for turn in episode.turns for event in turn.events if event.kind == "spawn"}
 
 
 def earned_by(episode: Episode, agent: str) -> float:
-    """The sum of an agent's rewards: its own, or the team's where agents are not paid individually.
+    """Return the sum of an agent's rewards: its own, or the team's if rewards are not individual.
 
     Raises:
         ValueError: It is infinite.
@@ -61,8 +61,8 @@ def earned_by(episode: Episode, agent: str) -> float:
     return earned
 
 
-def refuse_bad_rewards(groups: Sequence[Group]) -> None:
-    """Raises ValueError for an infinite reward."""
+def check_rewards(groups: Sequence[Group]) -> None:
+    """Raise ValueError for an infinite reward."""
     for group in groups:
         branches = [branch for decision in group.decisions for branch in decision.branches]
         paid = [("the team", e.rewards) for e in group.episodes] + [("the team", b.rewards) for b in branches]

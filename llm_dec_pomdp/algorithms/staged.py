@@ -22,17 +22,17 @@ class Stage(NamedTuple):
 
 
 class Staged(Algorithm):
-    """Plays and learns as the learner of the present stage does.
+    """Plays and updates as the learner of the present stage does.
 
-    A stage's learner begins when its stage does (`Algorithm.begin`): its reference is the team at that time, and a
-    critic with a body of its own copies it then. Every stage has its own optimizers.
+    A stage's learner begins with its stage (`Algorithm.begin`): its reference is the team at that time, and so is the
+    start of a critic with its own body. Every stage has its own optimizers.
 
     Args:
-        stages: In order, all with the same team.
+        stages: The stages in order, all with the same team.
 
     Attributes:
-        team: Of all stages.
-        updates: Done so far, in all stages.
+        team: The team of all stages.
+        updates: Number of updates so far, in all stages.
     """
 
     def __init__(self, stages: Sequence[Stage]) -> None:
@@ -43,29 +43,30 @@ class Staged(Algorithm):
 
     @property
     def number(self) -> int:
-        """The present stage, from 0."""
+        """Number of the present stage, from 0."""
         ends = [sum(stage.updates for stage in self.stages[: k + 1]) for k in range(len(self.stages) - 1)]
         return sum(self.updates >= end for end in ends)
 
     @property
     def policy(self) -> Policy:
-        """Who speaks in the present stage."""
+        """The policy that acts in the present stage."""
         return self.stages[self.number].learner.policy
 
     @property
     def rollout(self) -> Rollout:
-        """What is played for the present stage."""
+        """The rollout of the present stage."""
         return self.stages[self.number].learner.rollout
 
-    def refusal(self, env: TextDecPOMDP) -> str:
-        """Why one of the stages cannot learn in an environment."""
-        return next(filter(None, (stage.learner.refusal(env) for stage in self.stages)), "")
+    def check_compatible(self, env: TextDecPOMDP) -> None:
+        """Raise ConfigError if one of the stages cannot learn in an environment."""
+        for stage in self.stages:
+            stage.learner.check_compatible(env)
 
     def expect(self, updates: int, *, stale: bool = False) -> None:
-        """Tell every stage its number of updates; the last stage has those that are left.
+        """Set the number of updates of every stage; the last stage has the remaining ones.
 
         Raises:
-            ValueError: Texts are older than the weights, so that a stage would learn from what was drawn for another.
+            ValueError: With staleness, a stage would be trained on samples of the stage before.
         """
         if stale:
             raise ValueError("staleness is above 0, and a stage cannot learn from texts of the one before; set it to 0")
@@ -74,11 +75,11 @@ class Staged(Algorithm):
             stage.learner.expect(stage.updates if stage is not self.stages[-1] else left)
 
     def learning_rates(self) -> dict[str, float]:
-        """Those of the present stage."""
+        """Return the learning rates of the present stage."""
         return self.stages[self.number].learner.learning_rates()
 
     def update(self, groups: Sequence[Group]) -> Metrics:
-        """Learn as the present stage does; the metric `stage` is its number, from 1."""
+        """Run an update of the present stage; the metric `stage` is its number, from 1."""
         number = self.number
         metrics = self.stages[number].learner.update(groups)
         self.updates += 1
@@ -87,7 +88,7 @@ class Staged(Algorithm):
         return {**metrics, "stage": float(number + 1)}
 
     def state_dict(self) -> dict[str, Any]:
-        """The states of all stages, and the updates done."""
+        """Return the states of all stages, and the number of updates."""
         return {"updates": self.updates, "stages": [stage.learner.state_dict() for stage in self.stages]}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

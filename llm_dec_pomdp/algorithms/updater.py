@@ -1,51 +1,48 @@
 # pyright: basic
-"""How the weights of one policy move: samples with advantages in, optimizer steps out.
+"""How the weights of one policy are updated: samples with advantages in, optimizer steps out.
 
-The learner says what advantage A a text a has after a history h. For each of its agents, the policy ascends
+The learner gives each text a, after a history h, an advantage A. For each of its agents, the policy ascends
 
     J = mean of w min(rho A, clip(rho, 1 - eps, 1 + eps) A),  rho = pi(a | h) / pi_old(a | h)               (objective)
         - beta KL(pi || pi_ref) + entropy bonus.                                                                  (KL)
 
-pi_old is the policy at the beginning of a step; its log-probabilities are those of the first forward pass. The sampler
-may have computed differently: in 16 bits, rounding depends on the shape of the batch, and another program has other
-kernels. The importance w corrects for that, see `Objective.importance`. All log-probabilities are at the sampling
-temperature. Every sampled token counts, the end-of-turn token too; padding never does. Samples with advantage 0 count
-in the mean but skip the forward pass, since their gradient is 0.
+pi_old is the policy at the beginning of a step. Its log-probabilities are those of the first forward pass. The sampler
+may have computed differently: in 16 bits, rounding depends on the shape of the batch, and another engine has other
+kernels. The importance weight w corrects for that, see `Objective.importance`. All log-probabilities are at the
+sampling temperature. Every sampled token counts, the end-of-turn token too; padding never does. Samples with advantage
+0 count in the mean but skip the forward pass, since their gradient is 0.
+
+Read `Updater.step`, `gradient` and `loss` in this order. Then `term_ratio` has rho and w, `losses` the equations, and
+`batches` the tensors.
 """
 
 from __future__ import annotations
 
 import copy
+import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
 import torch
 
-from ..agents.base import ParameterGroup, Policy, Sampling, Team, side_by_side
+from ..agents.base import ParameterGroup, Policy, Sampling, Team, run_parallel
 from ..agents.oom import BatchSize
 from ..seeding import derive
 from .base import Metrics
-from .batches import (
-    advantages_of,
-    by_text,
-    in_forward_passes,
-    in_minibatches,
-    old_logprobs,
-    recorded_logprobs,
-    texts_of,
-    weigh,
-)
-from .losses import Loss, count_clipped, importance_weights, kl_k3, log_ratio
-from .options import UpdaterOptions, refuse_endless_warmup
-from .refusals import refuse_unlearnable, refuse_untrainable, refuse_untrainable_team
+from .batches import advantages_of, in_minibatches, micro_batches, old_logprobs, set_weights, texts_of, unpad
+from .checks import check_policy, check_samples, check_team
+from .losses import Loss, count_clipped, kl_k3, log_ratio
+from .options import UpdaterOptions, check_warmup
 from .samples import Sample, usable
 from .schedules import factor
+from .term_ratio import TermRatio
+from .trajectory_ratio import TrajectoryRatio
 
 T = TypeVar("T")
-WATCHED = 10  # the first updates, after which the texts are read once more, see `Updater.step`
+KL_CHECK_UPDATES = 10  # first updates, after which the KL divergence to the old policy is estimated
 
 # --- all policies of a team -------------------------------------------------------------------------------------------
 
@@ -57,7 +54,7 @@ def updaters_of(
     kind: type[Updater] | None = None,
     others: type[Updater] | None = None,
 ) -> list[Updater]:
-    """One updater for each trainable policy of a team, in agent order; it lives in the process of its policy.
+    """Make one updater for each trainable policy of a team, in agent order, in the process of its policy.
 
     Args:
         team: The team.
@@ -69,36 +66,31 @@ def updaters_of(
         ValueError: No member can be trained, two policies share a network, or agents of one policy have different
             temperatures; or see `Updater`.
     """
-    refuse_untrainable_team(team)
+    check_team(team)
+    run = Sampling(temperature=temperature)
     updaters: list[Updater] = []
     for policy in team.trainable:
+        agents = [agent for agent, member in team.members.items() if member is policy]
+        temperatures = {agent: team.sampling_of(agent, run).temperature for agent in agents}
+        if len(set(temperatures.values())) > 1:
+            raise ValueError(
+                f"the temperatures {temperatures} are for agents of one policy, which is trained at one temperature; "
+                "give them one, or a member each in a team's file"
+            )
         build = (others if updaters else kind) or kind or Updater
         groups = parameter_groups(team, policy, options.learning_rate)
-        updaters.append(policy.updater(build, groups, _temperature_of(team, policy, temperature), options))
+        updaters.append(policy.updater(build, groups, temperatures[agents[0]], options))
     return updaters
 
 
-def _temperature_of(team: Team, policy: Policy, temperature: float) -> float:
-    """The temperature at which the agents of a policy draw, where the run's is `temperature`."""
-    agents = [agent for agent, member in team.members.items() if member is policy]
-    run = Sampling(temperature=temperature)
-    temperatures = {agent: team.sampling_of(agent, run).temperature for agent in agents}
-    if len(set(temperatures.values())) > 1:
-        raise ValueError(
-            f"the temperatures {temperatures} are for agents of one policy, which is trained at one temperature; give "
-            "them one, or a member each in a team's file"
-        )
-    return temperatures[agents[0]]
-
-
-def step_all(updaters: Sequence[Updater], samples: Sequence[Sample], seed: int) -> Metrics:
-    """Let every updater step on the samples of its agents; those on different devices step at the same time.
+def step_updaters(updaters: Sequence[Updater], samples: Sequence[Sample], seed: int) -> Metrics:
+    """Run a step of every updater on the samples of its agents, at the same time on different devices.
 
     Returns:
-        Each number of `Updater.step`, as the mean over the updaters that report it.
+        Each metric of `Updater.step`, as the mean over the updaters that report it.
     """
     tasks = [partial(updater.step, samples, seed) for updater in updaters]
-    results = side_by_side([updater.policy for updater in updaters], tasks)
+    results = run_parallel([updater.policy for updater in updaters], tasks)
     by_name = {name: [result[name] for result in results if name in result] for result in results for name in result}
     return {name: sum(values) / len(values) for name, values in by_name.items()}
 
@@ -138,7 +130,10 @@ def parameter_groups(team: Team, policy: Policy, learning_rate: float | None = N
 
 
 class Updater:
-    """Moves the weights of one policy.
+    """Updates the weights of one policy.
+
+    It has two extension points. `term_ratio` computes rho and w. `extra_loss` is minimised in the same optimizer steps:
+    the loss of a critic. A learner without rho, such as MADPO, overrides `loss`.
 
     Args:
         policy: The policy. Where beta is above 0, the policy as it is now is also the reference, see `begin`.
@@ -147,9 +142,11 @@ class Updater:
         options: Objective and optimizer.
 
     Attributes:
-        agents: The agents that this policy plays; it learns from their samples.
+        agents: The agents that this policy plays; it is trained on their samples.
         updates: Steps so far.
         horizon: Steps after which a falling learning rate is 0; 0 while that is not known.
+        term_ratio: Ratio and importance weight of a term.
+        extra_targets: What `extra_loss` is trained on in the present step, in minibatches; empty by default.
 
     Raises:
         ValueError: The weights are float16, or there is an entropy bonus and the policy cannot compute its entropy.
@@ -158,27 +155,29 @@ class Updater:
     def __init__(
         self, policy: Policy, groups: Sequence[ParameterGroup], temperature: float, options: UpdaterOptions
     ) -> None:
-        refuse_untrainable(policy, options)
+        check_policy(policy, options)
         self.policy, self.groups, self.temperature, self.options = policy, groups, temperature, options
         self.agents = {agent for group in groups for agent in group.agents}
         self.updates = 0
         self.horizon = options.horizon
-        self.stale = False  # texts may be drawn with older weights
+        self.stale = False  # samples may come from older weights
         self.micro_batch = BatchSize("micro_batch", options.micro_batch)
         self.reference: Any = None
+        self.term_ratio = (TrajectoryRatio if str(options.objective.ratio) == "trajectory" else TermRatio)(self)
+        self.extra_targets: Sequence[Sequence[Sample]] = ()
         self.begin()
-        self._old: dict[int, torch.Tensor] = {}  # log pi_old of what a step read, by the number of the sample
+        self._old: dict[int, torch.Tensor] = {}  # log pi_old of the texts that a step has read, by `Sample.index`
 
     @property
     def logprobs(self) -> dict[int, list[float]]:
-        """log pi_old of every text that the last step computed, by its place among the samples."""
-        return {number: logprobs.tolist() for number, logprobs in self._old.items()}
+        """log pi_old of every text that the last step has read, by its index among the samples."""
+        return {index: logprobs.tolist() for index, logprobs in self._old.items()}
 
     def begin(self) -> None:
         """Start from the policy as it is now: a new optimizer, and with beta above 0 a copy of it as pi_ref.
 
-        Called when the updater is made, and again where its learner takes over a team that others have trained
-        (`algorithms.staged`). Before the first step there is nothing else to begin anew.
+        Called when the updater is made, and again when its learner takes over a team that another learner has trained
+        (`algorithms.staged`).
         """
         self.optimizer = torch.optim.AdamW(
             [{"params": g.parameters, "lr": g.learning_rate, "full_lr": g.learning_rate} for g in self.groups],
@@ -188,22 +187,20 @@ class Updater:
         self.reference = copy.deepcopy(self.policy) if self.options.beta else None
 
     def learning_rates(self) -> dict[str, float]:
-        """The learning rate of each agent's policy, before the schedule; after a restart that of the checkpoint."""
+        """Return the learning rate of each agent's policy, before the schedule; after a restart, the saved one."""
         rates: dict[str, float] = {}
         for group, settings in zip(self.groups, self.optimizer.param_groups, strict=True):
             for agent in group.agents:
                 rates.setdefault(agent, settings["full_lr"])  # parameters of a critic come after the policy's
         return rates
 
-    # --- steps --------------------------------------------------------------------------------------------------------
-
     def expect(self, updates: int, stale: bool = False) -> None:
-        """Say how many steps there will be in all, and whether texts are drawn with older weights than the present.
+        """Set the number of steps of the run, and whether samples come from older weights than the present ones.
 
         A falling learning rate reaches 0 with the last step, unless horizon is set.
 
         Raises:
-            ValueError: The warmup takes all of them, or older texts would not be corrected.
+            ValueError: The warmup takes all steps, or samples from older weights would not be corrected.
         """
         if stale and self.options.objective.importance == "none":
             raise ValueError(
@@ -212,7 +209,9 @@ class Updater:
             )
         self.stale = stale
         self.horizon = self.options.horizon or updates
-        refuse_endless_warmup(self.options, updates)
+        check_warmup(self.options, updates)
+
+    # --- one step, in order: step, gradient, loss, optimizer_step -----------------------------------------------------
 
     def step(self, samples: Sequence[Sample], seed: int = 0) -> Metrics:
         """Run all epochs and minibatches over the samples of this policy's agents.
@@ -225,73 +224,97 @@ class Updater:
             seed: The order of the minibatches follows from it and from the number of the step.
 
         Returns:
-            `loss`, `grad_norm`, `skipped` (1 when there was nothing to learn or a gradient was not finite), `clipped`
-            (share of the ratios outside the clip range) and `tokens`; per token, `kl` where beta is above 0 and
-            `entropy` where there is an entropy bonus; of the first updates `rise`, by how much the surprisal of these
-            texts has risen, in nats a token, which estimates KL(pi_old || pi).
+            `loss`, `grad_norm`, `skipped` (1 when nothing contributed a gradient or a gradient was not finite),
+            `clipped` (share of the ratios outside the clip range) and `tokens`; per token, `kl` where beta is above 0
+            and `entropy` where there is an entropy bonus; in the first updates `kl_estimate`, KL(pi_old || pi) after
+            the step in nats per token, estimated from these texts.
 
         Raises:
             ValueError: A text lacks log-probabilities, or the temperature is 0.
         """
+        c = self.options
+        texts = usable([replace(s, index=place) for place, s in enumerate(samples) if s.agent in self.agents])
+        check_samples(texts, self.temperature)
+        texts = [s for s in texts if not (c.truncated == "mask" and s.completion.truncated)]
+        if c.schedule != "constant" and not self.horizon:
+            raise ValueError(
+                f"schedule is {c.schedule!r}, and the number of updates is not known; train with training.train, "
+                "call expect(updates), or set horizon"
+            )
         self.policy.offload()
-        samples = self._learnt_from(samples)
-        self._schedule()
-        tokens = float(sum(len(s.completion.token_ids) for s in samples))
+        self.updates += 1
+        for group in self.optimizer.param_groups:
+            group["lr"] = group["full_lr"] * factor(self.updates, c.schedule, c.warmup, self.horizon)
+
+        tokens = float(sum(len(s.completion.token_ids) for s in texts))
         metrics = {"loss": 0.0, "grad_norm": 0.0, "skipped": 1.0, "clipped": 0.0, "tokens": tokens}
-        metrics |= {name: 0.0 for name, used in (("kl", self.options.beta), ("entropy", self.options.entropy)) if used}
-        self._old = self._read_first(self._with_gradient(samples))
+        metrics |= {name: 0.0 for name, used in (("kl", c.beta), ("entropy", c.entropy)) if used}
+        contributing = self.contributing(texts)
+        self._old = self.read(contributing, self._logprobs_of) if self.term_ratio.precompute_old_logprobs else {}
         order = derive(seed, "minibatches", self.updates)
-        for epoch in range(self.options.epochs):
+        for epoch in range(c.epochs):
             results: list[Metrics] = []
-            for part in self._parts(samples, derive(order, epoch)):
-                learning = self._with_gradient(self._weigh(part))
-                if not self._worth_a_step(learning):
+            minibatches = in_minibatches(texts, c.minibatches, derive(order, epoch))
+            for part, targets in itertools.zip_longest(minibatches, self.extra_targets, fillvalue=()):
+                batch = self.contributing(set_weights(part, c))
+                if not (batch or targets):  # momentum would still move the weights
                     continue
-                result, read = self.micro_batch.run(partial(self._gradient, learning))
+                self.term_ratio.prepare(contributing, self._old)
+                result, read = self.micro_batch.run(partial(self.gradient, batch, targets))
                 self._old = {**read, **self._old}
-                if not self._descend(result, {s.agent for s in learning}):
+                if not self.optimizer_step(result, {s.agent for s in (*batch, *targets)}):
                     return metrics | result
                 results.append(result)
             if results:
-                metrics |= {name: sum(result[name] for result in results) / len(results) for name in results[0]}
+                names = results[0]  # a later one without texts has no KL and entropy
+                metrics |= {name: sum(result.get(name, 0.0) for result in results) / len(results) for name in names}
                 metrics["skipped"] = 0.0
-        if self.updates <= WATCHED and self._old and not metrics["skipped"]:
-            metrics["rise"] = self._rise(samples)
+        if self.updates <= KL_CHECK_UPDATES and self._old and not metrics["skipped"]:
+            after = self.read([s for s in texts if s.index in self._old], self._logprobs_of)
+            rise = torch.cat([self._old[index] for index in after]) - torch.cat(list(after.values()))
+            metrics["kl_estimate"] = rise.mean().item()
         return metrics
 
-    def _gradient(self, samples: list[Sample], size: int) -> tuple[Metrics, dict[int, torch.Tensor]]:
+    def contributing(self, samples: list[Sample]) -> list[Sample]:
+        """Return the samples with a gradient: all with a KL term or an entropy bonus, else those with an advantage."""
+        return samples if self.options.beta or self.options.entropy else [s for s in samples if s.advantage]
+
+    def gradient(
+        self, samples: Sequence[Sample], targets: Sequence[Sample], size: int
+    ) -> tuple[Metrics, dict[int, torch.Tensor]]:
         """Compute the gradient of an optimizer step, `size` texts at a time.
 
         Returns:
-            The parts of the loss over all texts; and the log-probabilities of each text, by the number of its sample.
+            The terms of the loss over all texts and targets; and log pi of the tokens of each text, by `Sample.index`.
         """
         tokens = sum(len(s.completion.token_ids) for s in samples)
         counts = {"loss": 1, "clipped": tokens if self.options.objective.ratio == "token" else len(samples)}
-        self.optimizer.zero_grad()
-        sums: Metrics = {}
+        terms: Metrics = {"loss": 0.0, "clipped": 0.0}
         read: dict[int, torch.Tensor] = {}
-        for batch in in_forward_passes(samples, size):
+        self.optimizer.zero_grad()
+        for batch in micro_batches(samples, size):
             loss = self.loss(batch, self._old)
             loss.value.backward()
-            read.update(zip([s.number for s in batch], loss.logprobs, strict=False))
+            read.update(zip([s.index for s in batch], loss.logprobs, strict=False))
             for name, value in loss.terms.items():
-                sums[name] = sums.get(name, 0.0) + value / counts.get(name, tokens)
-        return sums, read
+                terms[name] = terms.get(name, 0.0) + value / counts.get(name, tokens)
+        return terms | self.extra_loss(targets, size), read
 
     def loss(self, batch: list[Sample], old: Mapping[int, torch.Tensor]) -> Loss:
-        """The loss of a batch.
+        """Compute the loss of a batch.
 
         Args:
-            batch: N texts, each with its `weight`.
-            old: log pi_old of the tokens of each text, by its number; those of texts that are not there are the
-                present ones.
+            batch: N texts, each with its `loss_weight`.
+            old: log pi_old of the tokens of texts, by `Sample.index`; for other texts pi_old is the present policy.
         """
-        c = self.options
-        logprobs, entropies, mask = self._forward(batch)
+        c, entropies = self.options, None
+        if c.entropy:
+            logprobs, entropies, mask = self.policy.token_logprobs_and_entropies(texts_of(batch), self.temperature)
+        else:
+            logprobs, mask = self.policy.token_logprobs(texts_of(batch), self.temperature)
         before = old_logprobs(batch, logprobs, mask, old)
-        log_rho, counted = self._log_ratio(batch, logprobs, before, mask)
-        importance = self._importance(batch, before, mask)
-        weights = torch.tensor([s.weight for s in batch], device=logprobs.device)
+        log_rho, counted, importance = self.term_ratio(batch, logprobs, before, mask)
+        weights = torch.tensor([s.loss_weight for s in batch], device=logprobs.device)
         advantages = advantages_of(batch, mask, c)
         objective = c.objective.of(log_rho, counted, advantages, importance, logprobs * mask)  # (objective)
         loss = -(objective * weights).sum()
@@ -307,63 +330,29 @@ class Updater:
             entropy = (entropies * mask).sum(-1)
             loss = loss - c.entropy * (entropy * weights).sum()
             terms["entropy"] = entropy.sum().item()
-        return Loss(loss, terms | {"loss": loss.item()}, by_text(logprobs, mask))
+        return Loss(loss, terms | {"loss": loss.item()}, unpad(logprobs, mask))
 
-    # --- parts of a step ----------------------------------------------------------------------------------------------
+    def extra_loss(self, targets: Sequence[Sample], size: int) -> Metrics:
+        """Add the gradient of another loss to that of the texts, `size` passes at a time; none by default.
 
-    def _learnt_from(self, samples: Sequence[Sample]) -> list[Sample]:
-        """The samples of this policy's agents, each with its number; refuses what nothing can be learnt from."""
-        c = self.options
-        numbered = usable([replace(s, number=place) for place, s in enumerate(samples) if s.agent in self.agents])
-        refuse_unlearnable(numbered, self.temperature)
-        return [s for s in numbered if not (c.truncated == "mask" and s.completion.truncated)]
+        Args:
+            targets: A minibatch of `extra_targets`.
+            size: As for `gradient`; halved and repeated where the device has too little memory.
 
-    def _schedule(self) -> None:
-        """Count the step, and set its learning rate."""
-        c = self.options
-        if c.schedule != "constant" and not self.horizon:
-            raise ValueError(
-                f"schedule is {c.schedule!r}, and the number of updates is not known; train with training.train, "
-                "call expect(updates), or set horizon"
-            )
-        self.updates += 1
-        for group in self.optimizer.param_groups:
-            group["lr"] = group["full_lr"] * factor(self.updates, c.schedule, c.warmup, self.horizon)
+        Returns:
+            Metrics of this loss.
+        """
+        return {}
 
-    def _read_first(self, samples: list[Sample]) -> dict[int, torch.Tensor]:
-        """log pi_old of what is read before the first optimizer step: all, where parts of it are learnt from later."""
-        return self.read(samples, self._logprobs_of) if self.options.minibatches > 1 else {}
+    def optimizer_step(self, result: Metrics, agents: set[str]) -> bool:
+        """Clip the gradient of each parameter group, and step unless a number is not finite.
 
-    def _parts(self, samples: list[Sample], seed: int) -> Iterator[list[Sample]]:
-        """What each optimizer step of an epoch learns from."""
-        yield from in_minibatches(samples, self.options.minibatches, seed)
+        Args:
+            result: Terms of the loss, to which the norm of the gradient before clipping is added as `grad_norm`.
+            agents: Agents with samples. The parameters of others get no gradient, so that momentum does not move them.
 
-    def _weigh(self, samples: list[Sample]) -> list[Sample]:
-        """Give every sample its weight in the mean of its agent's objective."""
-        return weigh(samples, self.options)
-
-    def _with_gradient(self, samples: list[Sample]) -> list[Sample]:
-        """The samples with a gradient: all with a KL term or an entropy bonus, else those with an advantage."""
-        return samples if self.options.beta or self.options.entropy else [s for s in samples if s.advantage]
-
-    def _worth_a_step(self, learning: list[Sample]) -> bool:
-        """Whether the optimizer steps: without anything to learn, momentum alone would move the weights."""
-        return bool(learning)
-
-    def _descend(self, result: Metrics, agents: set[str]) -> bool:
-        """Step along the gradient, whose norm joins the result; False, and no step, where something is not finite."""
-        result["grad_norm"] = self._clip_gradients(agents)
-        finite = all(map(math.isfinite, result.values()))
-        if finite:
-            self.optimizer.step()
-        else:
-            self.optimizer.zero_grad()
-        return finite
-
-    def _clip_gradients(self, agents: set[str]) -> float:
-        """Clip the gradient of each group of parameters on its own; returns the norm of all of them before.
-
-        Parameters that none of these agents uses get no gradient, so that momentum does not move them either.
+        Returns:
+            Whether the optimizer stepped.
         """
         norms: list[float] = []
         for group in self.groups:
@@ -373,63 +362,31 @@ class Updater:
             else:
                 norm: Any = torch.nn.utils.clip_grad_norm_(group.parameters, self.options.max_grad_norm)
                 norms.append(float(norm.full_tensor() if hasattr(norm, "full_tensor") else norm))  # a DTensor
-        return math.hypot(*norms)
+        result["grad_norm"] = math.hypot(*norms)
+        finite = all(map(math.isfinite, result.values()))
+        if finite:
+            self.optimizer.step()
+        else:
+            self.optimizer.zero_grad()
+        return finite
 
     # --- log-probabilities --------------------------------------------------------------------------------------------
 
-    def _forward(self, batch: list[Sample]) -> tuple[torch.Tensor, torch.Tensor | None, torch.Tensor]:
-        """log pi of the tokens [N, L]; their entropies, where there is a bonus; and the mask."""
-        if self.options.entropy:
-            return self.policy.token_logprobs_and_entropies(texts_of(batch), self.temperature)
-        logprobs, mask = self.policy.token_logprobs(texts_of(batch), self.temperature)
-        return logprobs, None, mask
-
-    def _log_ratio(
-        self, batch: list[Sample], logprobs: torch.Tensor, others: torch.Tensor, mask: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """log pi / pi_other at the level of rho, and its mask; see `losses.log_ratio`."""
-        return log_ratio(logprobs, others, mask, self.options.objective.ratio)
-
-    def _importance(self, batch: list[Sample], old: torch.Tensor, mask: torch.Tensor) -> torch.Tensor | float:
-        """Importance weights of a batch."""
-        level, c = self._importance_level, self.options.objective
-        if level == "none":
-            return 1.0
-        gaps, _ = log_ratio(old, recorded_logprobs(batch, mask), mask, level)
-        return importance_weights(gaps, c.importance_bound, c.importance_beyond)
-
-    @property
-    def _importance_level(self) -> Any:
-        """Level of the importance weights: a token, a text, a trajectory, or "none"."""
-        c = self.options.objective
-        if c.importance != "auto":
-            return c.importance
-        if not (self.stale or self.policy.rollout_copy_differs):  # the sampler computed what the trainer computes
-            return "none"
-        return "sequence" if c.ratio == "sequence_mean" else c.ratio  # a geometric mean is no importance ratio
-
     def read(self, samples: Sequence[Sample], compute: Callable[[list[Sample]], Sequence[T]]) -> dict[int, T]:
-        """What `compute` makes of each sample, by its number; without gradient, in batches that fit into memory."""
+        """Return what `compute` makes of each sample, by its index; without gradient, in batches that fit in memory."""
         values: dict[int, T] = {}
 
         def read_all(size: int) -> None:
             with torch.no_grad():
-                for batch in in_forward_passes(samples, size):
-                    values.update(zip([s.number for s in batch], compute(batch), strict=True))
+                for batch in micro_batches(samples, size):
+                    values.update(zip([s.index for s in batch], compute(batch), strict=True))
 
         self.micro_batch.run(read_all, values.clear)
         return values
 
     def _logprobs_of(self, batch: list[Sample]) -> Sequence[torch.Tensor]:
-        """Log-probabilities of the tokens of each text."""
         logprobs, mask = self.policy.token_logprobs(texts_of(batch), self.temperature)
-        return by_text(logprobs, mask)
-
-    def _rise(self, samples: list[Sample]) -> float:
-        """Mean of log pi_old / pi over the tokens of the texts that the step read."""
-        now = self.read([s for s in samples if s.number in self._old], self._logprobs_of)
-        before, after = (torch.cat([logprobs[number] for number in now]) for logprobs in (self._old, now))
-        return (before - after).mean().item()
+        return unpad(logprobs, mask)
 
     # --- restarts -----------------------------------------------------------------------------------------------------
 

@@ -41,7 +41,7 @@ from ..storage.runfolder import append, cut, read_lines
 from ..storage.signals import finishing
 from ..training import TrainingStep, restore, train
 from ..training.checkpoint import CheckpointError, Checkpoints
-from ..training.rates import in_words
+from ..training.divergence import describe_learning_rates
 from ..training.tracking import Tracker, Trackers, train_numbers
 from ..training.workers import Executor, run
 from ..types import Group
@@ -290,13 +290,13 @@ def _train(
         trackers.log(steps, evaluation_numbers(summary))
 
     rates = setup.algorithm.learning_rates()
-    label = f"{cell.short}: train ({in_words(rates)})"
+    label = f"{cell.short}: train ({describe_learning_rates(rates)})"
     with progress.stage(label, cell.training.steps, done.step) as advance:
 
         def on_step(step: TrainingStep) -> None:
             nonlocal rates
             if step.learning_rates != rates:  # another stage of the method has its own
-                progress.say(f"{cell.short}: step {step.number}, {in_words(step.learning_rates)}")
+                progress.say(f"{cell.short}: step {step.number}, {describe_learning_rates(step.learning_rates)}")
             rates = step.learning_rates
             append(folder / "train.jsonl", asdict(step))
             trackers.log(step.number, train_numbers(step))

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 
 from ..agents.io.load import MemberConfig, check_members, check_model
 from ..agents.io.models import WHOLE_TEAMS
-from ..algorithms.options import UpdaterOptions, refuse_endless_warmup
+from ..algorithms.options import UpdaterOptions, check_warmup
 from ..algorithms.registration import learns
 from ..config import ConfigError
 from ..envs.base import TextDecPOMDP, first_rows
 from ..envs.wrappers import with_protocol
-from ..training.fit import refuse_misfit
+from ..training.fit import check_compatible
 from .setup import build_task, settled, shows_texts
 from .suite import Cell, StageConfig
 
@@ -60,13 +60,13 @@ def fitted(cell: Cell, env: TextDecPOMDP, *, learn: bool = True) -> Cell:
         learn: Whether its learners are trained.
 
     Raises:
-        ConfigError: One of them does not fit; see `refuse_misfit`.
+        ConfigError: One of them does not fit; see `check_compatible`.
         ModelError: Its members do not play each agent once; see `check_members`.
     """
     if cell.model.members:
         check_members(env.possible_agents, [env.role(agent) for agent in env.possible_agents], cell.model.members)
     for method in (*cell.method.stages, cell.method) if learn and cell.method.learns else ():
-        refuse_misfit(method.name, method.options, env)
+        check_compatible(method.name, method.options, env)
     if learn and cell.model.name in WHOLE_TEAMS and not cell.model.members and shows_texts(cell):
         raise ConfigError(
             f"{cell.method.title} shows its policies texts, and {cell.model.name} cannot be shown one; give another "
@@ -96,9 +96,9 @@ def check_models(cells: Sequence[Cell], *, learn: bool = True, executor: str = "
                 )
     places = [place for cell in cells for place in cell.model.members or [cell.model]]
     if executor == "torchrun":
-        from ..training.workers.torchrun import refuse_misfit  # loads torch
+        from ..training.workers.torchrun import check_ranks  # loads torch
 
-        refuse_misfit([place.ranks for place in places])
+        check_ranks([place.ranks for place in places])
     for name in dict.fromkeys(name for place in places for name in place.devices):
         check_device(name, executor)
 
@@ -138,7 +138,7 @@ def check_methods(cells: Sequence[Cell]) -> None:
             options = method.options
             if isinstance(options, UpdaterOptions) and steps:
                 try:
-                    refuse_endless_warmup(options, method.steps if isinstance(method, StageConfig) else left)
+                    check_warmup(options, method.steps if isinstance(method, StageConfig) else left)
                 except ValueError as error:
                     raise ConfigError(f"options of {method.name}: {error}") from None
             if size < options.least_group_size and steps:

@@ -20,7 +20,7 @@ from ..agents.base import Request, Sampling, Team
 from ..agents.io.load import load_team
 from ..algorithms.options import UpdaterOptions
 from ..algorithms.samples import Sample
-from ..algorithms.updater import step_all, updaters_of
+from ..algorithms.updater import step_updaters, updaters_of
 from ..config import ConfigError
 from ..envs.registration import make
 from ..seeding import derive
@@ -361,7 +361,7 @@ def _texts(samples: Sequence[Sample]) -> list[tuple[str, Completion]]:
 
 def _step(team: Team, samples: list[Sample]) -> tuple[dict[str, float], Weights]:
     """Metrics and weights after a step of every policy."""
-    metrics = step_all(updaters_of(team, 1.0, UpdaterOptions(learning_rate=_RATE)), samples, 0)
+    metrics = step_updaters(updaters_of(team, 1.0, UpdaterOptions(learning_rate=_RATE)), samples, 0)
     return metrics, _copied(team)
 
 

@@ -25,7 +25,7 @@ from ..agents.language_model.policy import LanguageModel
 from ..algorithms.objectives import Clipped
 from ..algorithms.options import UpdaterOptions
 from ..algorithms.samples import Sample
-from ..algorithms.updater import WATCHED, updaters_of
+from ..algorithms.updater import KL_CHECK_UPDATES, updaters_of
 from ..config import ConfigError
 from ..envs.registration import make
 from ..types import Completion
@@ -159,7 +159,7 @@ def _learning(team: Any, texts: int, new_tokens: int, parameters: int, most: flo
     [updater] = updaters_of(
         team, 1.0, UpdaterOptions(learning_rate=0.0, micro_batch=texts, objective=Clipped(importance="none"))
     )
-    updater.updates = WATCHED  # the first updates read their texts once more
+    updater.updates = KL_CHECK_UPDATES  # the first updates read their texts once more
     updater.step(samples)
     _reset_memory(device)
     seconds = _seconds(device, lambda: updater.step(samples))

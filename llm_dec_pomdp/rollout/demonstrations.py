@@ -51,10 +51,10 @@ class Demonstrations(BatchRollout):
         """Whether the teacher may know what is right; script:uniform knows only the form."""
         return self.teacher != "script:uniform"
 
-    def refusal(self, env: TextDecPOMDP) -> str:
-        """Why a scripted teacher has nothing to say at the beginning of the first task; "" where it has.
+    def incompatibility(self, env: TextDecPOMDP) -> str:
+        """Return the reason why a scripted teacher cannot act at the beginning of the first task, else "".
 
-        Recorded teachers have what was recorded.
+        A recorded teacher is not checked.
         """
         if (make := TEACHERS.get(self.teacher)) is None:
             return ""

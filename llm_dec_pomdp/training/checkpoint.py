@@ -1,7 +1,7 @@
 # pyright: basic
 """Interrupted runs on disk.
 
-`Checkpoints` save what a run needs to go on with the same numbers:
+`Checkpoints` save the state that a run needs to continue with the same numbers:
 
     step-000120/
       agent_0/model.safetensors, config.json                   all weights of a policy, under its first agent's name;
@@ -40,7 +40,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A verified checkpoint: its folder, the updates done when it was saved, and what `Checkpoints` noted with it."""
+    """A verified checkpoint: its folder, the number of updates, and the values that `Checkpoints` saved with it."""
 
     folder: Path
     step: int
@@ -53,10 +53,10 @@ class Checkpoints:
     """The checkpoints of one run.
 
     Args:
-        folder: Their parent; created with the first.
-        config: Configuration of the run as plain values; only a run with the same one goes on from them.
-        keep: How many of the newest are kept; at least 2, for the newest may be damaged.
-        other_versions: Go on with other versions of packages, which may change the numbers.
+        folder: Parent of their folders; created with the first checkpoint.
+        config: Configuration of the run as plain values; only a run with an equal one continues from them.
+        keep: Number of newest checkpoints that are kept; at least 2, since the newest may be damaged.
+        other_versions: Allow other versions of packages, which may change the numbers.
     """
 
     def __init__(self, folder: Path, config: Mapping[str, Any], *, keep: int = 2, other_versions: bool = False) -> None:
@@ -68,7 +68,7 @@ class Checkpoints:
         self.other_versions = other_versions
 
     def save(self, step: int, team: Team, state: Mapping[str, Any], counters: Mapping[str, Any]) -> Path:
-        """Save a step, then remove what is older than the newest `keep`; returns the folder of the step.
+        """Save a step, then remove all but the newest `keep` checkpoints; return the folder of the step.
 
         Args:
             step: Updates done.
@@ -91,7 +91,7 @@ class Checkpoints:
         return draft.place
 
     def newest(self) -> Checkpoint | None:
-        """The newest undamaged checkpoint, with a warning for each damaged one; None when nothing was saved so far.
+        """Return the newest undamaged checkpoint, with a warning for each damaged one; None if nothing was saved.
 
         Raises:
             CheckpointError: There are checkpoints, and all of them are damaged.
@@ -146,12 +146,12 @@ class Checkpoints:
             )
 
     def _folders(self) -> list[Path]:
-        """Oldest first."""
+        """Return the folders of checkpoints, oldest first."""
         numbered = [path for path in self.folder.glob("step-*") if path.name.removeprefix("step-").isdecimal()]
         return sorted(numbered, key=lambda path: int(path.name.removeprefix("step-")))
 
     def _prune(self, step: int) -> None:
-        """Remove old checkpoints, and those beyond `step`, which must be damaged: the run did not begin there."""
+        """Remove old checkpoints, and those beyond `step`, which are damaged: the run did not continue from them."""
         folders = self._folders()
         newer = [folder for folder in folders if int(folder.name.removeprefix("step-")) > step]
         older = folders[: len(folders) - len(newer)]
@@ -160,7 +160,7 @@ class Checkpoints:
 
 
 def read_checkpoint(folder: Path) -> Checkpoint:
-    """A checkpoint after verification.
+    """Verify and read a checkpoint.
 
     Raises:
         DamagedError: A file is missing or was changed.
@@ -177,7 +177,7 @@ def read_checkpoint(folder: Path) -> Checkpoint:
 
 
 def find_weights(place: Path) -> Path:
-    """The folder itself, or the newest undamaged checkpoint in it where it is the parent of checkpoints.
+    """Return the folder itself, or its newest undamaged checkpoint if it is the parent of checkpoints.
 
     Raises:
         CheckpointError: All checkpoints in it are damaged.
@@ -187,7 +187,7 @@ def find_weights(place: Path) -> Path:
 
 
 def find_team(run: Path) -> Path:
-    """The folder with the weights of a team.
+    """Return the folder with the weights of a team.
 
     Args:
         run: A run with one trained cell, one of its cells, a saved or exported team, a checkpoint, or the folder of
@@ -212,12 +212,12 @@ def find_team(run: Path) -> Path:
 
 
 def cells_of(run: Path) -> list[Path]:
-    """The cell folders of a run, or the folder itself when it is that of a cell."""
+    """Return the cell folders of a run, or the folder itself if it is that of a cell."""
     return [run] if (run / "cell.json").is_file() else sorted(path.parent for path in run.glob("cells/*/cell.json"))
 
 
 def trained_folder(run: Path) -> Path:
-    """The folder of the only trained cell."""
+    """Return the folder of the only trained cell."""
     trained = [p for p in cells_of(run) if (p / "team").is_dir() or any(p.glob("checkpoints/step-*"))]
     if not trained and (early := _ended_early(run)):
         raise CheckpointError(f"the run {str(run)!r} {early}")
@@ -246,13 +246,13 @@ def _ended_early(run: Path) -> str:
 
 
 def versions() -> dict[str, str]:
-    """Versions of the packages that the numbers of a run depend on."""
+    """Return the versions of the packages that the numbers of a run depend on."""
     packages = {name: metadata.version(name) for name in _PACKAGES}
     return {"llm_dec_pomdp": __version__, "python": python_version(), **packages}
 
 
 def differences(there: Any, here: Any, path: str = "") -> list[str]:
-    """Every value in which two nested dictionaries differ, as "a.b: 1 -> 2"."""
+    """Return every value in which two nested dictionaries differ, as "a.b: 1 -> 2"."""
     if isinstance(there, Mapping) and isinstance(here, Mapping):
         keys = [*there, *(key for key in here if key not in there)]
         return [

@@ -1,4 +1,4 @@
-"""Whether a learner can learn in an environment, and which ones can."""
+"""Check whether a learner can learn in an environment, and find the learners that can."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from ..envs.base import TextDecPOMDP
 from ..envs.wrappers import with_protocol
 
 
-def refuse_misfit(method: str, config: Options, env: TextDecPOMDP) -> None:
-    """Raises ConfigError, which names learners that fit, for a learner that cannot learn in an environment.
+def check_compatible(method: str, config: Options, env: TextDecPOMDP) -> None:
+    """Raise ConfigError, which names compatible learners, if a learner cannot learn in an environment.
 
     Args:
         method: Its name.
@@ -18,19 +18,19 @@ def refuse_misfit(method: str, config: Options, env: TextDecPOMDP) -> None:
         env: The environment, under the protocol of the team.
     """
     spec = find_algorithm(method)
-    if why := spec.load().misfit(config, env):
+    if why := spec.load().incompatibility(config, env):
         fitting = ", ".join(fitting_learners(env.task)) or "none that is registered"
         raise ConfigError(f"{method} does not fit {env.metadata['name']}: {why}. Learners that fit it: {fitting}")
 
 
 def fitting_learners(task: TextDecPOMDP) -> list[str]:
-    """The registered learners that fit a task under their own protocol, with their default options."""
+    """Return the registered learners that can learn in a task under their own protocol, with default options."""
     fitting: list[str] = []
     for name in algorithms:
         try:
             spec = find_algorithm(name)
             env = with_protocol(task, spec.protocol)
-            if learns(name) and not spec.load().misfit(spec.config({}), env):
+            if learns(name) and not spec.load().incompatibility(spec.config({}), env):
                 fitting.append(name)
         except Exception:  # a protocol or default options that do not fit either, or whatever another package raises
             continue

@@ -1,12 +1,14 @@
-"""The training loop: choose tasks, play, check, learn, report, save.
+"""The training loop: choose tasks, play, check, update, report, save.
 
-Every draw has its own seed (`seeding.derive`), so an extra evaluation never shifts training, and a run with the same
-seed on the same kind of machine is the same run. For the same reason a killed run can go on from its last checkpoint
-with the same numbers: `restore`, then `train` with what it returned.
+Every random choice has its own seed (`seeding.derive`). So an extra evaluation never shifts training, and two runs with
+the same seed on the same kind of machine are equal. For the same reason a killed run continues from its last checkpoint
+with the same numbers: `restore`, then `train` with the returned counters.
 
-With `staleness` k above 0, batch n is sampled with the weights after max(0, n - 1 - k) updates. One batch, k steps
-ahead, is sampled during each update, from copies of the policies (`Policy.rollout_copy`); what is sampled and not yet
-learnt from is saved with a checkpoint. Reports, evaluations and checkpoints come when both have ended.
+With `staleness` k above 0, batch n is sampled with the weights after max(0, n - 1 - k) updates. During each update the
+batch k steps ahead is sampled from copies of the policies (`Policy.rollout_copy`). Batches that are sampled and not yet
+trained on are saved with a checkpoint. Reports, evaluations and checkpoints wait until both are done.
+
+Read `train`, `_play` and `_learn`. Then `rollout/trajectories.py` plays episodes, and `algorithms/magrpo.py` updates.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 
 from ..agents.base import Policy
-from ..agents.concurrency import overlapped
+from ..agents.concurrency import run_concurrently
 from ..agents.engines import EngineError
 from ..algorithms.base import Algorithm, Metrics
 from ..config import ConfigError
@@ -33,7 +35,7 @@ from ..storage.runfolder import finite
 from ..storage.signals import StopRequest
 from ..types import Episode, Group, all_played
 from .checkpoint import CheckpointError, Checkpoints
-from .rates import Watch, in_words
+from .divergence import DivergenceMonitor, describe_learning_rates
 
 MAX_UNSCORABLE = 0.05  # share of a step's episodes that may have no score before the run stops
 MAX_SKIPPED = 3  # steps in a row without a finite gradient before the run stops
@@ -41,7 +43,7 @@ _log = logging.getLogger(__name__)
 
 
 class TrainingError(RuntimeError):
-    """A run that cannot go on; the message says what happened and what to look at."""
+    """A run that cannot continue; the message says what happened and what to look at."""
 
 
 class DivergedError(TrainingError):
@@ -50,19 +52,20 @@ class DivergedError(TrainingError):
 
 @dataclass(frozen=True, slots=True)
 class TrainingStep:
-    """What one training step did.
+    """Results of one training step.
 
     Attributes:
-        number: From 1.
-        episodes: Number of joint trajectories, those of crossed texts, trees and replaced groups included.
+        number: Number of the step, from 1.
+        episodes: Number of joint trajectories, including those of cross-product credit, trees and replaced groups.
         mean_return: Mean return of these episodes where they could be scored, each by its `Episode.share`.
         return_percent: Mean of the final scores, in % of the maximum, as in an evaluation.
         components: Mean of the parts of the final scores.
-        metrics: What the learner reported.
-        texts: Hash of all texts: equal for runs that said the same.
-        seconds_rollout: Wall time of playing and judging.
-        seconds_update: Wall time of learning.
-        learning_rates: Of the agents that learn, before their schedule; {} where the learner does not say it.
+        metrics: Metrics of the learner's update.
+        texts: Hash of all texts; equal for runs with the same texts.
+        seconds_rollout: Wall time of playing and scoring.
+        seconds_update: Wall time of the update.
+        learning_rates: Learning rates of the trained agents, before the schedule; {} if the learner does not report
+            them.
     """
 
     number: int
@@ -79,12 +82,12 @@ class TrainingStep:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What is played for one update.
+    """The groups that are played for one update.
 
     Attributes:
-        groups: Of its tasks.
-        version: Updates done with the weights that drew the texts.
-        seconds: Wall time of playing and judging.
+        groups: One group per task.
+        version: Number of updates before the weights that sampled the texts.
+        seconds: Wall time of playing and scoring.
     """
 
     groups: tuple[Group, ...]
@@ -94,14 +97,14 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Counters:
-    """How far a run has come.
+    """Progress of a run.
 
     Attributes:
-        step: Updates done.
-        skipped: Latest steps in a row that were not finite.
-        bad: All steps that were not finite.
+        step: Number of updates done.
+        skipped: Number of latest steps in a row that were not finite.
+        bad: Number of all steps that were not finite.
         seconds: Wall time spent in `train`.
-        ahead: What is played for the next updates, with `staleness`.
+        ahead: Batches that are played for the next updates, with `staleness`.
     """
 
     step: int = 0
@@ -160,45 +163,45 @@ def train(
     Args:
         learner: The learner.
         env: The training environment, under the learner's protocol.
-        sampling: How texts are drawn.
+        sampling: Sampling of texts.
         config: Steps, tasks per step, group size, checkpoints.
         seed: The run's seed.
         on_step: Called after every step and before its checkpoint, for logs, progress and evaluation.
         checkpoints: Where to save.
         done: What `restore` returned.
-        stop: Ends the run, with a checkpoint, after the step in which a signal comes; see `storage.signals.finishing`.
+        stop: Ends the run, with a checkpoint, after the step that a signal interrupts; see `storage.signals.finishing`.
 
     Returns:
-        How far the run has come.
+        The progress of the run.
 
     Raises:
         TrainingError: More than 5 % of a step could not be scored.
         DivergedError: Three steps in a row were not finite, or a model's weights are not.
-        EngineError: The engine fails to draw texts; without staleness, a checkpoint of the step before is saved.
-        ConfigError, ValueError: With staleness, a policy cannot draw while it learns, or a learner cannot learn from
-            texts of older weights.
+        EngineError: The engine cannot sample texts; without staleness, a checkpoint of the step before is saved.
+        ConfigError, ValueError: The learner cannot learn in the environment; or with staleness, a policy cannot sample
+            during updates, or a learner cannot be trained on samples of older weights.
     """
-    if why := learner.refusal(env):
-        raise TrainingError(f"{why}; take a learner that fits")
+    learner.check_compatible(env)
     started = time.perf_counter() - done.seconds
     learner.expect(config.steps, **({"stale": True} if config.staleness else {}))
     source = _Ahead(learner, env, sampling, config, seed, done) if config.staleness else None
-    _log.info("%s", in_words(learner.learning_rates()))
+    _log.info("%s", describe_learning_rates(learner.learning_rates()))
     if env.facts.needs_messages and not env.facts.shares_texts:
         _log.warning(
             "%s needs messages, and under this protocol no agent reads another's texts; train with protocol "
             "'sequential' or 'discussion'",
             env.facts.name,
         )
-    stop, watch = stop or StopRequest(), Watch()
+    stop, monitor = stop or StopRequest(), DivergenceMonitor()
     for number in range(done.step + 1, config.steps + 1):
         stop.work = f"step {number}"
         try:
-            batch = (
-                source.take(number) if source else _play(learner, learner.policy, env, sampling, config, seed, number)
-            )
+            if source:
+                batch = source.take(number)
+            else:
+                batch = _play(learner, learner.policy, env, sampling, config, seed, number, number - 1)
             step = _learn(learner, env, batch, number, source)
-        except EngineError:  # nothing was learnt in this step, unless what failed was played beside it
+        except EngineError:  # without staleness, this step has not changed any weights
             if checkpoints is not None and source is None:
                 _save(learner, env, config, checkpoints, replace(done, seconds=time.perf_counter() - started))
             raise
@@ -212,7 +215,7 @@ def train(
                 f"step {number}: {done.skipped} steps in a row had a loss or gradient that is not finite "
                 f"({dict(step.metrics)}); lower the learning rate or look at the last batches"
             )
-        if trouble := watch.look(number, step.metrics, step.learning_rates):
+        if trouble := monitor.check(number, step.metrics, step.learning_rates):
             _log.warning("%s", trouble)
         on_step(step)
         due = number == config.steps or (config.save_every > 0 and number % config.save_every == 0)
@@ -232,21 +235,26 @@ def _play(
     config: TrainerConfig,
     seed: int,
     number: int,
-    version: int | None = None,
+    version: int,
 ) -> Batch:
-    """What step `number` learns from, drawn by a policy after `version` updates (left out: all before it)."""
-    env, item_ids = _with_tasks(env, config.prompts_per_step, number, seed)
+    """Play the batch of step `number` with a policy after `version` updates."""
+    count = config.prompts_per_step
+    if env.stream is None:
+        item_ids = tasks_of_step(env, count, number, seed)
+    else:
+        items = env.stream.read((number - 1) * count, count)
+        env, item_ids = env.with_items(items), [item.id for item in items]
     started = time.perf_counter()
     seeds = [derive(seed, "rollout", number, i) for i in range(len(item_ids))]
     groups = learner.rollout.play(env, policy, item_ids, seeds, sampling, config.group_size)
-    return Batch(tuple(groups), number - 1 if version is None else version, time.perf_counter() - started)
+    return Batch(tuple(groups), version, time.perf_counter() - started)
 
 
 class _Ahead:
-    """Plays batches ahead of the updates that learn from them.
+    """Plays batches ahead of the updates that are trained on them.
 
     Attributes:
-        batches: Played and not yet taken, in order.
+        batches: Batches that are played and not yet taken, in order.
     """
 
     def __init__(
@@ -270,20 +278,20 @@ class _Ahead:
         self._learner = learner
 
     def take(self, number: int) -> Batch:
-        """The batch of a step; those up to it and k - 1 more are played now, where they are not there."""
+        """Return the batch of a step; first play what is missing of it and of the next k - 1 batches."""
         if len(self.batches) < self._lead:
             self._sampler.sync_weights()
             for missing in range(number + len(self.batches), number + self._lead):
                 self.batches.append(self._play(missing, number - 1))
         return self.batches.pop(0)
 
-    def beside(self, update: Callable[[], Metrics], number: int) -> Metrics:
-        """What an update returns, beside which the batch of k steps later is played.
+    def update_while_sampling(self, update: Callable[[], Metrics], number: int) -> Metrics:
+        """Run the update while the batch for step `number + k` is sampled; return the update's metrics.
 
-        Also beside the last ones, so that a run that goes on to more steps is that of a longer one.
+        The last updates do this too, so that a run that is continued equals one that was longer from the start.
         """
         self._sampler.sync_weights()
-        metrics, batch = overlapped(update, lambda: self._play(number + self._lead, number - 1))
+        metrics, batch = run_concurrently(update, lambda: self._play(number + self._lead, number - 1))
         self.batches.append(batch)
         return metrics
 
@@ -292,14 +300,14 @@ class _Ahead:
 
 
 def _learn(learner: Algorithm, env: TextDecPOMDP, batch: Batch, number: int, source: _Ahead | None) -> TrainingStep:
-    """Learn from a batch; with a source, the next one is played at the same time."""
+    """Check a batch and update the learner on it; with a source, while a later batch is sampled."""
     groups, played = batch.groups, all_played(batch.groups)
     episodes = [episode for group in played for episode in group.episodes]
     _check_rewards(played, env, number)
     _check_logprobs(episodes, number)
-    rates = learner.learning_rates()  # those of the next stage may follow
+    rates = learner.learning_rates()  # before the update, after which the next stage may begin
     started = time.perf_counter()
-    metrics = source.beside(lambda: learner.update(groups), number) if source else learner.update(groups)
+    metrics = source.update_while_sampling(lambda: learner.update(groups), number) if source else learner.update(groups)
     seconds = time.perf_counter() - started
     if not isinstance(metrics, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TrainingError(
@@ -321,9 +329,13 @@ def _learn(learner: Algorithm, env: TextDecPOMDP, batch: Batch, number: int, sou
 
 @dataclass(frozen=True, slots=True)
 class _Cursor:
-    """Where in the tasks a checkpoint was saved: epoch and place in it, of how many, and which they are.
+    """Position of a checkpoint in the tasks.
 
-    Of a stream: the row in all its epochs, of 0, and which row is the first.
+    Attributes:
+        epoch: Number of the epoch, from 0; 0 for a stream.
+        place: Position in the epoch; for a stream, number of rows read.
+        of: Number of tasks; 0 for a stream.
+        tasks: Hash of the task ids; for a stream, of its first row.
     """
 
     epoch: int
@@ -333,7 +345,7 @@ class _Cursor:
 
 
 def _cursor(env: TextDecPOMDP, position: int) -> _Cursor:
-    """Where `position` tasks end."""
+    """Return the cursor after `position` tasks."""
     if env.stream is not None:
         first = env.stream.first
         return _Cursor(0, position, 0, _fingerprint([first.id, first.prompt]))
@@ -349,7 +361,7 @@ def _save(
 
 
 def _keep_bad_step(checkpoints: Checkpoints | None, step: TrainingStep, groups: Sequence[Group]) -> None:
-    """Save what the learner was given in a step that was not finite, to look at."""
+    """Save the groups of a step that was not finite for inspection."""
     kept = ""
     if checkpoints is not None:
         folder = checkpoints.folder.parent / "bad_steps"
@@ -370,16 +382,8 @@ def _fingerprint(texts: Iterable[str]) -> str:
 # --- tasks and results of a step --------------------------------------------------------------------------------------
 
 
-def _with_tasks(env: TextDecPOMDP, count: int, number: int, seed: int) -> tuple[TextDecPOMDP, list[str]]:
-    """The environment that has the tasks of a step, and their ids: `tasks_of_step`, or the next of a stream."""
-    if env.stream is None:
-        return env, tasks_of_step(env, count, number, seed)
-    items = env.stream.read((number - 1) * count, count)
-    return env.with_items(items), [item.id for item in items]
-
-
 def tasks_of_step(env: TextDecPOMDP, count: int, number: int, seed: int) -> list[str]:
-    """The tasks of step `number` (from 1): the next `count` of an endless run of shuffled epochs."""
+    """Return the tasks of step `number` (from 1): the next `count` tasks of endless shuffled epochs."""
     size = len(env.items)
     chosen: list[str] = []
     for position in range((number - 1) * count, number * count):
@@ -390,9 +394,9 @@ def tasks_of_step(env: TextDecPOMDP, count: int, number: int, seed: int) -> list
 
 
 def mean_scores(groups: Sequence[Group], env: TextDecPOMDP) -> tuple[float, float, dict[str, float]]:
-    """Mean return; mean of the final scores in % of the maximum; and the mean of their parts.
+    """Return the mean return, the mean final score in % of the maximum, and the mean components of final scores.
 
-    Every episode counts by its `share`, which makes the mean return of a tree unbiased. Episodes without a score are
+    Each episode is weighted by its `share`, so that the mean return of a tree is unbiased. Episodes without a score are
     left out.
     """
     episodes = [episode for group in groups for episode in group.episodes]
@@ -406,13 +410,13 @@ def mean_scores(groups: Sequence[Group], env: TextDecPOMDP) -> tuple[float, floa
 
 
 def _mean(weighed: Iterable[tuple[float, float]]) -> float:
-    """The mean of pairs of weight and value; 0 when there are none."""
+    """Return the mean of (weight, value) pairs; 0 if there are none."""
     pairs = list(weighed)
     return sum(weight * value for weight, value in pairs) / (sum(weight for weight, _ in pairs) or 1.0)
 
 
 def _check_rewards(groups: Sequence[Group], env: TextDecPOMDP, number: int) -> None:
-    """Refuse rewards out of range, also of alternatives, and a step in which too many could not be scored."""
+    """Raise TrainingError for a reward out of range, and if too many episodes could not be scored."""
     low, high = env.facts.reward_range
     lost: list[Episode] = []
     everything = [episode for group in groups for episode in group.episodes]
@@ -434,7 +438,7 @@ def _check_rewards(groups: Sequence[Group], env: TextDecPOMDP, number: int) -> N
 
 
 def _check_logprobs(episodes: Sequence[Episode], number: int) -> None:
-    """Refuse log-probabilities that are not finite: the model samples noise and would learn nothing."""
+    """Raise DivergedError for a log-probability that is not finite: the weights are damaged."""
     for episode in episodes:
         for turn in episode.turns:
             for agent, completion in turn.actions.items():

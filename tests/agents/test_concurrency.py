@@ -13,7 +13,7 @@ import torch
 from models import AGENTS, group, language_model, match, network, same, separate_team, tokenizer, weights
 
 from llm_dec_pomdp.agents import Request, Sampling, Scripted, Team
-from llm_dec_pomdp.agents.concurrency import side_by_side
+from llm_dec_pomdp.agents.concurrency import run_parallel
 from llm_dec_pomdp.agents.language_model.policy import LanguageModel
 from llm_dec_pomdp.algorithms.magrpo import MAGRPO, MAGRPOConfig
 from llm_dec_pomdp.rollout import Trajectories
@@ -43,7 +43,7 @@ MAIN = threading.main_thread().name
 @pytest.mark.parametrize(("threads", "models", "share"), [(2, 2, 1), (4, 2, 2), (4, 3, 1), (2, 3, 1), (5, 2, 2)])
 def test_models_of_like_size_divide_the_cores(cores: Any, threads: int, models: int, share: int) -> None:
     cores(threads)
-    places = side_by_side(loaded(*[100] * models), [seen] * models)
+    places = run_parallel(loaded(*[100] * models), [seen] * models)
     assert all(name != MAIN and used == share for name, used in places)
     assert torch.get_num_threads() == threads
 
@@ -51,20 +51,20 @@ def test_models_of_like_size_divide_the_cores(cores: Any, threads: int, models: 
 def test_two_models_really_work_at_the_same_time(cores: Any) -> None:
     cores(2)
     both = threading.Barrier(2, timeout=20)
-    assert sorted(side_by_side(loaded(100, 150), [both.wait, both.wait])) == [0, 1]
+    assert sorted(run_parallel(loaded(100, 150), [both.wait, both.wait])) == [0, 1]
 
 
 @pytest.mark.parametrize("loads", [(100,), (100, 201), (100, 0), (0, 0)])
 def test_models_of_other_sizes_work_in_turn_with_all_cores(cores: Any, loads: tuple[int, ...]) -> None:
     cores(2)
-    assert side_by_side(loaded(*loads), [seen] * len(loads)) == [(MAIN, 2)] * len(loads)
+    assert run_parallel(loaded(*loads), [seen] * len(loads)) == [(MAIN, 2)] * len(loads)
 
 
 def test_on_one_core_and_without_a_model_work_is_done_in_turn(cores: Any) -> None:
     cores(1)
-    assert side_by_side(loaded(100, 100), [seen, seen]) == [(MAIN, 1)] * 2
+    assert run_parallel(loaded(100, 100), [seen, seen]) == [(MAIN, 1)] * 2
     cores(2)
-    assert side_by_side([SAYS, SAYS], [seen, seen]) == [(MAIN, 2)] * 2
+    assert run_parallel([SAYS, SAYS], [seen, seen]) == [(MAIN, 2)] * 2
 
 
 def test_results_come_in_order(cores: Any) -> None:
@@ -79,7 +79,7 @@ def test_results_come_in_order(cores: Any) -> None:
         first_may_end.set()
         return "second"
 
-    assert side_by_side(loaded(1, 1), [first, second]) == ["first", "second"]
+    assert run_parallel(loaded(1, 1), [first, second]) == ["first", "second"]
 
 
 def test_an_error_comes_after_all_have_ended_and_the_cores_are_given_back(cores: Any) -> None:
@@ -97,7 +97,7 @@ def test_an_error_comes_after_all_have_ended_and_the_cores_are_given_back(cores:
         ended.append("works")
 
     with pytest.raises(RuntimeError, match="no more"):
-        side_by_side(loaded(1, 1), [fails, works])
+        run_parallel(loaded(1, 1), [fails, works])
     assert ended == ["works"]
     assert torch.get_num_threads() == 2
     assert sys.getswitchinterval() == interval
@@ -150,13 +150,13 @@ def on(*devices: str | None) -> list[Any]:
 
 def test_policies_on_different_devices_work_at_the_same_time() -> None:
     all_three = threading.Barrier(3, timeout=20)
-    assert sorted(side_by_side(on("cuda:0", "cuda:1", None), [all_three.wait] * 3)) == [0, 1, 2]
+    assert sorted(run_parallel(on("cuda:0", "cuda:1", None), [all_three.wait] * 3)) == [0, 1, 2]
 
 
 def test_policies_on_one_device_work_in_turn_and_others_in_the_thread_that_asks() -> None:
     threads: list[Any] = []
     works = [lambda number=number: threads.append((number, threading.get_ident())) or number for number in range(5)]
-    assert side_by_side(on("cuda:0", None, "cuda:1", "cuda:0", None), works) == [0, 1, 2, 3, 4]
+    assert run_parallel(on("cuda:0", None, "cuda:1", "cuda:0", None), works) == [0, 1, 2, 3, 4]
     by_number = dict(threads)
     assert by_number[0] == by_number[3]
     assert by_number[1] == by_number[4] == threading.get_ident()
@@ -164,7 +164,7 @@ def test_policies_on_one_device_work_in_turn_and_others_in_the_thread_that_asks(
 
 
 def test_policies_on_one_device_need_no_threads() -> None:
-    assert side_by_side(on("cuda:0", "cuda:0"), [threading.get_ident] * 2) == [threading.get_ident()] * 2
+    assert run_parallel(on("cuda:0", "cuda:0"), [threading.get_ident] * 2) == [threading.get_ident()] * 2
 
 
 def test_when_one_device_fails_the_others_finish_first() -> None:
@@ -180,7 +180,7 @@ def test_when_one_device_fails_the_others_finish_first() -> None:
         done.set()
 
     with pytest.raises(RuntimeError, match="lost"):
-        side_by_side(on("cuda:0", "cuda:1"), [fail, finish])
+        run_parallel(on("cuda:0", "cuda:1"), [fail, finish])
     assert done.is_set()
 
 

@@ -17,7 +17,7 @@ import llm_dec_pomdp
 from llm_dec_pomdp.agents import Sampling, Team
 from llm_dec_pomdp.agents.table import Table, number_of
 from llm_dec_pomdp.algorithms.actor_critic import IAC, MAAC, ActorCritic
-from llm_dec_pomdp.algorithms.critics import CriticUpdater, Lesson
+from llm_dec_pomdp.algorithms.critics import CriticUpdater, ValueTarget
 from llm_dec_pomdp.algorithms.samples import Sample
 from llm_dec_pomdp.config import ConfigError, build
 from llm_dec_pomdp.seeding import derive
@@ -123,14 +123,14 @@ def taught(kind: type[ActorCritic], **options: Any) -> list[Any]:
     copies = [(round(256 * weight), episode) for weight, episode in every_episode(team)]
     assert sum(count for count, _ in copies) == 256
     episodes = [replace(episode) for count, episode in copies for _ in range(count)]
-    tracks = algorithm.tracks(Group("t", tuple(episodes), roles=ROLES), 0)
+    sequences = algorithm.sequences(Group("t", tuple(episodes), roles=ROLES), 0)
     for _ in range(120):
-        algorithm._value(tracks)
-        algorithm._credit(tracks)
+        algorithm._value(sequences)
+        algorithm._credit(sequences)
         for updater in algorithm.critics:
-            updater.step(algorithm.lessons(tracks))
-    algorithm._value(tracks)
-    return tracks
+            updater.step(algorithm.value_targets(sequences))
+    algorithm._value(sequences)
+    return sequences
 
 
 @pytest.mark.slow
@@ -138,26 +138,26 @@ def taught(kind: type[ActorCritic], **options: Any) -> list[Any]:
 def test_critics_converge_to_the_enumerated_values(kind: type[ActorCritic], gae_lambda: float) -> None:
     """What an agent said and heard tells what the other one said here, so that both kinds have the same values."""
     start, _ = exact(tables(), 0.9)
-    for track in taught(kind, gae_lambda=gae_lambda):
-        a, b = (MENU.index(track.episode.turns[0].actions[agent].text) for agent in AGENTS)
+    for sequence in taught(kind, gae_lambda=gae_lambda):
+        a, b = (MENU.index(sequence.episode.turns[0].actions[agent].text) for agent in AGENTS)
         later = second_value("same" if a == b else "other")
-        assert track.values.tolist() == pytest.approx([start[0], later], abs=0.01)
+        assert sequence.values.tolist() == pytest.approx([start[0], later], abs=0.01)
 
 
 @pytest.mark.slow
 def test_a_critic_of_texts_converges_to_what_they_are_worth() -> None:
-    for track in taught(MAAC, estimates="q", gae_lambda=0.0):
-        (a, b), (c, d) = ([MENU.index(texts[agent].text) for agent in AGENTS] for texts in track.texts)
+    for sequence in taught(MAAC, estimates="q", gae_lambda=0.0):
+        (a, b), (c, d) = ([MENU.index(texts[agent].text) for agent in AGENTS] for texts in sequence.texts)
         seen = "same" if a == b else "other"
         worth = [FIRST[a, b] + 0.9 * second_value(seen), SECOND[seen][c, d]]
-        assert track.values.tolist() == pytest.approx(worth, abs=0.03)
+        assert sequence.values.tolist() == pytest.approx(worth, abs=0.03)
 
 
 def valued(algorithm: Any, group: Group) -> list[Any]:
-    tracks = algorithm.tracks(group, 0)
-    algorithm._value(tracks)
-    algorithm._credit(tracks)
-    return tracks
+    sequences = algorithm.sequences(group, 0)
+    algorithm._value(sequences)
+    algorithm._credit(sequences)
+    return sequences
 
 
 # --- gradients --------------------------------------------------------------------------------------------------------
@@ -185,24 +185,24 @@ def mean_gradient(algorithm: Any, team: Team, critic: Mapping[str, Any]) -> list
     gamma = algorithm.config.gamma
     for weight, episode in every_episode(team):
         group = Group("t", (episode,), roles=ROLES)
-        tracks = algorithm.tracks(group, 0)
-        for track in tracks:
-            track.readings = [("agent_0", (k,)) for k in range(2)]
-            track.values = np.array([critic["value"](track, k) for k in range(2)])
-        algorithm._credit(tracks)
-        for track in tracks:
-            for k, texts in enumerate(track.texts):
+        sequences = algorithm.sequences(group, 0)
+        for sequence in sequences:
+            sequence.readings = [("agent_0", (k,)) for k in range(2)]
+            sequence.values = np.array([critic["value"](sequence, k) for k in range(2)])
+        algorithm._credit(sequences)
+        for sequence in sequences:
+            for k, texts in enumerate(sequence.texts):
                 for agent, text in texts.items():
                     policy = policies[AGENTS.index(agent)]
                     logprob = policy.token_logprobs([(agent, text)], 1.0)[0].sum()
-                    total = total + weight * gamma**k * float(track.advantages[k]) * logprob
+                    total = total + weight * gamma**k * float(sequence.advantages[k]) * logprob
     return list(torch.autograd.grad(total, [policy.table for policy in policies]))
 
 
 def exact_value(gamma: float) -> dict[str, Any]:
-    def value(track: Any, k: int) -> float:
+    def value(sequence: Any, k: int) -> float:
         start, later = exact(tables(), gamma)
-        a, b = (MENU.index(track.episode.turns[0].actions[agent].text) for agent in AGENTS)
+        a, b = (MENU.index(sequence.episode.turns[0].actions[agent].text) for agent in AGENTS)
         return start[0] if k == 0 else later[a, b, 0]
 
     return {"value": value}
@@ -211,8 +211,8 @@ def exact_value(gamma: float) -> dict[str, Any]:
 def any_value() -> dict[str, Any]:
     """Of the history alone, and as wrong as can be."""
 
-    def value(track: Any, k: int) -> float:
-        return 3.7 if k == 0 else {"same": -2.0, "other": 5.0}[track.episode.turns[1].observations["agent_0"]]
+    def value(sequence: Any, k: int) -> float:
+        return 3.7 if k == 0 else {"same": -2.0, "other": 5.0}[sequence.episode.turns[1].observations["agent_0"]]
 
     return {"value": value}
 
@@ -237,8 +237,8 @@ def test_an_exact_critic_of_texts_has_the_gradient_of_the_expected_return() -> N
     team = tables()
     algorithm = make(MAAC, team, gamma=0.8, estimates="q", gae_lambda=1.0)
 
-    def value(track: Any, k: int) -> float:
-        (a, b), (c, d) = ([MENU.index(texts[agent].text) for agent in AGENTS] for texts in track.texts)
+    def value(sequence: Any, k: int) -> float:
+        (a, b), (c, d) = ([MENU.index(texts[agent].text) for agent in AGENTS] for texts in sequence.texts)
         seen = "same" if a == b else "other"
         return FIRST[a, b] + 0.8 * second_value(seen) if k == 0 else SECOND[seen][c, d]
 
@@ -266,12 +266,12 @@ def by_hand(**options: Any) -> tuple[Any, list[Any]]:
 
 
 def test_advantages_and_targets_by_hand() -> None:
-    _, tracks = by_hand()
+    _, sequences = by_hand()
     second = 5.0 - 2.0
     first = 3.0 + 0.5 * 2.0 - 1.0 + 0.25 * 0.5 * second
-    for track in tracks:
-        assert track.advantages.tolist() == [first, second]
-        assert track.targets.tolist() == [first + 1.0, second + 2.0]
+    for sequence in sequences:
+        assert sequence.advantages.tolist() == [first, second]
+        assert sequence.targets.tolist() == [first + 1.0, second + 2.0]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -283,8 +283,8 @@ def test_nothing_follows_the_last_turn_whatever_the_critic_would_say_of_it(kind:
     for updater in algorithm.critics:
         updater.values = lambda readings: [70.0] * len(readings)
     for group in groups:
-        for track in valued(algorithm, group):
-            assert track.targets.tolist() == [group.episodes[0].total]
+        for sequence in valued(algorithm, group):
+            assert sequence.targets.tolist() == [group.episodes[0].total]
 
 
 @pytest.mark.parametrize(
@@ -301,14 +301,14 @@ def test_a_policy_without_a_critic_is_refused_with_what_to_do() -> None:
         IAC(softmax_team(), ONE_WORD)
 
 
-def test_lessons_move_the_critic_alone() -> None:
+def test_value_targets_train_only_the_critic() -> None:
     team = tables()
     algorithm = make(IAC, team, critic_learning_rate=0.1)
     updater: CriticUpdater = algorithm.updaters[0]
     reading = ("agent_0", (5,))
-    lesson = Lesson("agent_0", Completion("", (5,)), 0.0, target=1.0)
+    target = ValueTarget("agent_0", Completion("", (5,)), 0.0, target=1.0)
     text = completion(team, "agent_0", (), ("go",), 0)
-    metrics = updater.step([Sample("agent_0", text, 0.0), lesson])
+    metrics = updater.step([Sample("agent_0", text, 0.0), target])
     assert metrics["value_loss"] == 1.0
     assert updater.values([reading]) == pytest.approx([0.1])
 

@@ -74,13 +74,13 @@ def test_a_critic_of_the_team_reads_all_turns_of_all_by_role_in_agent_order() ->
     team = separate_team(1)
     algorithm = learner(MAAC, team)
     group = group_of(team, (0.0, 1.0))
-    [track] = algorithm.tracks(group, 0)
+    [sequence] = algorithm.sequences(group, 0)
     first, _ = group.episodes[0].turns
     lines = ["left is told:\nsay left", "right is told:\nsay right"]
-    assert track.asked[0].history[0].text == "\n\n".join(lines)
+    assert sequence.inputs[0].history[0].text == "\n\n".join(lines)
     lines += [f"left says:\n{first.actions['agent_0'].text}", f"right says:\n{first.actions['agent_1'].text}"]
     lines += ["left is told:\nsay red left", "right is told:\nsay red right"]
-    assert track.asked[1].history[0].text == "\n\n".join(lines)
+    assert sequence.inputs[1].history[0].text == "\n\n".join(lines)
 
 
 def test_a_joint_history_that_is_too_long_is_refused_and_not_cut() -> None:
@@ -112,9 +112,9 @@ def test_equal_advantages_leave_the_policy_alone_and_teach_the_critic(kind: type
     group = group_of(team, (1.0,), (1.0,))
     algorithm.update([group])
     assert same(before, weights(team))
-    tracks = algorithm.tracks(group, 0)
-    algorithm._value(tracks)
-    assert all(0.301 < track.values[0] < 1.0 for track in tracks)
+    sequences = algorithm.sequences(group, 0)
+    algorithm._value(sequences)
+    assert all(0.301 < sequence.values[0] < 1.0 for sequence in sequences)
 
 
 @pytest.mark.every(2)
@@ -153,24 +153,24 @@ def test_the_gradient_does_not_depend_on_the_micro_batch(kind: type[ActorCritic]
             torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-6)
 
 
-def test_every_lesson_is_in_one_minibatch_of_a_pass() -> None:
+def test_every_value_target_is_in_one_minibatch_of_an_epoch() -> None:
     team = separate_team(1)
     algorithm = learner(IAC, team, minibatches=2, epochs=2)
     updater = algorithm.updaters[0]
     taken: list[Any] = []
-    compute = updater._gradient
-    updater._gradient = lambda *given: taken.append(list(updater._part)) or compute(*given)
+    compute = updater.gradient
+    updater.gradient = lambda texts, targets, size: taken.append(list(targets)) or compute(texts, targets, size)
     algorithm.update([group_of(team, *TWO_TURNS)])
     assert len(taken) == 4
     for first, second in (taken[:2], taken[2:]):
         assert sorted(s.target for s in (*first, *second)) == sorted(
-            s.target for s in itertools.chain(*updater._lessons)
+            s.target for s in itertools.chain(*updater.extra_targets)
         )
 
 
 @pytest.mark.parametrize("minibatches", [1, 2])
 def test_what_is_masked_for_the_policy_still_teaches_the_critic(minibatches: int) -> None:
-    """A step for each part of the lessons, though every text is cut."""
+    """A step for each minibatch of value targets, though every text is cut."""
     team = separate_team(1)
     cut = group_of(team, *TWO_TURNS)
     episodes = [
@@ -185,14 +185,27 @@ def test_what_is_masked_for_the_policy_still_teaches_the_critic(minibatches: int
     algorithm = learner(IAC, team, minibatches=minibatches, truncated="mask")
     taken: dict[int, list[float]] = {}
     for place, updater in enumerate(algorithm.updaters):
-        compute = updater._gradient
-        updater._gradient = lambda *given, compute=compute, updater=updater, place=place: (
-            taken.setdefault(place, []).extend(s.target for s in updater._part) or compute(*given)
+        compute = updater.gradient
+        updater.gradient = lambda texts, targets, size, compute=compute, place=place: (
+            taken.setdefault(place, []).extend(s.target for s in targets) or compute(texts, targets, size)
         )
     before = weights(team)
     algorithm.update([replace(cut, episodes=tuple(episodes))])
     assert same(weights(team), before)
     assert [len(targets) for targets in taken.values()] == [6, 6]  # 3 episodes of 2 turns
+
+
+def test_kl_is_reported_where_a_minibatch_has_value_targets_only() -> None:
+    """The texts of the second turn are masked, so that the second minibatch has none."""
+    team = separate_team(1)
+    group = group_of(team, *TWO_TURNS)
+    episodes: list[Any] = []
+    for e in group.episodes:
+        *first, last = e.turns
+        cut = {agent: replace(text, truncated=True) for agent, text in last.actions.items()}
+        episodes.append(replace(e, turns=(*first, replace(last, actions=cut))))
+    algorithm = learner(IAC, team, minibatches=2, truncated="mask", beta=0.1)
+    assert algorithm.update([replace(group, episodes=tuple(episodes))])["kl"] == pytest.approx(0.0, abs=1e-6)
 
 
 def test_explained_variance_is_of_each_critic_and_0_where_targets_are_equal() -> None:
@@ -218,8 +231,8 @@ def test_texts_after_the_same_history_are_compared_by_a_critic_of_texts() -> Non
     exact = dict(zip(read, (1.0, 2.0, 6.0) * 2, strict=True))
     for updater in algorithm.updaters:
         updater.values = lambda readings: [exact[reading] for reading in readings]
-    tracks = algorithm.tracks(group, 0)
-    algorithm._value(tracks)
-    algorithm._credit(tracks)
-    assert [float(t.advantages[0]) for t in tracks[::2]] == [1.0 - 4.0, 2.0 - 3.5, 6.0 - 1.5]
-    assert [float(t.targets[0]) for t in tracks[::2]] == [1.0, 2.0, 6.0]
+    sequences = algorithm.sequences(group, 0)
+    algorithm._value(sequences)
+    algorithm._credit(sequences)
+    assert [float(t.advantages[0]) for t in sequences[::2]] == [1.0 - 4.0, 2.0 - 3.5, 6.0 - 1.5]
+    assert [float(t.targets[0]) for t in sequences[::2]] == [1.0, 2.0, 6.0]

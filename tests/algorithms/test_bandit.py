@@ -9,7 +9,7 @@ from updates import agreement
 
 from llm_dec_pomdp.agents import Sampling, Team
 from llm_dec_pomdp.agents.language_model.policy import LanguageModel
-from llm_dec_pomdp.algorithms.controls import Shuffled
+from llm_dec_pomdp.algorithms.controls import shuffled_reward_control
 from llm_dec_pomdp.algorithms.magrpo import MAGRPO, MAGRPOConfig
 from llm_dec_pomdp.rollout import Trajectories
 from llm_dec_pomdp.training import TrainerConfig, train
@@ -30,7 +30,7 @@ def test_two_tables_agree_on_a_word() -> None:
 
 
 def test_shuffled_rewards_teach_two_tables_nothing() -> None:
-    assert tables(Shuffled) < 0.6
+    assert tables(shuffled_reward_control(MAGRPO)) < 0.6
 
 
 def mean_reward(team: Team, sampling: Sampling) -> float:
@@ -56,4 +56,4 @@ def test_two_language_models_agree_on_a_word() -> None:
 
 @pytest.mark.slow
 def test_shuffled_rewards_teach_two_language_models_nothing() -> None:
-    assert models(Shuffled) < 0.6
+    assert models(shuffled_reward_control(MAGRPO)) < 0.6

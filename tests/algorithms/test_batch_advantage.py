@@ -44,9 +44,9 @@ def test_in_a_tree_a_text_counts_by_its_share() -> None:
     algorithm = learner(tree=True)
     groups = algorithm.rollout.play(match(max_turns=2), algorithm.team, ["t0", "t1"], [0, 1], SAMPLING, 2)
     samples = algorithm.samples(groups)
-    assert {s.share for s in samples} > {1.0}
-    assert sum(s.share * s.advantage for s in samples) == pytest.approx(0.0, abs=1e-9)
-    assert sum(s.share * s.advantage**2 for s in samples) == pytest.approx(sum(s.share for s in samples))
+    assert {s.weight for s in samples} > {1.0}
+    assert sum(s.weight * s.advantage for s in samples) == pytest.approx(0.0, abs=1e-9)
+    assert sum(s.weight * s.advantage**2 for s in samples) == pytest.approx(sum(s.weight for s in samples))
 
 
 def test_a_team_learns_from_groups_of_one() -> None:

@@ -16,9 +16,9 @@ import llm_dec_pomdp
 from llm_dec_pomdp.agents import Sampling, Team
 from llm_dec_pomdp.agents.io.load import load_team
 from llm_dec_pomdp.agents.table import Table
-from llm_dec_pomdp.algorithms import exchange
+from llm_dec_pomdp.algorithms import controls
 from llm_dec_pomdp.algorithms.advantages import returns_of_group
-from llm_dec_pomdp.algorithms.controls import Shuffled
+from llm_dec_pomdp.algorithms.controls import ShuffledRewardControl, shuffle_labels, shuffle_rewards, shuffle_texts
 from llm_dec_pomdp.algorithms.credit import CrossedCredit
 from llm_dec_pomdp.algorithms.magrpo import MAGRPO, MAGRPOConfig
 from llm_dec_pomdp.algorithms.registration import algorithms, build_algorithm, find_algorithm
@@ -42,7 +42,7 @@ def test_whole_returns_change_places_also_with_episodes_that_ended() -> None:
     orders: set[tuple[tuple[float, ...], ...]] = set()
     for seed in range(20):
         group = Group("a", tuple(episode(seed, *r) for r in ((1.0, 10.0), (2.0,), (3.0, 30.0), (4.0, 40.0))))
-        [given] = exchange.rewards([group], learner.compared)
+        [given] = shuffle_rewards([group], learner.baseline_scope)
         table = returns_of_group([episode.rewards for episode in given.episodes], 1.0)
         orders.add(tuple(map(tuple, table.tolist())))
     assert len(orders) > 5
@@ -55,7 +55,7 @@ def test_returns_of_a_decision_change_places_among_its_branches() -> None:
     texts = (completion("x"), completion("y"))
     decision = Decision(0, {"agent_0": texts, "agent_1": texts}, 2, branches)
     groups = [Group("a", (episode(seed, 0.0),), (decision,)) for seed in range(20)]
-    given = exchange.rewards(groups, learner.compared)
+    given = shuffle_rewards(groups, learner.baseline_scope)
     orders = [[sum(branch.rewards) for branch in group.decisions[0].branches] for group in given]
     assert len(set(map(tuple, orders))) > 5
     assert all(sorted(order) == [7.0, 8.0, 9.0, 10.0] for order in orders)
@@ -63,11 +63,12 @@ def test_returns_of_a_decision_change_places_among_its_branches() -> None:
 
 def test_the_order_follows_from_the_seed_of_the_episodes() -> None:
     learner = find_algorithm("shuffled").load()(Team({"agent_0": Softmax()}), ONE_WORD)
-    assert isinstance(learner, Shuffled)
+    assert isinstance(learner, ShuffledRewardControl)
+    assert isinstance(learner, MAGRPO)
 
     def credits(seed: int) -> list[float]:
         group = Group("a", tuple(episode(seed, float(i)) for i in range(8)))
-        return [s.advantage for s in learner.samples(exchange.rewards([group], learner.compared))]
+        return [s.advantage for s in learner.samples(shuffle_rewards([group], learner.baseline_scope))]
 
     assert credits(1) == credits(1)
     assert credits(1) != credits(2)
@@ -82,7 +83,7 @@ TASKS = ("a", "b")  # the second pays three times as much
 
 
 class Enumerated:
-    """Draws of `exchange` whose orders are given, one after another."""
+    """A random generator for `controls` with given orders."""
 
     def __init__(self, numbers: tuple[int, ...]) -> None:
         self.numbers = iter(numbers)
@@ -114,7 +115,7 @@ def plays(team: Team) -> Iterator[tuple[float, list[Group]]]:
 
 
 def mean_gradient(name: str, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> float:
-    """The largest entry of the mean gradient of the table, over all texts and all orders of the exchange."""
+    """The largest entry of the mean gradient of the table, over all texts and all orders."""
     table = Table(WORDS, 4)
     table.add([ord(task) for task in TASKS])
     with torch.no_grad():
@@ -126,7 +127,7 @@ def mean_gradient(name: str, options: dict[str, Any], monkeypatch: pytest.Monkey
     for chance, groups in plays(team):
         for numbers in orders:
             draws = Enumerated(numbers)
-            monkeypatch.setattr(exchange, "generator", lambda *seed, draws=draws: draws)
+            monkeypatch.setattr(controls, "generator", lambda *seed, draws=draws: draws)
             table.table.grad = None
             build_algorithm(name, given, team, ONE_WORD).update(groups)  # each the first, before which nothing was seen
             if table.table.grad is not None:
@@ -166,7 +167,7 @@ def test_the_mean_gradient_of_a_control_is_zero(
 
 def test_of_recorded_pairs_either_text_is_preferred_as_often() -> None:
     pairs = [Group("a", (episode(seed, 1.0), episode(seed, 0.0))) for seed in range(400)]
-    given = exchange.labels(pairs)
+    given = shuffle_labels(pairs)
     assert 160 < sum(group.episodes == pair.episodes for group, pair in zip(given, pairs, strict=True)) < 240
     assert all(sorted(e.total for e in group.episodes) == [0.0, 1.0] for group in given)
 
@@ -176,18 +177,18 @@ def test_what_imitation_is_shown_are_texts_of_other_tasks_after_its_own_prompt()
         text = Completion(f"text {task}", (task,), (task,), (0.0,))
         return Group(str(task), (Episode(str(task), task, (Turn({"agent_0": "?"}, {"agent_0": text}, 0.0),), True),))
 
-    given = [g.episodes[0].turns[0].actions["agent_0"] for g in exchange.texts([shown(task) for task in range(5)])]
+    given = [g.episodes[0].turns[0].actions["agent_0"] for g in shuffle_texts([shown(task) for task in range(5)])]
     assert [text.prompt_ids for text in given] == [(task,) for task in range(5)]
     assert sorted(text.token_ids for text in given) == [(task,) for task in range(5)]
     assert all(text.token_ids != text.prompt_ids for text in given)
     with pytest.raises(ValueError, match="one task"):
-        exchange.texts([shown(0)])
+        shuffle_texts([shown(0)])
 
 
 def test_an_update_of_one_episode_has_nothing_to_exchange() -> None:
     with pytest.raises(ValueError, match="one episode"):
-        exchange.rewards([Group("a", (episode(0, 1.0),))], "nothing")
-    [low, high] = exchange.rewards([Group("a", (episode(0, 1.0),)), Group("b", (episode(1, 5.0),))], "nothing")
+        shuffle_rewards([Group("a", (episode(0, 1.0),))], "nothing")
+    [low, high] = shuffle_rewards([Group("a", (episode(0, 1.0),)), Group("b", (episode(1, 5.0),))], "nothing")
     assert (low.episodes[0].total, high.episodes[0].total) == (5.0, 1.0)
 
 

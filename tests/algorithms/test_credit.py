@@ -344,5 +344,5 @@ def test_own_advantages_are_one_number_for_each_return() -> None:
 
 
 def test_own_advantages_refuse_the_option_that_they_replace() -> None:
-    assert "'batch'" in Own.misfit(Own.Config(advantage="batch"), Bystander(QUESTIONS))
-    assert Own.misfit(Own.Config(), Bystander(QUESTIONS)) == ""
+    assert "'batch'" in Own.incompatibility(Own.Config(advantage="batch"), Bystander(QUESTIONS))
+    assert Own.incompatibility(Own.Config(), Bystander(QUESTIONS)) == ""

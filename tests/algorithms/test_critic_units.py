@@ -15,7 +15,7 @@ import llm_dec_pomdp
 from llm_dec_pomdp.agents import Request, Sampling, Team
 from llm_dec_pomdp.agents.table import Table
 from llm_dec_pomdp.algorithms.actor_critic import IAC, MAAC, ActorCritic
-from llm_dec_pomdp.algorithms.critics import MEMORY, Lesson, Unit
+from llm_dec_pomdp.algorithms.critics import MEMORY, RunningReturnStats, ValueTarget
 from llm_dec_pomdp.training.loop import TrainerConfig, train
 from llm_dec_pomdp.types import Completion, Episode, Group, Turn, conversation
 
@@ -24,24 +24,24 @@ ONE_WORD = Sampling(max_new_tokens=1)
 
 def test_the_unit_is_the_mean_and_spread_of_all_returns_so_far() -> None:
     seen = [np.array([0.0, 4.0]), np.array([10.0, 12.0]), np.array([-3.0, 1.0])]
-    unit = Unit()
+    stats = RunningReturnStats()
     for returns in seen:
-        unit.add(returns)
-    assert (unit.mean, unit.spread) == pytest.approx((np.concatenate(seen).mean(), np.concatenate(seen).std()))
+        stats.add(returns)
+    assert (stats.mean, stats.spread) == pytest.approx((np.concatenate(seen).mean(), np.concatenate(seen).std()))
 
 
 def test_the_unit_forgets_what_was_returned_long_ago() -> None:
-    unit = Unit()
-    unit.add(np.array([-1000.0, 1000.0]))
+    stats = RunningReturnStats()
+    stats.add(np.array([-1000.0, 1000.0]))
     for _ in range(30 * MEMORY):
-        unit.add(np.array([4.0, 6.0]))
-    assert (unit.mean, unit.spread) == pytest.approx((5.0, 1.0), rel=1e-3)
+        stats.add(np.array([4.0, 6.0]))
+    assert (stats.mean, stats.spread) == pytest.approx((5.0, 1.0), rel=1e-3)
 
 
 def test_equal_returns_have_a_spread_of_1_so_that_rounding_is_not_learnt() -> None:
-    unit = Unit()
-    unit.add(np.array([0.1 + 0.2, 0.3]))
-    assert unit.spread == 1.0
+    stats = RunningReturnStats()
+    stats.add(np.array([0.1 + 0.2, 0.3]))
+    assert stats.spread == 1.0
 
 
 # --- values -----------------------------------------------------------------------------------------------------------
@@ -57,11 +57,11 @@ def test_no_value_changes_when_the_unit_does(make_team: Any) -> None:
     readings = [("agent_0", (5,)), ("agent_0", (6,))]
     updater.observe([1.0, 3.0])
     assert updater.values(readings) == [2.0, 2.0]  # the mean, while nothing was learnt
-    updater.step([Lesson("agent_0", Completion("", ids), 0.0, target=5.0, value=2.0) for _, ids in readings[:1]])
+    updater.step([ValueTarget("agent_0", Completion("", ids), 0.0, target=5.0, value=2.0) for _, ids in readings[:1]])
     before = updater.values(readings[:1])
     assert abs(before[0] - 2.0) > 0.05
     updater.observe([-500.0, 900.0, 7.0])
-    assert updater.unit.spread > 100.0
+    assert updater.return_stats.spread > 100.0
     assert updater.values(readings[:1]) == pytest.approx(before, abs=1e-3)
 
 
@@ -69,7 +69,7 @@ def test_what_could_not_be_scored_is_in_no_unit() -> None:
     updater: Any = IAC(table_team(), SAMPLING).updaters[0]
     updater.observe([float("nan")])
     updater.observe([1.0, float("nan"), 3.0])
-    assert (updater.unit.updates, updater.unit.mean, updater.unit.spread) == (1, 2.0, 1.0)
+    assert (updater.return_stats.updates, updater.return_stats.mean, updater.return_stats.spread) == (1, 2.0, 1.0)
 
 
 # --- what policies learn ----------------------------------------------------------------------------------------------

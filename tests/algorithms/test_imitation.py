@@ -148,7 +148,7 @@ EPISODE = Episode("q", 0, TURNS, terminated=True)
 )
 def test_kinds_of_turns_weigh_as_told(shares: Mapping[str, float], wanted: list[float]) -> None:
     found = learner(pupils(), shares=shares).samples([Group("q", (EPISODE,))])
-    assert [s.share for s in found] == pytest.approx(wanted)
+    assert [s.weight for s in found] == pytest.approx(wanted)
     assert {s.advantage for s in found} == {1.0}
 
 

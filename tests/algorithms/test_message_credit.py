@@ -170,7 +170,7 @@ def test_with_a_budget_texts_of_long_and_of_short_episodes_weigh_alike(monkeypat
         samples = list(learner.credit(group))
         assert {s.agent for s in samples if s.advantage} <= {samples[0].agent}
         for s in samples:
-            yield s.agent, s.completion, s.share * s.advantage / 2
+            yield s.agent, s.completion, s.weight * s.advantage / 2
 
     def returned(group: Group) -> Iterable[tuple[str, Completion, float]]:
         for turn in group.episodes[0].turns:

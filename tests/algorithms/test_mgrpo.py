@@ -13,7 +13,7 @@ from rollouts import query, rewards_of_subs, rollout
 from updates import SAMPLING
 
 from llm_dec_pomdp.agents import Team
-from llm_dec_pomdp.algorithms.exchange import rewards
+from llm_dec_pomdp.algorithms.controls import shuffle_rewards
 from llm_dec_pomdp.algorithms.mgrpo import MGRPO, Running, align, trajectories_of
 from llm_dec_pomdp.algorithms.options import Alignment, MGRPOConfig
 from llm_dec_pomdp.seeding import generator
@@ -223,7 +223,7 @@ def test_invocations_learn_in_the_name_of_the_first_one_with_their_weights() -> 
     group = rewards_of_subs([1.0, 0.2, 0.6, 0.1], [0.3])
     subs = [s for s in algorithm.samples([group], algorithm.credit([group])[0]) if s.agent != "agent_0"]
     assert {s.agent for s in subs} == {"agent_1"}
-    assert [s.share for s in subs] == [0.5, 0.5, 0.5, 0.5, 2.0]
+    assert [s.weight for s in subs] == [0.5, 0.5, 0.5, 0.5, 2.0]
 
 
 def test_a_report_that_was_cut_is_learnt_from() -> None:
@@ -263,7 +263,7 @@ def test_invocations_with_weights_of_their_own_are_refused() -> None:
 
 def test_shuffled_rewards_stay_among_main_and_among_invocations_of_their_query() -> None:
     group = query(*(rollout(k / 10, 1 + k / 10, 2 + k / 10, seed=5) for k in range(6)))
-    plain, shuffled = (learner().trajectories(played) for played in (group, *rewards([group], "group")))
+    plain, shuffled = (learner().trajectories(played) for played in (group, *shuffle_rewards([group], "group")))
     for main in (True, False):
         before, after = ([t.reward for t in found if (t.kind == "") == main] for found in (plain, shuffled))
         assert before != after

@@ -17,8 +17,7 @@ from llm_dec_pomdp.algorithms.magrpo import MAGRPO
 from llm_dec_pomdp.algorithms.mgrpo import MGRPO
 from llm_dec_pomdp.algorithms.options import MGRPOConfig, UpdaterOptions
 from llm_dec_pomdp.algorithms.samples import Sample
-from llm_dec_pomdp.algorithms.trajectory_ratio import TrajectoryUpdater
-from llm_dec_pomdp.algorithms.updater import Updater, updaters_of
+from llm_dec_pomdp.algorithms.updater import updaters_of
 from llm_dec_pomdp.envs.hierarchy.keys.task import Keys
 from llm_dec_pomdp.rollout import Trajectories
 from llm_dec_pomdp.training import TrainerConfig, restore, train
@@ -117,7 +116,7 @@ def test_the_ratio_of_a_whole_trajectory_in_the_second_pass_is_the_printed_one()
         options = MGRPOConfig(
             ratio="trajectory", epochs=epochs, learning_rate=0.15, max_grad_norm=1e9, clip_low=0.1, clip_high=0.1
         )
-        [updater] = updaters_of(Team({"a": policy}), 1.0, options, TrajectoryUpdater)
+        [updater] = updaters_of(Team({"a": policy}), 1.0, options)
         updater.step(samples)
         return policy
 
@@ -143,12 +142,9 @@ def test_with_one_text_each_a_trajectory_s_ratio_is_that_of_the_text() -> None:
     samples = [Sample("a", sampled(k, 1), a, trajectory=k) for k, a in enumerate((1.0, -0.5, 0.2))]
     found: list[torch.Tensor] = []
     given = {"epochs": 3, "learning_rate": 0.1}
-    for options, kind in (
-        (UpdaterOptions(ratio="sequence", **given), Updater),
-        (MGRPOConfig(ratio="trajectory", **given), TrajectoryUpdater),
-    ):
+    for options in (UpdaterOptions(ratio="sequence", **given), MGRPOConfig(ratio="trajectory", **given)):
         policy = Softmax(("a", "b", "c"))
-        [updater] = updaters_of(Team({"a": policy}), 1.0, options, kind)
+        [updater] = updaters_of(Team({"a": policy}), 1.0, options)
         updater.step(samples)
         found.append(policy.logits.detach())
     assert torch.equal(*found)

@@ -360,6 +360,6 @@ def test_numbers_stay_finite_with_everything_switched_on(team: Team, groups: lis
     of_the_texts = {"truncated", "length", "length_max", "groups_without_signal", "advantage_spread"}
     of_the_texts |= {"surprisal", "distinct_2"}
     of_the_sampler = {"sampler_gap", "sampler_gap_max", "sampler_gap_share"}
-    of_the_steps = {"loss", "grad_norm", "skipped", "clipped", "tokens", "kl", "entropy", "rise"}
+    of_the_steps = {"loss", "grad_norm", "skipped", "clipped", "tokens", "kl", "entropy", "kl_estimate"}
     of_the_rollout = {"generations", "joint_rewards"}
     assert set(metrics) == of_the_steps | of_the_texts | of_the_sampler | of_the_rollout

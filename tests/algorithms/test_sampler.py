@@ -16,7 +16,6 @@ from llm_dec_pomdp.agents.language_model.policy import LanguageModel
 from llm_dec_pomdp.algorithms.losses import importance_weights, log_ratio
 from llm_dec_pomdp.algorithms.options import MGRPOConfig
 from llm_dec_pomdp.algorithms.samples import Sample
-from llm_dec_pomdp.algorithms.trajectory_ratio import TrajectoryUpdater
 from llm_dec_pomdp.algorithms.updater import updaters_of
 from llm_dec_pomdp.types import Completion
 
@@ -115,7 +114,7 @@ def test_the_ratio_of_a_trajectory_takes_the_weight_of_the_trajectory() -> None:
     for order, micro_batch in (([0, 1, 2], 16), ([2, 0, 1], 1)):
         team = Team({"agent_0": Elsewhere(**THREE)})
         options = MGRPOConfig(ratio="trajectory", micro_batch=micro_batch, max_grad_norm=1e9)
-        [updater] = updaters_of(team, 1.0, options, TrajectoryUpdater)
+        [updater] = updaters_of(team, 1.0, options)
         updater.step([samples[place] for place in order])
         torch.testing.assert_close(gradients(team)[0], -wanted)
 

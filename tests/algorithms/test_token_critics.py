@@ -112,24 +112,24 @@ def test_losses_and_gradients_are_those_of_plain_autograd_text_by_text(kind: typ
 
     for policy in team.trainable:
         policy.model.zero_grad()
-    total, means, lessons = torch.zeros(()), list[float](), dict[str, list[Any]]()
+    total, means, targets = torch.zeros(()), list[float](), dict[str, list[Any]]()
     for agent in AGENTS:
         reader = agent if kind is IAC else AGENTS[0]
         chains = [chain(kind, team, critics[reader], episode, agent) for episode in group.episodes]
         terms = [pair for logprobs, _, by in chains for pair in zip(logprobs, by, strict=True)]
         total = total - torch.stack([logprob * advantage for logprob, advantage in terms]).mean()
         means.append(float(np.mean([advantage for _, advantage in terms])))
-        lessons.setdefault(reader, []).extend(pair for _, us, by in chains for pair in zip(us, by, strict=True))
+        targets.setdefault(reader, []).extend(pair for _, us, by in chains for pair in zip(us, by, strict=True))
     after = [value for r, s in REWARDS for value in (r + GAMMA * s, s)]
     losses: list[torch.Tensor] = [
         torch.stack([(u - (a + u.item() - np.mean(after)) / np.std(after)) ** 2 for u, a in taught]).mean()
-        for taught in lessons.values()
+        for taught in targets.values()
     ]
     torch.autograd.backward([total, *(COEF * loss for loss in losses)])
     assert metrics["loss"] == pytest.approx(-sum(means) / len(means), rel=1e-4)
     assert metrics["value_loss"] == pytest.approx(np.mean([loss.item() for loss in losses]), rel=1e-4)
     expected = gradients(team)
-    for reader in lessons:
+    for reader in targets:
         critic = critics[reader]
         expected += [critic["weight"].grad[None], critic["bias"].grad[None]]
         expected += [p.grad for p in critic["body"].parameters()] if body == "own" else []
@@ -140,10 +140,10 @@ def test_losses_and_gradients_are_those_of_plain_autograd_text_by_text(kind: typ
 def test_advantages_are_normalised_over_all_tokens_of_an_agent() -> None:
     team = Team({agent: language_model(place) for place, agent in enumerate(AGENTS)})
     algorithm = learner(IAC, team)
-    tracks = algorithm.tracks(group_of(team), 0)
-    algorithm._value(tracks)
-    algorithm._credit(tracks)
-    samples = algorithm.samples(tracks)
+    sequences = algorithm.sequences(group_of(team), 0)
+    algorithm._value(sequences)
+    algorithm._credit(sequences)
+    samples = algorithm.samples(sequences)
     for agent in AGENTS:
         advantages = [s.advantage * a for s in samples if s.agent == agent for a in s.tokens or (1.0,)]
         assert len(advantages) > len(REWARDS) * 2

@@ -18,7 +18,7 @@ from updates import SAMPLING, THREE, P, both, score_function
 from llm_dec_pomdp.agents import Request, Team
 from llm_dec_pomdp.algorithms.options import UpdaterOptions
 from llm_dec_pomdp.algorithms.samples import Sample
-from llm_dec_pomdp.algorithms.updater import Updater, step_all, updaters_of
+from llm_dec_pomdp.algorithms.updater import Updater, step_updaters, updaters_of
 from llm_dec_pomdp.types import Completion, conversation
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -64,14 +64,14 @@ def test_what_is_given_a_positive_advantage_gets_likely() -> None:
 
 
 @pytest.mark.parametrize("epochs", [1, 3])
-def test_the_rise_is_that_of_the_surprisal_of_the_same_texts_and_only_in_the_first_updates(epochs: int) -> None:
+def test_the_kl_estimate_is_the_rise_of_surprisal_over_the_same_texts_in_the_first_updates(epochs: int) -> None:
     fresh = updater(learning_rate=0.5, epochs=epochs, clip_high=9.0)
     for number in range(12):
         before = table(fresh).logits.detach().log_softmax(-1)
         metrics = fresh.step(GIVEN, number)
         change = (before - table(fresh).logits.detach().log_softmax(-1))[[0, 1, 2, 2]]
-        assert metrics.get("rise") == (pytest.approx(float(change.mean()), abs=1e-6) if number < 10 else None)
-    assert "rise" not in updater().step(samples(((0,), 0.0)))
+        assert metrics.get("kl_estimate") == (pytest.approx(float(change.mean()), abs=1e-6) if number < 10 else None)
+    assert "kl_estimate" not in updater().step(samples(((0,), 0.0)))
 
 
 def test_texts_of_others_without_tokens_and_without_score_are_left_alone() -> None:
@@ -85,7 +85,7 @@ def test_texts_of_others_without_tokens_and_without_score_are_left_alone() -> No
 
 def test_a_text_in_half_of_the_trajectories_has_half_the_weight() -> None:
     fresh, first = updater(), GIVEN[0]
-    fresh.step([replace(first, share=0.5), GIVEN[1]])
+    fresh.step([replace(first, weight=0.5), GIVEN[1]])
     torch.testing.assert_close(table(fresh).logits.grad, -(score_function(0, 1) - 0.5 * score_function(2)) / 2)
 
 
@@ -95,7 +95,7 @@ def test_a_text_in_half_of_the_trajectories_has_half_the_weight() -> None:
 def test_every_policy_steps_on_its_own_samples_and_the_metrics_are_means() -> None:
     team = softmax_team(**THREE)
     options = UpdaterOptions(learning_rate=0.0, max_grad_norm=1e9)
-    metrics = step_all(updaters_of(team, 1.0, options), [*GIVEN, *samples(((1,), 1.0), agent="agent_1")], seed=0)
+    metrics = step_updaters(updaters_of(team, 1.0, options), [*GIVEN, *samples(((1,), 1.0), agent="agent_1")], seed=0)
     torch.testing.assert_close(gradients(team)[1], -score_function(1))
     assert metrics["tokens"] == (4 + 1) / 2
     assert metrics["loss"] == pytest.approx((-3 / 4 - 1) / 2)
@@ -128,7 +128,7 @@ def test_a_mean_over_policies_tells_what_only_one_of_them_knows() -> None:
         def step(self, samples: Any, seed: int) -> dict[str, float]:
             return self.numbers
 
-    assert step_all([Says(a=1.0, b=5.0), Says(a=2.0)], [], 0) == {"a": 1.5, "b": 5.0}  # type: ignore[list-item]
+    assert step_updaters([Says(a=1.0, b=5.0), Says(a=2.0)], [], 0) == {"a": 1.5, "b": 5.0}  # type: ignore[list-item]
 
 
 # --- restarts ---------------------------------------------------------------------------------------------------------

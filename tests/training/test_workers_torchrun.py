@@ -158,7 +158,7 @@ def test_what_does_not_fit_the_processes_of_torchrun_is_refused(monkeypatch: pyt
         torchrun.take_part()
     for name, value in {"TORCHELASTIC_RUN_ID": "x", "RANK": "0", "WORLD_SIZE": "2"}.items():
         monkeypatch.setenv(name, value)
-    torchrun.refuse_misfit([1, 2])
+    torchrun.check_ranks([1, 2])
     for ranks in ([1], [2, 3]):
         with pytest.raises(ConfigError, match=r"started 2 processes, and the models have ranks \["):
-            torchrun.refuse_misfit(ranks)
+            torchrun.check_ranks(ranks)

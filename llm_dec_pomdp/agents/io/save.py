@@ -174,7 +174,7 @@ def read_tensors(path: Path) -> dict[str, Any]:
         raise CheckpointError(f"{str(path)!r} is no safetensors file ({error}); take another checkpoint") from error
 
 
-def refuse_misfits(shapes: Mapping[str, torch.Size], state: Mapping[str, torch.Tensor], owner: str = "model") -> None:
+def check_shapes(shapes: Mapping[str, torch.Size], state: Mapping[str, torch.Tensor], owner: str = "model") -> None:
     """Raise ValueError that names tensors of a model or critic that are missing, unexpected or of another shape."""
     wrong = [f"{name} is missing" for name in shapes.keys() - state.keys()]
     wrong += [f"{name} is unexpected" for name in state.keys() - shapes.keys()]

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from ..base import Reading
-from ..io.save import refuse_misfits
+from ..io.save import check_shapes
 from .decoding import left_padded
 from .names import adapter_of
 from .recomputing import recomputed
@@ -100,7 +100,7 @@ class HeadCritic:
             ValueError: Tensors of another critic.
         """
         tensors = self._named()
-        refuse_misfits({name: p.shape for name, p in tensors.items()}, state, "critic")
+        check_shapes({name: p.shape for name, p in tensors.items()}, state, "critic")
         with torch.no_grad():
             for name, parameter in tensors.items():
                 parameter.copy_(state[name])

@@ -25,7 +25,7 @@ from ...types import Completion, Message, Tool
 from ..base import LEARNING_RATE, Request, Sampling, WeightFile
 from ..engines import Engine, Prompt, Sampled
 from ..engines.own import OwnLoop
-from ..io.save import refuse_misfits
+from ..io.save import check_shapes
 from ..oom import BatchSize
 from ..thoughts import Thinking, Thoughts
 from .attention import avoid_plans
@@ -397,7 +397,7 @@ class LanguageModel(ModelPolicy):
     def load_state_dict(self, state: Mapping[str, torch.Tensor]) -> None:
         """Copy tensors into the trainable parameters; see `Policy`."""
         tensors = self.state_dict()
-        refuse_misfits({name: tensor.shape for name, tensor in tensors.items()}, state)
+        check_shapes({name: tensor.shape for name, tensor in tensors.items()}, state)
         with torch.no_grad():
             for name, tensor in tensors.items():
                 tensor.copy_(state[name])

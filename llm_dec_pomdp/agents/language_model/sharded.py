@@ -22,7 +22,7 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 
 from ...types import Completion
 from ..base import Request, Sampling, Team
-from ..io.save import refuse_misfits
+from ..io.save import check_shapes
 from .policy import BASE, LanguageModel
 
 _WHOLE = StateDictOptions(full_state_dict=True, strict=False)  # what is frozen is not among the tensors
@@ -160,7 +160,7 @@ class ShardedModel(LanguageModel):
 
     def load_state_dict(self, state: Mapping[str, torch.Tensor]) -> None:
         """See `LanguageModel`; the tensors are whole, whatever number of ranks they were saved by."""
-        refuse_misfits({name: p.shape for name, p in self.model.named_parameters() if p.requires_grad}, state)
+        check_shapes({name: p.shape for name, p in self.model.named_parameters() if p.requires_grad}, state)
         set_model_state_dict(self.model, dict(state), options=_WHOLE)
         self._loads += 1
 

@@ -1,4 +1,4 @@
-"""Credit: what each text is worth. One file for each way to say it: what it has played, and its samples and options."""
+"""Credit assignment: the advantage of each text. One file for each kind, with its rollout, samples and options."""
 
 from .base import Credit
 from .counterfactual import CounterfactualCredit

@@ -1,4 +1,7 @@
-"""The contract of credit, and what several ways to give it share."""
+"""The contract of credit assignment, and the functions that several kinds of credit use.
+
+Read `joint.py` first, the credit of MAGRPO.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from ...config import Config, Count
 from ...rollout import Rollout
 from ...types import Group, grouped
 from ..advantages import Array, Choices, Compare, Kind, group_advantages, returns, weighted_advantages
-from ..exchange import Compared
+from ..controls import BaselineScope
 from ..samples import Sample
 
 if TYPE_CHECKING:
@@ -22,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Credit(Config, ABC):
-    """How a learner says what each text is worth: what is played for that, and samples with advantages.
+    """Credit assignment of a learner: the rollout that it needs, and samples with advantages.
 
     Its fields are its options.
     """
@@ -35,22 +38,22 @@ class Credit(Config, ABC):
     DAPO, arXiv:2503.14476). Returns and costs of the update are those of all groups that were played."""
 
     @property
-    def compared(self) -> Compared:
-        """With what a return is compared; for controls, see `exchange`."""
+    def baseline_scope(self) -> BaselineScope:
+        """The returns that the baseline is made of; see `controls`."""
         return "group"
 
     @property
     def least_group_size(self) -> int:
-        """Fewest episodes per task to learn anything from: a text that is compared with nothing has advantage 0."""
+        """Smallest useful number of episodes per task: without other texts to compare with, advantages are 0."""
         return 2
 
     @property
     @abstractmethod
     def rollout(self) -> Rollout:
-        """How tasks are played."""
+        """The rollout that plays tasks for it."""
 
-    def misfit(self, env: TextDecPOMDP) -> str:
-        """Why an environment cannot be played in this way; "" (the default) where it can."""
+    def incompatibility(self, env: TextDecPOMDP) -> str:
+        """Return the reason why an environment cannot be played in this way, else "" (the default)."""
         return ""
 
     @abstractmethod
@@ -59,12 +62,12 @@ class Credit(Config, ABC):
 
     @abstractmethod
     def samples(self, group: Group, gamma: float, advantages: Compare | None = None) -> Iterator[Sample]:
-        """Every text of a group with its advantage, NaN where it could not be scored.
+        """Return every text of a group with its advantage, NaN if it could not be scored.
 
         Args:
             group: Played by `rollout`.
             gamma: Discount between turns.
-            advantages: Of returns that are compared with each other; left out, `advantages` of this credit.
+            advantages: Function from returns [N] to advantages [N]; left out, `advantages` of this credit.
         """
 
     def over_update(self, samples: Sequence[Sample]) -> Sequence[Sample]:
@@ -73,16 +76,16 @@ class Credit(Config, ABC):
 
 
 class BaselineCredit(Credit):
-    """Credit whose baseline is an option: what MAGRPO and its relatives differ in."""
+    """Credit whose baseline is an option, in which MAGRPO and its relatives differ."""
 
     advantage: Literal[Kind, "batch", "agent"] = "std"
     """Baseline and scale of the advantage: std, mean, leave_one_out, max or raw over a group; or batch, over all texts
-    of an update, which needs no groups (ReBN, arXiv:2510.01051), but has one baseline for all tasks: where these differ
-    in what they pay by more than texts do, little is learnt. With agent it is over all texts of the same agent, so that
+    of an update, which needs no groups (ReBN, arXiv:2510.01051), but has one baseline for all tasks: if returns differ
+    more between tasks than between texts, little is learned. With agent it is over all texts of the same agent, so that
     the spread of one agent's returns does not set another's step (Dr. MAS, arXiv:2602.08847)."""
 
     @model_validator(mode="after")
-    def _refuse_replacements_over_an_update(self) -> BaselineCredit:
+    def _check_replacements_over_an_update(self) -> BaselineCredit:
         if self.replacements and self.advantage in ("batch", "agent"):
             raise ValueError(
                 f"replacements is {self.replacements} and advantage is {self.advantage!r}, which compares all texts of "
@@ -91,30 +94,30 @@ class BaselineCredit(Credit):
         return self
 
     @property
-    def compared(self) -> Compared:
-        """By the baseline: nothing is centred under raw and max."""
-        kinds: dict[str, Compared] = {"batch": "update", "agent": "update", "raw": "nothing", "max": "nothing"}
+    def baseline_scope(self) -> BaselineScope:
+        """See `Credit`; raw and max do not centre advantages."""
+        kinds: dict[str, BaselineScope] = {"batch": "update", "agent": "update", "raw": "nothing", "max": "nothing"}
         return kinds.get(self.advantage, "group")
 
     @property
     def least_group_size(self) -> int:
-        """One, where nothing of the group is compared."""
+        """See `Credit`; 1 if advantages do not depend on the group."""
         return 1 if self.advantage in ("raw", "batch", "agent") else 2
 
     @property
     def kind(self) -> Kind:
-        """The baseline within a group; with batch and agent none yet, see `over_update`."""
+        """The baseline within a group; raw for batch and agent, whose baseline follows in `over_update`."""
         return "raw" if self.advantage in ("batch", "agent") else self.advantage
 
     def advantages(self, returns: Array) -> Array:
-        """Compute them by `kind`, see `group_advantages`."""
+        """See `Credit`; computed by `group_advantages` of this `kind`."""
         return group_advantages(returns, self.kind)
 
     def over_update(self, samples: Sequence[Sample]) -> Sequence[Sample]:
-        """With batch, (R - mean R) / std R of all samples, which hold returns, each by its share (ReBN).
+        """Compute, with batch, (R - mean R) / std R over all samples, which hold returns R, by their weights (ReBN).
 
-        One number is the baseline of all tasks, or with agent of all tasks of an agent. Where all returns are equal the
-        advantages are 0; texts without a score are left out of the mean.
+        All tasks share one baseline; with agent, all tasks of an agent. Equal returns have advantage 0. Texts without a
+        score are left out of the mean.
         """
         if self.advantage not in ("batch", "agent"):
             return samples
@@ -122,20 +125,20 @@ class BaselineCredit(Credit):
         by_agent = self.advantage == "agent"
         for places in grouped(range(len(samples)), lambda place: samples[place].agent if by_agent else "").values():
             compared = [samples[place] for place in places]
-            values = weighted_advantages([s.advantage for s in compared], [s.share for s in compared])
+            values = weighted_advantages([s.advantage for s in compared], [s.weight for s in compared])
             for place, value in zip(places, values.tolist(), strict=True):
                 result[place] = replace(samples[place], advantage=value)
         return result
 
 
 def at_decisions(group: Group, gamma: float, advantages: Callable[[Choices, Array, int], Array]) -> Iterator[Sample]:
-    """Samples of decision points at which several joint actions were tried: an advantage per agent and text.
+    """Return the samples of decision points with several joint actions: one advantage per agent and text.
 
     Args:
-        group: Its decision points.
+        group: A group with decision points.
         gamma: Discount between turns.
-        advantages: Of which texts were said [B, n], what that returned to each agent [n, B], and the number of texts
-            that each agent drew.
+        advantages: Function from the indices of texts [B, n], the returns of each agent [n, B], and the number of texts
+            that each agent sampled, to advantages [n, width].
 
     Raises:
         ValueError: The group has no decision points.
@@ -153,4 +156,4 @@ def at_decisions(group: Group, gamma: float, advantages: Callable[[Choices, Arra
         table = advantages(choices.reshape(shape[::-1]), values.reshape(shape), decision.width)
         for (agent, texts), row in zip(decision.actions.items(), table.tolist(), strict=True):
             for completion, advantage in zip(texts[: decision.width], row, strict=True):
-                yield Sample(agent, completion, advantage, share=decision.share)
+                yield Sample(agent, completion, advantage, weight=decision.share)

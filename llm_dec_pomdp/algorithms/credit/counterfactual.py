@@ -1,7 +1,7 @@
-"""Counterfactual credit: each agent's text against its texts in the group's other trajectories, the others held fixed.
+"""Counterfactual credit: each agent's text against its texts in the group's other trajectories, teammates held fixed.
 
-It leaves out of an agent's credit what the others contributed: an agent that cannot change the return has advantage
-exactly 0. At later turns it borrows texts that were said after other histories; the baseline stays unbiased.
+An agent that cannot change the return has advantage exactly 0. At later turns the other texts come from other
+histories; the baseline stays unbiased.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from .base import Credit, at_decisions
 
 
 class CounterfactualCredit(Credit):
-    """What a text earned beyond what the agent's other texts would have earned in its place."""
+    """The return of a text minus the return with the agent's other texts in its place."""
 
     continuation: Continuation = "frozen"
-    """Later turns repeat the recorded texts (frozen: no generation, and biased where others would have reacted), or are
-    drawn anew where histories changed (resampled). Where only the last texts are paid (drafts, `turn_reward` of the
-    environment), frozen credits earlier texts only for ending the episode."""
+    """Later turns repeat the recorded texts (frozen: no generation, and biased if teammates would have reacted), or are
+    sampled again where histories changed (resampled). Where only the last texts are rewarded (drafts, `turn_reward` of
+    the environment), frozen credits earlier texts only for ending the episode."""
 
     @property
     def rollout(self) -> Rollout:
@@ -35,5 +35,5 @@ class CounterfactualCredit(Credit):
         return group_advantages(returns, "leave_one_out")
 
     def samples(self, group: Group, gamma: float, advantages: Compare | None = None) -> Iterator[Sample]:
-        """One advantage per agent and text, see `counterfactual_advantages`."""
+        """Return one sample per agent and text, see `counterfactual_advantages`."""
         return at_decisions(group, gamma, partial(counterfactual_advantages, kind=advantages or self.advantages))

@@ -1,4 +1,4 @@
-"""Crossed credit: all combinations of the texts are scored, and a text is worth its mean over what the others said."""
+"""Cross-product credit: all combinations of texts are scored; a text has its mean return over the teammates' texts."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ class CrossedCredit(BaselineCredit):
 
     @property
     def rollout(self) -> Rollout:
-        """All combinations, of one turn or of every turn."""
+        """All combinations of texts, of one turn or of every turn."""
         return Tree("cross") if self.tree else Crossed()
 
-    def misfit(self, env: TextDecPOMDP) -> str:
-        """Without a tree it is for episodes of one turn."""
+    def incompatibility(self, env: TextDecPOMDP) -> str:
+        """See `Credit`; without a tree, episodes must have one turn."""
         if self.tree or env.max_turns == 1:
             return ""
         return f"credit is 'crossed', and episodes of {env.metadata['name']} have {env.max_turns} turns; set tree=true"
 
     def samples(self, group: Group, gamma: float, advantages: Compare | None = None) -> Iterator[Sample]:
-        """One advantage per agent and text, see `marginal_advantages`."""
+        """Return one sample per agent and text, see `marginal_advantages`."""
         return at_decisions(group, gamma, partial(marginal_advantages, kind=advantages or self.advantages))

@@ -1,6 +1,7 @@
 """Joint credit: all agents of a trajectory share its advantage, as in MAGRPO (arXiv:2508.04652).
 
-Where agents are paid individually, each is compared by its own returns; a joint reward is the case of equal ones.
+With individual rewards, each agent is compared by its own returns; a joint reward is the case of equal ones.
+`advantages.py` has the equations.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ class JointCredit(BaselineCredit):
 
     @property
     def rollout(self) -> Rollout:
-        """G trajectories side by side, or a tree of them."""
+        """G independent trajectories, or a tree of them."""
         return Tree() if self.tree else Trajectories()
 
     def samples(self, group: Group, gamma: float, advantages: Compare | None = None) -> Iterator[Sample]:
-        """One advantage per trajectory, turn and agent, or per joint action."""
+        """Return one sample per trajectory, turn and agent, or per text of a joint action in a tree."""
         compare = advantages or self.advantages  # (advantage)
         if self.tree:
             yield from at_decisions(group, gamma, partial(marginal_advantages, kind=compare))

@@ -1,4 +1,4 @@
-"""Credit for a message: a text against others that were drawn from the same history, and silence (arXiv:2603.06859).
+"""Credit for a message: a text against alternatives from the same history, and the empty text (arXiv:2603.06859).
 
 Unlike counterfactual credit it is unbiased at every turn, and it costs generations.
 """
@@ -20,26 +20,26 @@ from .base import Credit, at_decisions
 
 
 class MessageCredit(Credit):
-    """What a text earned beyond what other texts from its own history would have earned in its place (C3)."""
+    """The return of a text minus the return with alternatives from its own history in its place (C3)."""
 
     continuation: Continuation = "resampled"
-    """Later turns are drawn anew where histories changed (resampled), or repeat the recorded texts (frozen)."""
+    """Later turns are sampled again where histories changed (resampled), or repeat the recorded texts (frozen)."""
     alternatives: Count = 1
-    """Texts drawn from the same history for each text that was said; they are learnt from too."""
+    """Number of alternatives that are sampled from the history of each text; they are trained on too."""
     silence: bool = False
-    """Compare with the empty text too. It is not learnt from."""
+    """Compare with the empty text too. It is not trained on."""
     budget: Positive | None = None
-    """Most generations per task for alternatives and what follows them. Texts without alternatives are not learnt from.
-    Left out: no limit."""
+    """Largest number of generations per task for alternatives and later turns. Texts without alternatives are not
+    trained on. Left out: no limit."""
 
     @model_validator(mode="after")
-    def _refuse_nothing_to_compare(self) -> MessageCredit:
+    def _check_nothing_to_compare(self) -> MessageCredit:
         assert self.rollout  # which refuses it
         return self
 
     @property
     def least_group_size(self) -> int:
-        """One: alternatives come from the same history, and not from the group."""
+        """See `Credit`; 1, since alternatives come from the same history and not from the group."""
         return 1
 
     @property
@@ -52,5 +52,5 @@ class MessageCredit(Credit):
         return group_advantages(returns, "leave_one_out")
 
     def samples(self, group: Group, gamma: float, advantages: Compare | None = None) -> Iterator[Sample]:
-        """One advantage per agent and text, see `counterfactual_advantages`."""
+        """Return one sample per agent and text, see `counterfactual_advantages`."""
         return at_decisions(group, gamma, partial(counterfactual_advantages, kind=advantages or self.advantages))

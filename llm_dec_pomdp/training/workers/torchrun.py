@@ -60,8 +60,8 @@ def world() -> tuple[int, int]:
     return int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 
 
-def refuse_misfit(ranks: Collection[int]) -> None:
-    """Raises ConfigError where no model is sharded over all processes, or one over another number of them."""
+def check_ranks(ranks: Collection[int]) -> None:
+    """Raise ConfigError unless a model is sharded over all processes, and no model over another number of them."""
     count = world()[1]
     if count not in ranks or set(ranks) - {1, count}:
         raise ConfigError(

@@ -14,6 +14,7 @@ from llm_dec_pomdp.agents.scripted import Scripted
 from llm_dec_pomdp.agents.table import Table
 from llm_dec_pomdp.algorithms.credit import CounterfactualCredit, JointCredit
 from llm_dec_pomdp.algorithms.registration import build_algorithm
+from llm_dec_pomdp.config import ConfigError
 from llm_dec_pomdp.contrib.games.kuhn import BET, PASS
 from llm_dec_pomdp.contrib.games.self_play import value
 from llm_dec_pomdp.rollout import Trajectories
@@ -110,7 +111,7 @@ def test_every_learner_trains_players(learner: str) -> None:
     tables = {agent: Table(env.choices(agent)) for agent in env.possible_agents}
     sampling = Sampling(max_new_tokens=1)
     algorithm = build_algorithm(learner, {"pairs": "all"} if learner == "madpo" else {}, Team(dict(tables)), sampling)
-    assert algorithm.refusal(env) == ""
+    algorithm.check_compatible(env)
     algorithm.update(algorithm.rollout.play(env, algorithm.policy, ["pennies"], [2], sampling, 7))
     changes = [table.table.detach()[0, 0] - table.table.detach()[0, 1] for table in tables.values()]
     assert all(change != 0 for change in changes)
@@ -122,4 +123,5 @@ def test_recorded_preferences_are_refused_where_agents_are_paid_individually(tmp
     env: Any = make("pennies-v0")
     team = Team({agent: Table(env.choices(agent)) for agent in env.possible_agents})
     algorithm = build_algorithm("madpo", {"source": str(path)}, team, Sampling(max_new_tokens=1))
-    assert str(path) in algorithm.refusal(env)
+    with pytest.raises(ConfigError, match=r"pairs\.jsonl"):
+        algorithm.check_compatible(env)

@@ -1,4 +1,4 @@
-"""A run tells its learning rates, and warns where its first updates ruin a policy."""
+"""A run logs its learning rates, and warns if its first updates damage a policy."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from llm_dec_pomdp.envs.wrappers import with_protocol
 from llm_dec_pomdp.progress import Silent
 from llm_dec_pomdp.storage.runfolder import read_lines
 from llm_dec_pomdp.training import TrainerConfig, train
-from llm_dec_pomdp.training.rates import Watch
+from llm_dec_pomdp.training.divergence import DivergenceMonitor
 
 ONE_WORD = Sampling(max_new_tokens=1)
 RATES = {"agent_0": 5e-4, "agent_1": 5e-4}
@@ -68,19 +68,19 @@ def test_a_stage_with_another_rate_prints_it(tmp_path: Path) -> None:
     assert rates == [0.01, 0.01, 0.3]
 
 
-# --- the watch --------------------------------------------------------------------------------------------------------
+# --- the monitor ------------------------------------------------------------------------------------------------------
 
 
 def metrics_of(rises: Sequence[float], distinct: Sequence[float] = ()) -> list[dict[str, float]]:
     """What a learner reports step by step."""
     shares = distinct or [1.0] * len(rises)
-    return [{"surprisal": 3.0, "rise": r, "distinct_2": d} for r, d in zip(rises, shares, strict=True)]
+    return [{"surprisal": 3.0, "kl_estimate": r, "distinct_2": d} for r, d in zip(rises, shares, strict=True)]
 
 
 def warnings(steps: Sequence[Mapping[str, float]], rates: Mapping[str, float] = RATES) -> list[tuple[int, str]]:
     """The steps at which there is a warning, with it."""
-    watch = Watch()
-    found = [(number, watch.look(number, metrics, rates)) for number, metrics in enumerate(steps, 1)]
+    monitor = DivergenceMonitor()
+    found = [(number, monitor.check(number, metrics, rates)) for number, metrics in enumerate(steps, 1)]
     return [(number, text) for number, text in found if text]
 
 
@@ -162,7 +162,7 @@ class Noted(Algorithm):
         return dict(RATES)
 
 
-def test_the_trainer_watches(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_trainer_warns(caplog: pytest.LogCaptureFixture) -> None:
     config = TrainerConfig(steps=4, prompts_per_step=1, group_size=2)
     with caplog.at_level(logging.WARNING):
         train(Noted(metrics_of([0.0, 0.0, 6.0, 9.0])), match(), Sampling(max_new_tokens=1), config, 0)

@@ -1,5 +1,5 @@
 # pyright: basic
-"""Checks before an updater learns: of policies, engines and texts."""
+"""Checks before an updater steps: of policies, engines and samples."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from .options import UpdaterOptions
 from .samples import Sample
 
 
-def refuse_unlearnable(samples: Sequence[Sample], temperature: float) -> None:
-    """Raises ValueError where nothing can be learnt: the temperature is 0, or a token has no log-probability."""
+def check_samples(samples: Sequence[Sample], temperature: float) -> None:
+    """Raise ValueError if the temperature is 0, or a token has no log-probability."""
     if temperature == 0:
         raise ValueError("the temperature is 0, so texts are not drawn by chance; train with one above 0")
     for s in samples:
@@ -26,8 +26,8 @@ def refuse_unlearnable(samples: Sequence[Sample], temperature: float) -> None:
             )
 
 
-def refuse_untrainable_team(team: Team) -> None:
-    """Raises ValueError where no member of a team can be trained, or two of its policies share a network."""
+def check_team(team: Team) -> None:
+    """Raise ValueError if no member of a team can be trained, or two of its policies share a network."""
     if not team.trainable:
         raise ValueError("no member of the team can be trained; give at least one agent a language model")
     owners: dict[int, str] = {}
@@ -41,8 +41,8 @@ def refuse_untrainable_team(team: Team) -> None:
                 )
 
 
-def refuse_uncorrected(team: Team, options: UpdaterOptions) -> None:
-    """Raises ValueError where importance is "none" and another engine draws the texts of a member."""
+def check_importance(team: Team, options: UpdaterOptions) -> None:
+    """Raise ValueError if importance is "none" and another engine samples the texts of a member."""
     for policy in team.trainable if options.objective.importance == "none" else ():
         if policy.sampled_elsewhere:
             raise ValueError(
@@ -51,8 +51,8 @@ def refuse_uncorrected(team: Team, options: UpdaterOptions) -> None:
             )
 
 
-def refuse_untrainable(policy: Policy, options: UpdaterOptions) -> None:
-    """Refuse a policy that cannot be trained as it is, and warn of one that hardly can be."""
+def check_policy(policy: Policy, options: UpdaterOptions) -> None:
+    """Raise ValueError if a policy cannot be trained as it is; warn if its weights are bfloat16."""
     types = {parameter.dtype for parameter in policy.parameters()}
     if torch.float16 in types:
         raise ValueError(

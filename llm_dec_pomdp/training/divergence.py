@@ -1,4 +1,4 @@
-"""Learning rates of a run in words, and warnings about its first updates."""
+"""Warnings about first updates that damage a policy or cannot train it."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Mapping
 
 from ..types import grouped
 
-STEPS = 10  # the first ones that report distinct-2, in which it is watched; `rise` is reported of first updates alone
-JUMP = 0.5  # of the surprisal of a text with the update that it is for, in nats a token; what learns moves by far less
-FALL = 0.5  # of distinct-2: below this share of its first value texts repeat themselves
-SILENT = 5  # first updates in a row in which no group has a signal, after which a run warns
+STEPS = 10  # first steps with distinct-2 in which it is checked; `kl_estimate` is reported in first updates only
+JUMP = 0.5  # KL estimate of an update, in nats per token; useful updates have far less
+FALL = 0.5  # share of its first value below which distinct-2 shows that texts repeat themselves
+SILENT = 5  # number of first updates without any signal after which a run warns
 
 
-def in_words(rates: Mapping[str, float]) -> str:
-    """Learning rates by agent as a short text."""
+def describe_learning_rates(rates: Mapping[str, float]) -> str:
+    """Return learning rates by agent as a short text."""
     by_rate = grouped(rates, lambda agent: rates[agent])
     if not rates:
         return "learning rate unknown"
@@ -22,22 +22,22 @@ def in_words(rates: Mapping[str, float]) -> str:
     return "learning rates " + ", ".join(f"{rate:g} ({', '.join(agents)})" for rate, agents in by_rate.items())
 
 
-class Watch:
-    """Finds first updates that ruin policies (large steps, texts that repeat themselves) or that cannot train them."""
+class DivergenceMonitor:
+    """Finds first updates that damage policies (large steps, texts that repeat themselves) or cannot train them."""
 
     def __init__(self) -> None:
         self._first = 0.0  # distinct-2
         self._seen = 0  # steps that reported it
         self._warned = False
-        self._silent = 0  # updates in a row, from the first on, in which no group had a signal
+        self._silent = 0  # number of first updates, all without a signal
 
-    def look(self, number: int, metrics: Mapping[str, float], rates: Mapping[str, float]) -> str:
-        """Return a warning with its remedy; "" if there is none, or if the run has already had it.
+    def check(self, number: int, metrics: Mapping[str, float], rates: Mapping[str, float]) -> str:
+        """Return a warning with its remedy, once per run; "" if there is none.
 
         Args:
             number: Number of the step, from 1.
-            metrics: Numbers that the learner reported of the step. The `rise` of surprisal (`algorithms.updater`),
-                `distinct_2` and `groups_without_signal` (`algorithms.diagnostics`) are used where it has them.
+            metrics: Of the step, as the learner reported them. Of these, `kl_estimate` (`algorithms.updater`),
+                `distinct_2` and `groups_without_signal` (`algorithms.diagnostics`) are used.
             rates: Learning rates of the agents that learn.
         """
         if self._silent == number - 1 and metrics.get("groups_without_signal") == 1:
@@ -49,7 +49,7 @@ class Watch:
                     "or easier tasks"
                 )
         findings: list[str] = []
-        if (rise := metrics.get("rise", 0.0)) > JUMP:
+        if (rise := metrics.get("kl_estimate", 0.0)) > JUMP:
             before = f" from {metrics['surprisal']:.2f}" if "surprisal" in metrics else ""
             findings.append(f"an update raised the surprisal of its own texts{before} by {rise:.2f} nats a token")
         if "distinct_2" in metrics:
@@ -61,6 +61,6 @@ class Watch:
             return ""
         self._warned = True
         return (
-            f"{' and '.join(findings)}: {in_words(rates)} may ruin what the model knew; try "
+            f"{' and '.join(findings)}: {describe_learning_rates(rates)} may ruin what the model knew; try "
             f"learning_rate={max(rates.values()) / 10:g}"
         )

@@ -1,0 +1,77 @@
+# pyright: basic
+"""The likelihood ratio rho and the importance weight w of each term of an objective: a token or a text.
+
+`updater.Updater` computes its loss with them. Both are ratios of `losses`; `objectives` says which level each option
+stands for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from .batches import recorded_logprobs
+from .losses import importance_weights, log_ratio
+from .samples import Sample
+
+if TYPE_CHECKING:
+    from .updater import Updater
+
+
+class TermRatio:
+    """Ratio and importance weight of tokens and texts.
+
+    Args:
+        updater: Whose texts they are.
+    """
+
+    def __init__(self, updater: Updater) -> None:
+        self.updater = updater
+
+    @property
+    def importance_level(self) -> Any:
+        """Level of the importance weights: token, sequence, trajectory, or none."""
+        c = self.updater.options.objective
+        if c.importance != "auto":
+            return c.importance
+        if not (
+            self.updater.stale or self.updater.policy.rollout_copy_differs
+        ):  # the sampler computed the same numbers
+            return "none"
+        return "sequence" if c.ratio == "sequence_mean" else c.ratio  # a geometric mean is no importance ratio
+
+    @property
+    def precompute_old_logprobs(self) -> bool:
+        """Whether log pi_old of all texts is needed before the first optimizer step."""
+        return self.updater.options.minibatches > 1
+
+    def prepare(self, samples: Sequence[Sample], old: Mapping[int, torch.Tensor]) -> None:
+        """Get ready for an optimizer step; by default nothing is needed.
+
+        Args:
+            samples: All samples of the update that contribute a gradient.
+            old: log pi_old of the tokens of texts, by `Sample.index`; empty before the first pass.
+        """
+
+    def __call__(
+        self, batch: Sequence[Sample], logprobs: torch.Tensor, old: torch.Tensor, mask: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | float]:
+        """Return log rho, its mask, and the importance weights.
+
+        Args:
+            batch: N samples.
+            logprobs: log pi of their tokens [N, L], with gradient.
+            old: log pi_old [N, L].
+            mask: 1 on their tokens [N, L].
+
+        Returns:
+            log rho and its mask, [N, L] for tokens and [N, 1] for texts; and w of one of these shapes, or 1.0.
+        """
+        c, level = self.updater.options.objective, self.importance_level
+        log_rho, counted = log_ratio(logprobs, old, mask, c.ratio)
+        if level == "none":
+            return log_rho, counted, 1.0
+        gaps, _ = log_ratio(old, recorded_logprobs(batch, mask), mask, level)
+        return log_rho, counted, importance_weights(gaps, c.importance_bound, c.importance_beyond)
