@@ -7,27 +7,41 @@ stands for.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
 
 import torch
 
+from ..agents.base import Policy
 from .batches import recorded_logprobs
 from .losses import importance_weights, log_ratio
+from .options import UpdaterOptions
 from .samples import Sample
 
-if TYPE_CHECKING:
-    from .updater import Updater
+T = TypeVar("T")
+
+
+class UpdaterState(Protocol):
+    """The attributes of an updater that ratios depend on; see `updater.Updater`."""
+
+    policy: Policy
+    options: UpdaterOptions
+    temperature: float
+    stale: bool
+
+    def read(self, samples: Sequence[Sample], compute: Callable[[list[Sample]], Sequence[T]]) -> dict[int, T]:
+        """See `updater.Updater`."""
+        ...
 
 
 class TermRatio:
     """Ratio and importance weight of tokens and texts.
 
     Args:
-        updater: Whose texts they are.
+        updater: The updater that computes its loss with them.
     """
 
-    def __init__(self, updater: Updater) -> None:
+    def __init__(self, updater: UpdaterState) -> None:
         self.updater = updater
 
     @property
@@ -36,10 +50,8 @@ class TermRatio:
         c = self.updater.options.objective
         if c.importance != "auto":
             return c.importance
-        if not (
-            self.updater.stale or self.updater.policy.rollout_copy_differs
-        ):  # the sampler computed the same numbers
-            return "none"
+        if not self.updater.stale and not self.updater.policy.rollout_copy_differs:
+            return "none"  # the sampler computed the same numbers
         return "sequence" if c.ratio == "sequence_mean" else c.ratio  # a geometric mean is no importance ratio
 
     @property

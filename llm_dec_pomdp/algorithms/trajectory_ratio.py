@@ -10,23 +10,19 @@ computed with the present weights before every optimizer step.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import torch
 
 from .batches import old_logprobs, recorded_logprobs, texts_of
 from .losses import importance_weights, log_ratio
 from .samples import Sample
-from .term_ratio import TermRatio
-
-if TYPE_CHECKING:
-    from .updater import Updater
+from .term_ratio import TermRatio, UpdaterState
 
 
 class TrajectoryRatio(TermRatio):
     """Ratio of whole trajectories (`Sample.trajectory`), with importance weights of trajectories or of texts."""
 
-    def __init__(self, updater: Updater) -> None:
+    def __init__(self, updater: UpdaterState) -> None:
         super().__init__(updater)
         self._others: dict[int, float] = {}  # log rho of the trajectory's other texts, by the index of the sample
         self._others_sampled: dict[int, float] = {}  # their log pi_old / pi_sampler

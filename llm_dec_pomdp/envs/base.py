@@ -357,7 +357,7 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
         lines = [f"{self.metadata['name']} / {self.item.id} / turn {self.turn} of {self.max_turns}"]
         for agent in self.possible_agents:
             for role, text, name in self.history(agent):
-                verb = {"observation": "observation", "action": "says", "tool": f"gets from {name}"}[role]
+                verb = {"observation": "observes", "action": "acts", "tool": f"receives from {name}"}[role]
                 lines += [f"--- {agent} ({self.role(agent)}) {verb}:", text]
         if self.last_score is not None:
             parts = "  ".join(f"{name} {value:+.3f}" for name, value in self.last_score.components.items())

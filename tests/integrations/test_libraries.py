@@ -58,7 +58,7 @@ def test_every_adapter_says_what_it_lacks(
 
     monkeypatch.setattr(libraries, "_requirements", declared_for)
     monkeypatch.setattr(metadata, "version", version)
-    monkeypatch.delitem(sys.modules, f"llm_dec_pomdp.integrations.{adapter}", raising=False)
+    monkeypatch.delitem(sys.modules, module_of(adapter), raising=False)
     with pytest.raises(
         ImportError, match=rf"{message}, and the adapter '{adapter}' needs .*: pip install -e '\.\[{adapter}\]'"
     ):
@@ -70,9 +70,14 @@ def declared_for(extra: str) -> list[Requirement]:
     return [Requirement(text) for text in project["optional-dependencies"][extra]]
 
 
+def module_of(adapter: str) -> str:
+    folder = "contrib.external_games" if adapter in ("gem", "textarena") else "integrations"
+    return f"llm_dec_pomdp.{folder}.{adapter}"
+
+
 def begin(adapter: str) -> None:
     """Import the adapter; where that needs no library yet, use it."""
-    module = importlib.import_module(f"llm_dec_pomdp.integrations.{adapter}")
+    module = importlib.import_module(module_of(adapter))
     if adapter == "trl":
         module.rollout_func(make("tldr-v0"))
     getattr(module, f"from_{adapter}")("game:Mastermind-v0-easy", roles=("adviser", "player"))

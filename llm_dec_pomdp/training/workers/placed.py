@@ -61,7 +61,7 @@ class RemotePolicy(Policy):
 
     def to_completion(self, request: Request, text: str, limit: int) -> Completion:
         """See `Policy`."""
-        return self.worker.call("written", request, text, limit)
+        return self.worker.call("to_completion", request, text, limit)
 
     def rollout_copy(self) -> Policy:
         """See `Policy`: the same in another worker, where its weights are sent to.

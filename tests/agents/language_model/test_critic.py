@@ -145,5 +145,5 @@ def test_critics_on_adapters_go_on_after_a_restart_bit_for_bit(folder: str) -> N
     ends = [algorithm.state_dict()["updaters"][0] for algorithm in (whole, second)]
     assert same(*([end["critic"]] for end in ends))
     assert ends[0]["critic"]["head.weight"].abs().max() > 0
-    assert ends[0]["unit"] == ends[1]["unit"]
-    assert ends[0]["unit"]["updates"] == 2
+    assert ends[0]["return_stats"] == ends[1]["return_stats"]
+    assert ends[0]["return_stats"]["updates"] == 2
