@@ -28,6 +28,7 @@ from .evaluation import play
 from .evaluation.metrics import Summary, earned
 from .evaluation.teams import default_model, known_of
 from .options import EvaluationConfig
+from .printable import Terminal
 from .progress import shown
 from .registries import nearest
 from .rollout import independent
@@ -39,7 +40,6 @@ from .training.divergence import describe_learning_rates
 from .training.fit import check_compatible
 from .training.tracking import Trackers, check_trackers, train_numbers
 from .types import Group
-from .visible import Terminal
 
 
 def load_team(

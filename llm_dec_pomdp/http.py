@@ -19,8 +19,8 @@ from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
+from .printable import escape_controls
 from .storage.secrets import keep_secret, masked
-from .visible import visible
 
 if TYPE_CHECKING:
     import httpx2
@@ -49,7 +49,7 @@ class WireError(Exception):
     def __init__(
         self, reason: str, *, again: bool = True, wait: float | None = None, status: int | None = None, body: str = ""
     ) -> None:
-        super().__init__(visible(masked(reason.encode(errors="replace")).decode()))
+        super().__init__(escape_controls(masked(reason.encode(errors="replace")).decode()))
         self.again = again
         self.wait = wait
         self.status = status

@@ -17,7 +17,7 @@ ROOT = Path(llm_dec_pomdp.__file__).parent
 NAME = "llm_dec_pomdp"
 PACKAGE = "__init__"  # the room of the package itself
 
-LEAVES = {"types", "spaces", "seeding", "config", "options", "registries", "visible", "user_code", "__about__"}
+LEAVES = {"types", "spaces", "seeding", "config", "options", "registries", "printable", "user_code", "__about__"}
 # what measures a team, and all below it
 EVALUATED = {
     *LEAVES,

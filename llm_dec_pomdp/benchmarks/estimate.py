@@ -24,8 +24,8 @@ from ..agents.scripted import Script
 from ..config import named_model
 from ..envs.base import TextDecPOMDP
 from ..envs.registration import spec as find_environment
+from ..printable import Rows
 from ..types import grouped
-from ..visible import Rows
 from .checks import fitted
 from .setup import build_env, settled
 from .suite import Cell, Suite

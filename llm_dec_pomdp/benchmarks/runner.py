@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import Any
 
 from ..config import ConfigError
+from ..printable import escape_controls
 from ..progress import Progress, time_left
 from ..storage.files import replace_json
 from ..storage.reading import is_there, open_to_append, read_json
 from ..storage.runfolder import STATUS, open_run
 from ..storage.secrets import masked
 from ..training.tracking import check_trackers
-from ..visible import visible
 from .cell_workers import CellWorkers, transport_of
 from .checks import check_cells
 from .provenance import versions
@@ -148,7 +148,7 @@ def run_folder(folder: Path, *, resume: bool = False) -> Generator[None]:
             replace_json(folder / "versions.json", versions())
         with open_to_append(folder / "commands.txt") as file:
             command = shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
-            file.write(masked(visible(command.replace("\n", "\\n")).encode()) + b"\n")
+            file.write(masked(escape_controls(command.replace("\n", "\\n")).encode()) + b"\n")
         yield
 
 

@@ -13,7 +13,7 @@ import typer
 from ..agents.options import ModelOptions
 from ..config import override
 from ..options import EvaluationConfig, Sampling, TrainerConfig
-from ..visible import plain
+from ..printable import plain
 from .console import err, failure, out, print_json, show_report, stop
 from .options import (
     EnvOption,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import typer
 
+from ..printable import plain
 from ..user_code import is_of_user, user_traceback
-from ..visible import plain
 from .console import err, out, print_json, usage
 from .options import EnvId, EnvOption, Fields, Json, Tasks, Turns, given_task
 from .trust import typed

@@ -11,10 +11,10 @@ from typing import Any, NoReturn
 import typer
 from rich.console import RenderableType
 
+from ..printable import Rows, Terminal, plain
 from ..registries import UnknownNameError
 from ..storage.runfolder import finite
 from ..user_code import is_of_user, is_sentence, user_traceback, where
-from ..visible import Rows, Terminal, plain
 
 EXIT_CODES = """[bold]Exit codes[/]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..visible import plain
+from ..printable import plain
 from .console import err, out, print_json, stop, usage
 from .options import Json
 

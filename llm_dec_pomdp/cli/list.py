@@ -12,8 +12,8 @@ from typing import Annotated, Any
 import typer
 
 from ..algorithms.registration import CONTROL, algorithms, find_algorithm
+from ..printable import plain
 from ..registries import UnknownNameError, load_attribute, nearest
-from ..visible import plain
 from .console import out, print_json, print_table, stop, usage
 from .options import Json, named
 from .trust import typed

@@ -14,7 +14,7 @@ import typer
 from ..agents.base import Policy, Request
 from ..config import override
 from ..options import Sampling
-from ..visible import plain
+from ..printable import plain
 from .console import out, stop, usage
 from .options import EnvId, EnvOption, Model, Turns, configured, from_options, with_options
 from .trust import typed

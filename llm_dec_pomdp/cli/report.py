@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ..visible import plain
+from ..printable import plain
 from .console import err, failure, out, print_json, show_report, stop
 from .options import Json
 

@@ -10,7 +10,7 @@ import typer
 from rich import box
 from rich.table import Table
 
-from ..visible import plain
+from ..printable import plain
 from .console import out, print_json, usage
 from .options import Json
 

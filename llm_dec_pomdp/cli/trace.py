@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..visible import plain
+from ..printable import plain
 from .console import err, out, print_json, print_table, stop, usage
 from .options import Command, Group, Json, Out, output
 from .trust import Trust, allow, typed

@@ -268,7 +268,7 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
         text = self._transcript() if self._now.item else f"{self.metadata['name']}: no episode yet"
         if self.render_mode == "ansi":
             return text
-        from ..visible import Terminal  # only people need it
+        from ..printable import Terminal  # only people need it
 
         Terminal().print(text)
         return None

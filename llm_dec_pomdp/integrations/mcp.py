@@ -35,8 +35,8 @@ import httpx2
 
 from ..envs.tools import Function, Kit
 from ..envs.tools.function import of_schema, refuse_twice
+from ..printable import escape_controls, replace_surrogates
 from ..registries import nearest
-from ..visible import visible, whole
 from .libraries import library
 
 mcp: Any = library("mcp", "mcp")
@@ -146,13 +146,13 @@ class Server:
         number = 0 if self._stateless else next(self._numbers) if state is None else state
         session = self._session(number, begun=state is not None)
         try:
-            sent = json.loads(whole(json.dumps(dict(arguments), ensure_ascii=False)))
+            sent = json.loads(replace_surrogates(json.dumps(dict(arguments), ensure_ascii=False)))
             result = _await(session.client.call_tool(name, sent))
         except TimeoutError:
             raise ConnectionError(f"{self} does not answer within {SECONDS:.0f} s") from None
         except mcp.MCPError as error:
             if error.code != mcp.types.CONNECTION_CLOSED and not session.trouble:
-                raise ValueError(visible(str(error))) from error
+                raise ValueError(escape_controls(str(error))) from error
             self._end(number)
             raise ConnectionError(f"{self} does not answer: {session.trouble or _reason(error)}") from error
         text = "\n".join(map(_text, result.content))
@@ -350,7 +350,7 @@ def _reason(error: BaseException) -> str:
     """What went wrong first, out of the groups in which tasks raise."""
     while (inner := getattr(error, "exceptions", None)) or (inner := ([error.__cause__] if error.__cause__ else None)):
         error = inner[0]
-    return visible(" ".join(f"{type(error).__name__}: {error}".split()))[:300].rstrip(":")
+    return escape_controls(" ".join(f"{type(error).__name__}: {error}".split()))[:300].rstrip(":")
 
 
 def _text(block: Any) -> str:

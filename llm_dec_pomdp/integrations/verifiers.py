@@ -44,8 +44,8 @@ from pydantic import create_model
 from ..envs import TextDecPOMDP, make, spec
 from ..envs.tools import written
 from ..envs.wrappers import with_protocol
+from ..printable import replace_surrogates
 from ..seeding import derive
-from ..visible import whole
 from .libraries import library
 from .role import Role
 
@@ -229,7 +229,7 @@ def role_environment(
             text = written(name, arguments)
             message = await asyncio.to_thread(playing.say, text)
             self.state.texts = [*self.state.texts, text]
-            return types.CallToolResult(content=[types.TextContent(type="text", text=whole(message))])
+            return types.CallToolResult(content=[types.TextContent(type="text", text=replace_surrogates(message))])
 
     class Tasks(vf.Taskset[RoleTask, TasksConfig]):
         """The tasks, each with what the role is told first."""

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import escape
 
+from ..printable import escape_controls
 from ..storage.files import replacing
-from ..visible import visible
 from .figures import Figure, Panel
 
 if TYPE_CHECKING:
@@ -82,8 +82,8 @@ def _height(panel: Panel) -> float:
 
 def _draw_panel(axes: Any, panel: Panel) -> dict[str, Any]:
     """Draw it, and return the handles of a legend by name."""
-    axes.set_title(visible(panel.title), y=1.0)  # a place of its own saves a search for one
-    axes.set_xlabel(visible(panel.x_label))
+    axes.set_title(escape_controls(panel.title), y=1.0)  # a place of its own saves a search for one
+    axes.set_xlabel(escape_controls(panel.x_label))
     if panel.kind == "bars":
         _draw_bars(axes, panel)
         return {}
@@ -119,7 +119,9 @@ def _draw_bars(axes: Any, panel: Panel) -> None:
         if len(bar.seeds) > 1:
             dots = {"markersize": 4, "color": colour, "markeredgecolor": "white", "markeredgewidth": 0.5, "zorder": 5}
             axes.plot(bar.seeds, [place] * len(bar.seeds), "o", **dots)
-        name = axes.text(0.01, place - 0.28, visible(bar.name), transform=axes.get_yaxis_transform(), fontsize=7)
+        name = axes.text(
+            0.01, place - 0.28, escape_controls(bar.name), transform=axes.get_yaxis_transform(), fontsize=7
+        )
         name.set_in_layout(False)
     axes.set_yticks([])
     axes.set_ylim(len(panel.data) - 0.5, -0.9)
@@ -141,7 +143,7 @@ def _errors(rows: Any) -> list[Any]:
 
 def _label(name: str) -> str:
     """A name as a legend shows it; one that began with an underscore would be hidden."""
-    text = visible(name)
+    text = escape_controls(name)
     return f" {text}" if text.startswith("_") else text
 
 
@@ -162,7 +164,7 @@ def inline(panel: Panel, about: str) -> str:
         panel: What is drawn; what has been drawn lately is remembered, since pages of a run that grows repeat it.
         about: Names, with the panel's title, the picture to readers who do not see it.
     """
-    title = escape(visible(f"{about}: {panel.title}"))
+    title = escape(escape_controls(f"{about}: {panel.title}"))
     box = f"0 0 {72 * _WIDTH:g} {72 * _height(panel):g}"
     body = _drawn(pickle.dumps(panel))
     return f'<svg viewBox="{box}" role="img" aria-label="{title}"><title>{title}</title>{body}</svg>'

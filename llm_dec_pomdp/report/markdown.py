@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pandas import DataFrame
 
-from ..visible import inline
+from ..printable import inline
 
 
 def block(text: str) -> list[str]:

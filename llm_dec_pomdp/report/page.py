@@ -11,9 +11,9 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
+from ..printable import escape_controls
 from ..results.lines import Line, by_environment
 from ..results.runs import Entry, Run
-from ..visible import visible
 from .before_after import RULE, before_and_after
 from .drawing import COLOURS, inline
 from .figures import Figure, figures, learning_curves
@@ -77,7 +77,7 @@ def render_page(
         left_out=left_out,
         traces=packed.text(),
     )
-    return visible(page)
+    return escape_controls(page)
 
 
 @functools.cache

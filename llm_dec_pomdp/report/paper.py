@@ -11,10 +11,10 @@ from pandas import DataFrame
 
 from ..evaluation.comparisons import common
 from ..evaluation.intervals import Interval
+from ..printable import escape_controls
 from ..results.lines import Line, by_environment
 from ..results.runs import Entry
 from ..storage.files import replace, replace_json
-from ..visible import visible
 from .drawing import save
 from .figures import figures
 from .findings import Findings
@@ -69,7 +69,7 @@ def tables(found: Findings) -> list[tuple[str, str, DataFrame]]:
 
 def csv_text(table: DataFrame) -> str:
     """A table as comma-separated values with a head."""
-    return visible(table.to_csv(index=False, lineterminator="\n"))
+    return escape_controls(table.to_csv(index=False, lineterminator="\n"))
 
 
 def latex(about: str, table: DataFrame) -> str:
@@ -82,7 +82,7 @@ def latex(about: str, table: DataFrame) -> str:
 
 
 def _one_line(text: str) -> str:
-    return " ".join(visible(text).split())
+    return " ".join(escape_controls(text).split())
 
 
 # --- scores -----------------------------------------------------------------------------------------------------------

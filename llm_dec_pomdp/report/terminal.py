@@ -8,9 +8,9 @@ from pandas import DataFrame
 from rich.console import RenderableType
 from rich.table import Table
 
+from ..printable import Rows, escape_controls, plain
 from ..results.lines import Line, by_environment
 from ..results.runs import Entry
-from ..visible import Rows, plain, visible
 from .findings import Findings
 from .tables import bounds, failure_table, frame, number, return_cells
 
@@ -59,7 +59,9 @@ def _returns(lines: Sequence[Line]) -> DataFrame:
 def _fitting(texts: DataFrame, width: int) -> Table:
     """A table without the last columns that a terminal has no room for; texts are cut only where three are too wide."""
     names, rows = list(map(str, texts.columns)), [[str(cell) for cell in row] for row in texts.to_numpy()]
-    widths = [max(len(visible(cell)) for cell in column) + _BETWEEN for column in zip(names, *rows, strict=True)]
+    widths = [
+        max(len(escape_controls(cell)) for cell in column) + _BETWEEN for column in zip(names, *rows, strict=True)
+    ]
     count = len(widths)
     while count > _FIRST and sum(widths[:count]) >= width:
         count -= 1

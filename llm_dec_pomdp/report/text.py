@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from ..printable import escape_controls
 from ..results.lines import Line, by_environment
 from ..results.runs import Entry, Run, RunError, merge, read_run
 from ..storage.files import replace
 from ..storage.reading import FileError, is_there
-from ..visible import visible
 from . import markdown as md
 from .drawing import save
 from .figures import learning_curves
@@ -93,7 +93,7 @@ def markdown(
     for line in found.lines:
         parts += _sample(line.entries[0])
     parts += ["## Intervals", "", INTERVALS]
-    return visible("\n".join(parts)) + "\n"
+    return escape_controls("\n".join(parts)) + "\n"
 
 
 def _published_lines(group: Sequence[Line]) -> list[str]:

@@ -21,10 +21,10 @@ from ..agents.io.save import (
 from ..agents.language_model.policy import LanguageModel
 from ..benchmarks.setup import build_env, build_team, settled
 from ..benchmarks.suite import Cell
+from ..printable import escape_controls, inline
 from ..storage.files import Draft
 from ..storage.secrets import masked
 from ..training.checkpoint import Checkpoints, trained_folder
-from ..visible import inline, visible
 
 CARD = """---
 library_name: {library}
@@ -95,7 +95,7 @@ def export_run(run: Path, place: Path) -> tuple[Path, list[str]]:
                 weights = next(iter(policy.weight_files([agent]).values()))
                 write_weights(draft, folder_of(agent), policy, weights)
                 card = _card(cell, env.role(agent), agent, agents=env.possible_agents, steps=steps)
-                draft.write(f"{folder_of(agent)}/README.md", [masked(visible(card).encode())])
+                draft.write(f"{folder_of(agent)}/README.md", [masked(escape_controls(card).encode())])
                 if isinstance(policy, LanguageModel):
                     policy.tokenizer.save_pretrained(draft.folder / folder_of(agent))
                 written.append(agent)

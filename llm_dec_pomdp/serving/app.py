@@ -28,7 +28,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from ..__about__ import __version__
-from ..visible import visible
+from ..printable import escape_controls
 from .codec import Data, from_text, to_text
 from .protocol import PLAYS, SCHEMA, answer, metadata
 from .sessions import RefusedError, Session, Sessions
@@ -57,7 +57,7 @@ def application(sessions: Sessions, token: str | None, threads: int) -> Starlett
             session = sessions.join(websocket.query_params.get("session_id", ""))
         except RefusedError as error:
             status = 503 if error.code == "CAPACITY_REACHED" else 400
-            await websocket.send_denial_response(PlainTextResponse(visible(str(error)), status))
+            await websocket.send_denial_response(PlainTextResponse(escape_controls(str(error)), status))
             return
         try:
             await websocket.accept()
@@ -126,7 +126,7 @@ def _answer(sessions: Sessions, session: Session, message: Data) -> tuple[str, b
 
 
 def _error(code: str, message: str) -> str:
-    return to_text({"type": "error", "data": {"message": visible(message), "code": code}})
+    return to_text({"type": "error", "data": {"message": escape_controls(message), "code": code}})
 
 
 class _Guard:
@@ -157,7 +157,7 @@ class _Guard:
             status, reason = 401, "the token is missing or wrong; give token, or set LLM_DEC_POMDP_TOKEN"
             if hmac.compare_digest(_token_of(headers).encode(), self._token.encode()):
                 return None
-        return PlainTextResponse(visible(reason), status, headers={"connection": "close"})
+        return PlainTextResponse(escape_controls(reason), status, headers={"connection": "close"})
 
 
 def _hostname(host: str) -> str | None:

@@ -49,8 +49,8 @@ from ..__about__ import __version__
 from ..envs import TextDecPOMDP
 from ..envs.tools import written
 from ..envs.wrappers.tools import WithTools
+from ..printable import escape_controls, replace_surrogates
 from ..registries import nearest
-from ..visible import visible, whole
 from .protocol import reset
 from .sessions import RefusedError, Session, Sessions
 
@@ -142,7 +142,7 @@ class Tools:
                 result["instructions"] = shown
             return result
         except RefusedError as error:
-            raise MCPError(_REFUSED, visible(str(error))) from error
+            raise MCPError(_REFUSED, escape_controls(str(error))) from error
 
     async def _create(self, ctx: _Context, params: RequestParams) -> HandlerResult:
         session, _ = await self._in_thread(self._started, ctx.request.query_params)
@@ -166,14 +166,14 @@ class Tools:
         known = [tool.name for tool in env.tools(agent)]
         if params.name not in known:
             message = f"{agent} has no tool {params.name!r:.60}; {nearest(params.name[:60], known)}"
-            raise MCPError(INVALID_PARAMS, visible(message))
+            raise MCPError(INVALID_PARAMS, escape_controls(message))
         call = written(params.name, params.arguments or {})
 
         def play(env: TextDecPOMDP) -> tuple[str, bool]:
             return _called(env, agent, call)
 
         _, _, (text, valid) = await self._in_thread(self._sessions.play, session, play)
-        return CallToolResult(content=[TextContent(type="text", text=whole(text))], is_error=not valid)
+        return CallToolResult(content=[TextContent(type="text", text=replace_surrogates(text))], is_error=not valid)
 
     async def _in_thread(self, run: Callable[..., T], *arguments: Any) -> T:
         return await anyio.to_thread.run_sync(run, *arguments, limiter=self._playing)
@@ -197,7 +197,9 @@ class Tools:
         if session.lasting:  # others keep it open; a session of this client alone is open until DELETE
             self._sessions.leave(session)
         history = session.copy(session.current).history(agent)
-        return session, visible("\n\n".join(message.text for message in history if message.role == "observation"))
+        return session, escape_controls(
+            "\n\n".join(message.text for message in history if message.role == "observation")
+        )
 
     def _session(self, ctx: _Context) -> Session:
         parameters: dict[str, Any] = ctx.params or {}
@@ -218,7 +220,7 @@ def _invalid(reason: str) -> RefusedError:
 
 
 def _error(status: int, message: str) -> Response:
-    error = {"code": _REFUSED, "message": visible(message)}
+    error = {"code": _REFUSED, "message": escape_controls(message)}
     return JSONResponse({"jsonrpc": "2.0", "id": None, "error": error}, status)
 
 

@@ -25,9 +25,9 @@ from urllib.parse import urlsplit
 from ..envs import Facts, Outcome, TextDecPOMDP
 from ..envs.tasks import item_of
 from ..http import WireError, bearer, checked_address, retried
+from ..printable import escape_controls
 from ..registries import UnknownNameError
 from ..types import Message, TaskItem, Tool
-from ..visible import visible
 from .codec import MOST_BYTES, Data, from_text, to_facts, to_outcome, to_text, to_tool
 
 if TYPE_CHECKING:
@@ -77,10 +77,10 @@ class _Client:
             answer = retried(lambda: self._exchange(message), self.tries)
         except WireError as error:
             hint = "" if error.status else "; is the server running?"
-            raise RemoteEnvError(f"{self.url} gave {visible(str(error))}{hint}") from None
+            raise RemoteEnvError(f"{self.url} gave {escape_controls(str(error))}{hint}") from None
         if answer["type"] != "error":
             return answer["data"]
-        reason, code = visible(answer["data"]["message"]), answer["data"]["code"]
+        reason, code = escape_controls(answer["data"]["message"]), answer["data"]["code"]
         if code == "NO_SUCH_TASK" and kind == "reset":
             raise IndexError(reason) if "index" in data else UnknownNameError(reason)
         raise RemoteEnvError(f"{self.url} refused {kind!r}: {reason}")

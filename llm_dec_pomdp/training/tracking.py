@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, Literal, Protocol, cast
 
 from ..config import ConfigError, flat
+from ..printable import escape_controls
 from ..registries import nearest
-from ..visible import visible
 from .loop import TrainingStep
 
 _INSTALL = {
@@ -106,7 +106,7 @@ class _TensorBoard:
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
         for name, value in values.items():
-            self._writer.add_scalar(visible(name), value, step)
+            self._writer.add_scalar(escape_controls(name), value, step)
         self._writer.flush()
 
     def close(self) -> None:

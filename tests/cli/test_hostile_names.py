@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from llm_dec_pomdp.cli import app
-from llm_dec_pomdp.visible import inline, visible
+from llm_dec_pomdp.printable import escape_controls, inline
 
 MODULE = """
 from llm_dec_pomdp.envs.tasks import TaskSource
@@ -45,7 +45,7 @@ def _module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def output_of(*arguments: str, text: str = "") -> str:
     result = CliRunner().invoke(app, arguments, input=text)
     assert result.exit_code == 0, (result.output, result.exception)
-    assert visible(result.output) == result.output
+    assert escape_controls(result.output) == result.output
     return "".join(result.output.split())
 
 
@@ -62,5 +62,5 @@ def test_measuring_and_checking_show_names_as_text() -> None:
     assert "a_hostile:Leaves" in output_of("eval", "a_hostile:Leaves", *arguments)
     output_of("report", "run")
     report = Path("run/report.md").read_text()
-    assert visible(report) == report
+    assert escape_controls(report) == report
     assert inline(SHOWN) in report

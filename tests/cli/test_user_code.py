@@ -20,10 +20,10 @@ from llm_dec_pomdp.agents.scripted import Scripted
 from llm_dec_pomdp.cli import app
 from llm_dec_pomdp.envs.checks import CheckFailure
 from llm_dec_pomdp.envs.tasks import TaskError
+from llm_dec_pomdp.printable import Terminal
 from llm_dec_pomdp.registries import UnknownNameError
 from llm_dec_pomdp.training.workers.process import Processes
 from llm_dec_pomdp.types import Completion, Message, conversation
-from llm_dec_pomdp.visible import Terminal
 
 MODULE = '''
 import json

@@ -20,6 +20,7 @@ from llm_dec_pomdp.cli import app
 from llm_dec_pomdp.evaluation.intervals import mean_interval
 from llm_dec_pomdp.evaluation.metrics import Summary
 from llm_dec_pomdp.options import EvaluationConfig, Sampling
+from llm_dec_pomdp.printable import escape_controls, inline
 from llm_dec_pomdp.report import page, text
 from llm_dec_pomdp.report.tables import frame
 from llm_dec_pomdp.results.listing import list_runs
@@ -27,7 +28,6 @@ from llm_dec_pomdp.storage.files import replace_json
 from llm_dec_pomdp.storage.runfolder import append
 from llm_dec_pomdp.training import TrainerConfig
 from llm_dec_pomdp.types import Completion, Score, Turn
-from llm_dec_pomdp.visible import inline, visible
 
 PIECES = [
     *("\x1b[31m", "\x1b]0;owned\x07", "\x9b2J", "\x00", "\r", "\x85", "\u2028", "\u202e", "\u2066", "\ud800", "\udfff"),
@@ -51,7 +51,7 @@ def write_hostile_run(folder: Path, draw: random.Random) -> None:
     replace_json(folder / "suite.json", {"name": hostile(draw), "about": hostile(draw, 9)})
     replace_json(folder / "versions.json", {"llm_dec_pomdp": "1", hostile(draw): hostile(draw)})
     replace_json(folder / "status.json", {"state": "failed", "reason": hostile(draw, 9), "time": 0.0})
-    (folder / "commands.txt").write_text(visible(hostile(draw)) + "\n", encoding="utf-8")
+    (folder / "commands.txt").write_text(escape_controls(hostile(draw)) + "\n", encoding="utf-8")
     for number, name in enumerate([*names, hostile(draw)]):
         method = MethodConfig(name="concat", label=name)
         model, sampling = ModelConfig(name=hostile(draw)), Sampling()
@@ -92,14 +92,14 @@ def check_files(folder: Path) -> None:
     """What was written can be read again and holds nothing but text."""
     page, text = ((folder / name).read_bytes().decode() for name in ("report.html", "report.md"))
     for content in (page, text):
-        assert visible(content) == content
+        assert escape_controls(content) == content
     reader = Reader()
     reader.feed(page)
     assert not reader.elements & {"img", "b", "link", "iframe"}
     assert page.count("<script") == 2
     assert reader.handlers == []
     shown = packed(page)
-    assert visible(json.dumps(shown, ensure_ascii=False)) == json.dumps(shown, ensure_ascii=False)
+    assert escape_controls(json.dumps(shown, ensure_ascii=False)) == json.dumps(shown, ensure_ascii=False)
     assert len(shown["traces"]) == 2
     tables = [line for line in outside_of_blocks(text) if line.startswith("|")]
     widths = [line.replace("\\\\", "").replace("\\|", "").count("|") for line in tables]
@@ -126,7 +126,7 @@ def check_runs(folder: Path, first: int, count: int) -> None:
         for arguments in (["report", str(run)], ["runs", str(run)]):
             result = CliRunner().invoke(app, arguments)
             assert result.exit_code == 0, (number, result.output, result.exception)
-            assert visible(result.output) == result.output, number
+            assert escape_controls(result.output) == result.output, number
         check_files(run)
         [found] = list_runs(run)
         assert found.status == "failed"

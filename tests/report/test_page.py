@@ -12,11 +12,11 @@ from evaluated import last_episodes
 from pages import Parsed, packed
 from playwright.sync_api import Page
 
+from llm_dec_pomdp.printable import escape_controls
 from llm_dec_pomdp.report import page as report_page
 from llm_dec_pomdp.report.findings import findings
 from llm_dec_pomdp.report.page import render_page
 from llm_dec_pomdp.results.runs import read_run
-from llm_dec_pomdp.visible import visible
 
 
 def test_the_page_is_whole_and_refers_to_nothing_else(run: Path) -> None:
@@ -120,9 +120,9 @@ def test_one_reads_what_each_agent_saw_and_said_under_two_methods(report: Page, 
             row = left.locator(".row").filter(has=report.locator(".who", has_text=role))
             row.first.click()
             side = report.get_by_label("Chosen event").locator("article").nth(number)
-            assert side.locator("pre").all_text_contents() == [visible(turn.actions[agent].text)]
+            assert side.locator("pre").all_text_contents() == [escape_controls(turn.actions[agent].text)]
             side.get_by_role("button", name="environment").first.click()  # what the text followed from
-            assert visible(turn.observations[agent]) in side.locator("pre").all_text_contents()
+            assert escape_controls(turn.observations[agent]) in side.locator("pre").all_text_contents()
 
 
 @pytest.mark.parametrize("width", [360, pytest.param(1300, marks=pytest.mark.slow)])

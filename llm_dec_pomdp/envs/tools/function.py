@@ -30,9 +30,9 @@ from typing import Any, NamedTuple, cast
 
 import pydantic
 
+from ...printable import escape_controls
 from ...registries import nearest
 from ...types import Tool
-from ...visible import visible
 from ..task import mutable_part
 
 _STATE = "state"  # the parameter that is given the state
@@ -255,7 +255,7 @@ def of_schema(
     refuse_name(name)
     if len(description) > _LONGEST:
         raise ValueError(f"the description of {name!r} has {len(description)} characters, and may have {_LONGEST}")
-    tool = Tool(name, visible(description), schema=json.dumps(schemas.accepted(name, schema)))
+    tool = Tool(name, escape_controls(description), schema=json.dumps(schemas.accepted(name, schema)))
     return Function(tool, run, functools.partial(_fitting, tool))
 
 
@@ -269,7 +269,7 @@ def _fitting(tool: Tool, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         raise ArgumentsError(f"the arguments of {tool.name} are too many or too long to be checked") from None
     if problem is None:
         return arguments
-    where, why = ".".join(map(str, problem.absolute_path)), visible(problem.message)[:120]
+    where, why = ".".join(map(str, problem.absolute_path)), escape_controls(problem.message)[:120]
     if where:
         raise ArgumentsError(f"the argument {where!r} of {tool.name} is {json.dumps(problem.instance)[:60]}: {why}")
     known = ", ".join(tool.json_schema["properties"])

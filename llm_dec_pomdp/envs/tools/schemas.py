@@ -25,7 +25,7 @@ from jsonschema.validators import extend
 from referencing import Registry
 from referencing.jsonschema import DRAFT202012
 
-from ...visible import visible, whole
+from ...printable import escape_controls, replace_surrogates
 
 MOST_BYTES = 1 << 16  # of a schema as JSON
 MOST_ARGUMENTS = 500
@@ -65,7 +65,7 @@ def accepted(name: str, schema: Any) -> dict[str, Any]:
     try:
         _Checker.check_schema(table, format_checker=None)
     except jsonschema.SchemaError as error:
-        raise ValueError(f"{what} is none: {visible(error.message):.200}") from None
+        raise ValueError(f"{what} is none: {escape_controls(error.message):.200}") from None
     if table.get("type", "object") != "object":
         raise ValueError(f"{what} is of type {table['type']!r}; arguments are an object")
     resolver = Registry().with_resource("", DRAFT202012.create_resource(table)).resolver()
@@ -173,7 +173,7 @@ def _matches(pattern: str, text: str) -> bool:
     adapter, weight = _compiled(pattern)
     _spend(1 + weight * len(text) // _STEP)
     try:
-        adapter.validate_python(whole(text))
+        adapter.validate_python(replace_surrogates(text))
     except pydantic.ValidationError:
         return False
     return True

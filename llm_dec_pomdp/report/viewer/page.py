@@ -23,7 +23,7 @@ from typing import Any, cast
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from ...visible import visible
+from ...printable import escape_controls
 
 _SCRIPTS = ("model", "difference", "lanes", "strip", "detail", "pane", "viewer")
 _STYLES = ("palette", "viewer")
@@ -71,7 +71,7 @@ def page_of(packed: Packed, title: str, about: str, *, live: bool = False) -> st
     loader = PackageLoader("llm_dec_pomdp.report.viewer", "templates")
     page = Environment(loader=loader, autoescape=True, undefined=StrictUndefined).get_template("trace.html.j2")
     rules = policy(style, script) + ("; connect-src 'self'" if live else "")
-    return visible(
+    return escape_controls(
         page.render(title=title, about=about, policy=rules, style=style, script=script, traces=packed.text())
     )
 
@@ -142,7 +142,7 @@ class Packed:
                 del self._texts[text]
             return False
         self.size = size
-        self._labels.append([visible(label) for label in labels])
+        self._labels.append([escape_controls(label) for label in labels])
         self._traces.append(value)
         return True
 
@@ -163,10 +163,10 @@ def _shared(value: Any, texts: dict[str, int]) -> Any:
     """
     if isinstance(value, Mapping):
         items = cast("Mapping[Any, Any]", value).items()
-        return {visible(str(name)): _shared(item, texts) for name, item in items}
+        return {escape_controls(str(name)): _shared(item, texts) for name, item in items}
     if isinstance(value, (list, tuple)):
         return [_shared(item, texts) for item in cast("Sequence[Any]", value)]
     if isinstance(value, str):
-        text = visible(value)
+        text = escape_controls(value)
         return f"\x01{texts.setdefault(text, len(texts))}" if len(text) > _SHORT else text
     return None if isinstance(value, float) and not math.isfinite(value) else value

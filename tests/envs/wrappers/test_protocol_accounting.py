@@ -207,7 +207,7 @@ def observed(agents: Sequence[str], turn: int) -> set[str]:
     return {f"<told {agent} {turn}>" for agent in agents}
 
 
-def visible(protocol: str, n: int, turn: int, phase: int, agent: str) -> set[str]:
+def escape_controls(protocol: str, n: int, turn: int, phase: int, agent: str) -> set[str]:
     """What an agent may be told in a phase, apart from what it was told or said before."""
     everyone = AGENTS[:n]
     if protocol == "centralized":
@@ -227,7 +227,7 @@ def test_an_agent_is_told_what_the_protocol_says_and_nothing_else(protocol: str,
     ):
         for agent in asked:
             found = secrets(turn.observations[agent])
-            assert set(found) == visible(protocol, n, number, phase, agent)
+            assert set(found) == escape_controls(protocol, n, number, phase, agent)
             assert len(found) == len(set(found))  # nothing is told twice
 
 
@@ -250,7 +250,7 @@ def test_a_request_is_the_agents_own_history_and_no_more(protocol: str, n: int, 
             request = next(due)
             assert request.agent == agent
             assert len(request.history) == 2 * number + 1
-            allowed[agent] |= visible(protocol, n, turn, phase, agent)
+            allowed[agent] |= escape_controls(protocol, n, turn, phase, agent)
             assert set(secrets("".join(m.text for m in request.history))) == allowed[agent]
             allowed[agent].add(f"<said {agent} {number}>")
     assert next(due, None) is None

@@ -14,8 +14,8 @@ from pages import packed
 from playwright.sync_api import Browser, Page
 from trace_teams import Trace, team, trace
 
+from llm_dec_pomdp.printable import escape_controls
 from llm_dec_pomdp.report.viewer.page import render
-from llm_dec_pomdp.visible import visible
 
 HOSTILE = [
     *("<script>alert(1)</script>", "</script><script>alert(2)</script>", "<img src=x onerror=alert(3)>", "<!--", "]]>"),
@@ -75,9 +75,9 @@ def hostile(draw: random.Random, name: str) -> Trace:
 
 def test_what_is_written_is_visible_text() -> None:
     text = render([hostile(random.Random(5), "1")])
-    assert visible(text) == text
+    assert escape_controls(text) == text
     held = json.dumps(packed(text), ensure_ascii=False)
-    assert visible(held) == held
+    assert escape_controls(held) == held
 
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])

@@ -8,7 +8,7 @@ import unicodedata
 import pytest
 from rich.table import Table
 
-from llm_dec_pomdp.visible import Rows, Terminal, plain, visible
+from llm_dec_pomdp.printable import Rows, Terminal, escape_controls, plain
 
 ATTACKS = {
     "colour": "\x1b[31mred",
@@ -29,16 +29,16 @@ MARKUP = ["[red]x[/red]", "[/]", "[/nothing]", "a:leaves:b", "[link=http://evil]
 
 @pytest.mark.parametrize("text", ATTACKS.values(), ids=ATTACKS)
 def test_nothing_is_left_that_commands_or_misleads(text: str) -> None:
-    shown = visible(text)
+    shown = escape_controls(text)
     shown.encode("utf-8")
     assert not {unicodedata.category(c) for c in shown} & {"Cc", "Cs", "Cf", "Zl", "Zp"}
     assert "\\" in shown
-    assert visible(shown) == shown
+    assert escape_controls(shown) == shown
 
 
 @pytest.mark.parametrize("text", ["größer 漢字 😀 👩‍👩‍👧", "tab\tand\nline\r\nend", "a\\b [red] :leaves: | <b>", ""])
 def test_other_text_stays_as_it_is(text: str) -> None:
-    assert visible(text) == text
+    assert escape_controls(text) == text
 
 
 def printed(*things: object, width: int = 200) -> str:
@@ -58,8 +58,8 @@ def test_every_way_to_the_terminal_shows_text(text: str) -> None:
     for thing in (text, plain(text, "red"), strings, texts):
         shown = printed(thing)
         shown.encode("utf-8")
-        assert visible(shown) == shown
-        assert visible(text) in shown
+        assert escape_controls(shown) == shown
+        assert escape_controls(text) in shown
     for table in (strings, texts):
         assert len({len(line) for line in printed(table).splitlines()[1:]}) == 1  # its frame stays whole
 

@@ -30,24 +30,24 @@ _HIDDEN = re.compile(
 _MARKUP = re.compile(r"[\\`*\[\]|~]|<(?=[A-Za-z/!?])|&(?=#?\w+;)|(?<!\w)_|_(?!\w)")
 
 
-def visible(text: str) -> str:
+def escape_controls(text: str) -> str:
     """The same text with escapes like `\\x1b` and `\\u202e` for what no reader should be given as it is."""
     return _HIDDEN.sub(lambda match: match.group().encode("unicode_escape").decode(), text)
 
 
-def whole(text: str) -> str:
+def replace_surrogates(text: str) -> str:
     """The same text with U+FFFD for halves of characters, which programs that read JSON refuse."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def inline(text: str) -> str:
     """A text as part of a line of Markdown, where it must not become markup."""
-    return _MARKUP.sub(r"\\\g<0>", " ".join(visible(text).split()))
+    return _MARKUP.sub(r"\\\g<0>", " ".join(escape_controls(text).split()))
 
 
 def plain(text: str, style: str = "") -> Text:
     """Text for a table or a line of a terminal, in which nothing is markup."""
-    return Text(visible(text), style)
+    return Text(escape_controls(text), style)
 
 
 class Rows:
@@ -70,9 +70,9 @@ class Rows:
         caption: str = "",
         right: Iterable[str] = (),
     ) -> None:
-        self.headers = list(map(visible, headers))
-        self.rows = [list(map(visible, row)) for row in rows]
-        self.title, self.caption = visible(title), visible(caption)
+        self.headers = list(map(escape_controls, headers))
+        self.rows = [list(map(escape_controls, row)) for row in rows]
+        self.title, self.caption = escape_controls(title), escape_controls(caption)
         self.right = set(right)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
@@ -129,9 +129,9 @@ class Terminal(Console):
 
     def render_str(self, text: str, **options: Any) -> Text:
         """Strings as text of the width that is going to be shown."""
-        return super().render_str(visible(text), **options)
+        return super().render_str(escape_controls(text), **options)
 
     def render(self, renderable: Any, options: Any = None) -> Iterable[Segment]:
         """All that is printed comes through here."""
         for segment in super().render(renderable, options):
-            yield segment if segment.control else Segment(visible(segment.text), segment.style)
+            yield segment if segment.control else Segment(escape_controls(segment.text), segment.style)
