@@ -17,7 +17,7 @@ from typing import Any
 
 import raw_data
 
-from llm_dec_pomdp.results.runs import Entry, read_run
+from llm_dec_pomdp.results.runs import CellRecord, read_run
 from llm_dec_pomdp.storage.runfolder import finite, read_lines
 from llm_dec_pomdp.types import Episode
 
@@ -25,7 +25,7 @@ CURVE = ("step", "return_percent", "components", "distinct_2", "truncated", "mea
 COSTS = ("generations", "joint_rewards")  # of the metrics of an update
 
 
-def boiled(entry: Entry, samples: int) -> dict[str, Any]:
+def boiled(entry: CellRecord, samples: int) -> dict[str, Any]:
     """What is kept of a cell: configuration, summary, curve, training returns, return of every task, some episodes."""
     assert entry.result is not None
     steps = read_lines(entry.folder / "train.jsonl") if (entry.folder / "train.jsonl").exists() else []

@@ -67,6 +67,6 @@ app.add_typer(trace.app, name="trace")
 
 
 def main() -> None:
-    """Entry point of the `llm-dec-pomdp` command."""
+    """CellRecord point of the `llm-dec-pomdp` command."""
     children_without_working_folder()
     app()

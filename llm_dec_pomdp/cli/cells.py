@@ -33,7 +33,7 @@ from .trust import Trust, allow
 
 if TYPE_CHECKING:
     from ..benchmarks.suite import Cell, ModelConfig
-    from ..results.runs import Entry
+    from ..results.runs import CellRecord
     from ..training import TrainerConfig
 
 _DRAWN = ("temperature", "top_p", "max_new_tokens")
@@ -269,7 +269,7 @@ def check_cell(cell: Cell, *, learn: bool = True, executor: str = "local") -> Ce
     return complete
 
 
-def _before_and_after(entry: Entry) -> str:
+def _before_and_after(entry: CellRecord) -> str:
     """What a training changed, in a line; "" where nothing was trained."""
     from ..evaluation.intervals import Interval
 

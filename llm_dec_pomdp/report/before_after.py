@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ..episodes import read, to_episode
 from ..episodes.files import evaluations
-from ..results.lines import Line
+from ..results.lines import MethodResult
 from ..types import Episode
 
 RULE = "The first evaluation task under the lowest seed: what each agent wrote last, least and most trained."
@@ -33,7 +33,7 @@ class BeforeAfter:
     texts: Sequence[tuple[str, str, str]]
 
 
-def before_and_after(line: Line) -> BeforeAfter | None:
+def before_and_after(line: MethodResult) -> BeforeAfter | None:
     """The example of a method; None where it does not learn, or was evaluated less than twice."""
     entry = min(line.entries, key=lambda entry: entry.cell.seed)
     files = evaluations(entry.folder)

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import pandas as pd
 
 from ..evaluation.intervals import Interval
-from ..results.lines import Curve, Line, by_environment, return_axis
+from ..results.lines import Curve, MethodResult, by_environment, return_axis
 from .findings import THRESHOLDS, Findings, Overall
 
 _DIAGNOSTICS = {  # numbers that learners report: their meaning, and the least end of the axis
@@ -155,7 +155,7 @@ def colours_of(found: Findings) -> dict[str, int]:
     return {name: number for number, name in enumerate(dict.fromkeys(line.name for line in found.lines))}
 
 
-def of_environment(group: Sequence[Line], colours: Mapping[str, int]) -> list[Figure]:
+def of_environment(group: Sequence[MethodResult], colours: Mapping[str, int]) -> list[Figure]:
     """The figures of one environment, without those that would have no panels."""
     about = group[0].environment
     training, updates = _training(group, colours)
@@ -173,7 +173,7 @@ def of_environment(group: Sequence[Line], colours: Mapping[str, int]) -> list[Fi
 # --- what was earned --------------------------------------------------------------------------------------------------
 
 
-def _returns(group: Sequence[Line], colours: Mapping[str, int]) -> Figure:
+def _returns(group: Sequence[MethodResult], colours: Mapping[str, int]) -> Figure:
     """Test return during training, at the end, and against the response time, where these were measured."""
     bars: Any = pd.concat(
         bar(line.name, colours[line.name], line.value, [s.return_percent.mean for s in line.summaries])
@@ -187,7 +187,7 @@ def _returns(group: Sequence[Line], colours: Mapping[str, int]) -> Figure:
     return Figure(group[0].environment, "return", " ".join(caption), panels)
 
 
-def learning(group: Sequence[Line], colours: Mapping[str, int], title: str = "test return, %") -> Panel | None:
+def learning(group: Sequence[MethodResult], colours: Mapping[str, int], title: str = "test return, %") -> Panel | None:
     """Return on the test rows during training, and dashed of methods that do not learn; None where none does."""
     trained = [(line, line.curve()) for line in group]
     curves = [curve for _, curve in trained if curve is not None]
@@ -205,17 +205,17 @@ def learning(group: Sequence[Line], colours: Mapping[str, int], title: str = "te
     return Panel("lines", title, "training episodes", data, (low, max(high, optimum or high)), optimum)
 
 
-def _optimum(line: Line) -> float | None:
+def _optimum(line: MethodResult) -> float | None:
     """The optimum of a game in % of the maximum; None where it is not known."""
     known, result = line.measured("regret"), line.entries[0].result
     return result.scale.percent(known[0]["optimum"].mean) if known and result else None
 
 
-def _rows_of(line: Line, curve: Curve, colours: Mapping[str, int]) -> Any:
+def _rows_of(line: MethodResult, curve: Curve, colours: Mapping[str, int]) -> Any:
     return rows(line.name, colours[line.name], curve.x, curve.mean, curve.low, curve.high)
 
 
-def _speed(group: Sequence[Line], colours: Mapping[str, int]) -> list[Panel]:
+def _speed(group: Sequence[MethodResult], colours: Mapping[str, int]) -> list[Panel]:
     """Return against response time: one task at a time where that was measured, else in batches."""
     alone = all(summary.latency is not None for line in group for summary in line.summaries)
     measured: list[Any] = []
@@ -229,7 +229,7 @@ def _speed(group: Sequence[Line], colours: Mapping[str, int]) -> list[Panel]:
     return [Panel("points", "return, %, against response time", x_label, pd.concat(measured), return_axis(group))]
 
 
-def _parts(group: Sequence[Line], colours: Mapping[str, int]) -> tuple[list[Panel], list[str]]:
+def _parts(group: Sequence[MethodResult], colours: Mapping[str, int]) -> tuple[list[Panel], list[str]]:
     """A panel for each reward part, and the parts that nobody earned."""
     parts = {line.name: line.components() for line in group}
     panels: list[Panel] = []
@@ -255,7 +255,7 @@ def _parts(group: Sequence[Line], colours: Mapping[str, int]) -> tuple[list[Pane
 # --- training ---------------------------------------------------------------------------------------------------------
 
 
-def _training(group: Sequence[Line], colours: Mapping[str, int]) -> tuple[list[Panel], list[Panel]]:
+def _training(group: Sequence[MethodResult], colours: Mapping[str, int]) -> tuple[list[Panel], list[Panel]]:
     """Panels of returns and reward parts by update, and panels of what the learners report of their updates."""
     curves = {line.name: line.training() for line in group}
     scored = dict.fromkeys(name for line in group for summary in line.summaries for name in summary.components)

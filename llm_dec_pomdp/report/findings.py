@@ -20,8 +20,8 @@ from ..evaluation.comparisons import (
 from ..evaluation.intervals import LEAST_SEEDS, LEVEL, Estimate, Interval, holm
 from ..evaluation.sections import means
 from ..evaluation.sections.influence import alarm
-from ..results.lines import Line, by_environment, lines
-from ..results.runs import Entry
+from ..results.lines import MethodResult, by_environment, lines
+from ..results.runs import CellRecord
 from ..types import grouped
 from .sections import rows_of
 
@@ -39,8 +39,8 @@ class Comparison:
         pairs: Number of these pairs.
     """
 
-    ours: Line
-    theirs: Line
+    ours: MethodResult
+    theirs: MethodResult
     points: Estimate
     p: float
     pairs: int
@@ -98,7 +98,7 @@ class Findings:
         overall: The methods that ran on all environments.
     """
 
-    lines: Sequence[Line]
+    lines: Sequence[MethodResult]
     comparisons: Sequence[Comparison]
     overall: Sequence[Overall]
 
@@ -159,7 +159,7 @@ class Findings:
         }
 
 
-def _foremost(group: Sequence[Line], pairs: Sequence[Comparison]) -> Comparison | None:
+def _foremost(group: Sequence[MethodResult], pairs: Sequence[Comparison]) -> Comparison | None:
     """The pair that says most of an environment."""
     best = sorted(group, key=lambda line: -line.value.mean)
     learners, others = ([line for line in best if line.learns is learns] for learns in (True, False))
@@ -167,7 +167,7 @@ def _foremost(group: Sequence[Line], pairs: Sequence[Comparison]) -> Comparison 
     return next((pair for pair in pairs if pair.ours in chosen and pair.theirs in chosen), None)
 
 
-def _sections(line: Line) -> dict[str, dict[str, Any]]:
+def _sections(line: MethodResult) -> dict[str, dict[str, Any]]:
     """What the sections of the report show of a method, by section and column."""
     return {
         name: {column: asdict(value) if isinstance(value, Interval) else value for column, value in row.items()}
@@ -180,7 +180,7 @@ def _measured(value: Estimate) -> dict[str, Any]:
     return {name: getattr(value, name) for name in names}
 
 
-def findings(entries: Sequence[Entry]) -> Findings:
+def findings(entries: Sequence[CellRecord]) -> Findings:
     """What there is to say about some cells.
 
     Raises:
@@ -191,7 +191,7 @@ def findings(entries: Sequence[Entry]) -> Findings:
     return Findings(reported, compared, over_environments(reported))
 
 
-def compare(group: Sequence[Line]) -> list[Comparison]:
+def compare(group: Sequence[MethodResult]) -> list[Comparison]:
     """Every two lines of one environment that share tasks; the p-values are corrected for how many pairs these are."""
     measured = [(a, b, difference(a.returns, b.returns)) for a, b in itertools.combinations(group, 2)]
     shared = [(a, b, points) for a, b, points in measured if points is not None]
@@ -200,7 +200,7 @@ def compare(group: Sequence[Line]) -> list[Comparison]:
     return [Comparison(a, b, points, p, tested) for (a, b, points), p in zip(shared, corrected, strict=True)]
 
 
-def over_environments(reported: Sequence[Line]) -> list[Overall]:
+def over_environments(reported: Sequence[MethodResult]) -> list[Overall]:
     """The methods that ran on all environments with the same number of seeds; empty where fewer than two did."""
     environments = list(by_environment(reported))
     by_name = grouped(reported, lambda line: line.name)
@@ -209,7 +209,7 @@ def over_environments(reported: Sequence[Line]) -> list[Overall]:
     return [_overall(name, complete) for name in complete] if len(complete) > 1 else []
 
 
-def _scores(group: Sequence[Line]) -> Scores | None:
+def _scores(group: Sequence[MethodResult]) -> Scores | None:
     """Returns of shape (seeds, environments); None where the environments have different numbers of seeds."""
     columns = [[summary.return_percent.mean for summary in line.summaries] for line in group]
     if len({len(column) for column in columns}) > 1:

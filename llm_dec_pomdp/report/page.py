@@ -12,8 +12,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from ..printable import escape_controls
-from ..results.lines import Line, by_environment
-from ..results.runs import Entry, Run
+from ..results.lines import MethodResult, by_environment
+from ..results.runs import CellRecord, Run
 from .before_after import RULE, before_and_after
 from .drawing import COLOURS, inline
 from .figures import Figure, figures, learning_curves
@@ -36,7 +36,7 @@ MOST = 2_000_000  # bytes of the episodes in a report
 
 
 def render_page(
-    title: str, runs: Sequence[Run], found: Findings, entries: Sequence[Entry], warnings: Sequence[str]
+    title: str, runs: Sequence[Run], found: Findings, entries: Sequence[CellRecord], warnings: Sequence[str]
 ) -> str:
     """The page.
 
@@ -107,7 +107,9 @@ def _file(name: str) -> Markup:
     return Markup((files("llm_dec_pomdp.report") / "templates" / name).read_text(encoding="utf-8"))
 
 
-def _section(environment: str, group: Sequence[Line], found: Findings, pictures: Sequence[Figure]) -> dict[str, Any]:
+def _section(
+    environment: str, group: Sequence[MethodResult], found: Findings, pictures: Sequence[Figure]
+) -> dict[str, Any]:
     """What the page shows of an environment."""
     return {
         "name": environment,

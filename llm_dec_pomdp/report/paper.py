@@ -12,8 +12,8 @@ from pandas import DataFrame
 from ..evaluation.comparisons import common
 from ..evaluation.intervals import Interval
 from ..printable import escape_controls
-from ..results.lines import Line, by_environment
-from ..results.runs import Entry
+from ..results.lines import MethodResult, by_environment
+from ..results.runs import CellRecord
 from ..storage.files import replace, replace_json
 from .drawing import save
 from .figures import figures
@@ -87,15 +87,15 @@ def _one_line(text: str) -> str:
 
 # --- scores -----------------------------------------------------------------------------------------------------------
 
-Complete = Mapping[str, Mapping[str, Mapping[int, Entry]]]  # method -> environment -> seed
+Complete = Mapping[str, Mapping[str, Mapping[int, CellRecord]]]  # method -> environment -> seed
 
 
-def on_all_environments(lines: Sequence[Line]) -> tuple[Complete, list[str]]:
+def on_all_environments(lines: Sequence[MethodResult]) -> tuple[Complete, list[str]]:
     """The cells of the methods that ran on all environments, with the seeds that they have on each; and the others."""
-    by_name: dict[str, dict[str, Line]] = {}
+    by_name: dict[str, dict[str, MethodResult]] = {}
     for line in lines:
         by_name.setdefault(line.name, {})[line.environment] = line
-    environments, complete = list(by_environment(lines)), dict[str, dict[str, dict[int, Entry]]]()
+    environments, complete = list(by_environment(lines)), dict[str, dict[str, dict[int, CellRecord]]]()
     for name, group in by_name.items():
         cells = {where: {e.cell.seed: e for e in group[where].entries} for where in environments if where in group}
         seeds = common(list(cells.values()))
@@ -151,7 +151,7 @@ def marl_eval_data(complete: Complete) -> dict[str, Any]:
     return {"llm_dec_pomdp": tasks}
 
 
-def _run(entry: Entry, steps: int, episodes: Sequence[int]) -> dict[str, Any]:
+def _run(entry: CellRecord, steps: int, episodes: Sequence[int]) -> dict[str, Any]:
     """The evaluations of a cell; for one that did not learn, at the training episodes of the others."""
     curve = _curve(entry)
     points = _evenly(curve, steps) if curve else [(number, _share(entry)) for number in episodes]
@@ -159,7 +159,7 @@ def _run(entry: Entry, steps: int, episodes: Sequence[int]) -> dict[str, Any]:
     return {**logged, "absolute_metrics": {"return": [_share(entry)]}}
 
 
-def _curve(entry: Entry) -> list[tuple[int, float]]:
+def _curve(entry: CellRecord) -> list[tuple[int, float]]:
     """Training episodes and share of the maximum, of every evaluation; [] for a cell that did not learn."""
     points = [(p["training_episodes"], Interval.read(p["return_percent"]).mean / 100) for p in entry.curve()]
     return points if len(points) > 1 else []
@@ -171,7 +171,7 @@ def _evenly(curve: Sequence[tuple[int, float]], steps: int) -> list[tuple[int, f
     return [curve[round(number * apart)] for number in range(steps)]
 
 
-def _share(entry: Entry) -> float:
+def _share(entry: CellRecord) -> float:
     """The return of a cell as a share of the maximum."""
     assert entry.result is not None  # lines have finished cells alone
     return entry.result.summary.return_percent.mean / 100

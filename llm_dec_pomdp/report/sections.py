@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..evaluation.sections import Section, Value, section, sections
-from ..results.lines import Line
+from ..results.lines import MethodResult
 
 
 class Stages(Section):
@@ -25,7 +25,7 @@ class Stages(Section):
 _STAGES = Stages("stages")
 
 
-def stages(line: Line) -> Mapping[str, Value]:
+def stages(line: MethodResult) -> Mapping[str, Value]:
     """Name, updates and labels of each stage; nothing where a single one learns from rewards."""
     labels = line.metric("labels")
     if not labels and not line.metric("stage"):
@@ -42,7 +42,7 @@ def stages(line: Line) -> Mapping[str, Value]:
     return row
 
 
-def rows_of(line: Line) -> dict[str, Mapping[str, Value]]:
+def rows_of(line: MethodResult) -> dict[str, Mapping[str, Value]]:
     """The row of a method in the table of every section that has something to show, by the name of the section."""
     names = dict.fromkeys([*sections, *(name for summary in line.summaries for name in summary.measured)])
     measured = {name: seeds for name in names if (seeds := line.measured(name))}

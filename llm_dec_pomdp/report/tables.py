@@ -11,8 +11,8 @@ from pandas import DataFrame, Index
 
 from ..evaluation.intervals import LEAST_SEEDS, LEVEL, Interval
 from ..evaluation.sections import Section, Value, means
-from ..results.lines import Line, by_environment
-from ..results.runs import Entry
+from ..results.lines import MethodResult, by_environment
+from ..results.runs import CellRecord
 from .findings import Comparison, Overall
 from .published import published
 from .sections import heading, rows_of
@@ -50,18 +50,18 @@ def p_value(p: float) -> str:
     return "<0.001" if p < 0.001 else number(p, 3)
 
 
-def by_seed(line: Line) -> str:
+def by_seed(line: MethodResult) -> str:
     """What each seed of a method earns, in % of the maximum."""
     return ", ".join(number(summary.return_percent.mean) for summary in line.summaries)
 
 
-def return_columns(some: Sequence[Line]) -> list[str]:
+def return_columns(some: Sequence[MethodResult]) -> list[str]:
     """Names of the columns of returns: in % of the maximum, and in the unit of games whose optimum is known."""
     known = any(line.measured("regret") for line in some)
     return [*RETURN[:2], *(GAME_UNIT if known else ()), *RETURN[2:]]
 
 
-def return_cells(line: Line, columns: Sequence[str]) -> list[str]:
+def return_cells(line: MethodResult, columns: Sequence[str]) -> list[str]:
     """What a method earns, by `return_columns`."""
     in_its_unit = {name: number(value, 2) for name, value in means(line.measured("regret")).items()}
     percent = (number(line.value.mean), bounds(line.value), line.value.over, by_seed(line))
@@ -69,7 +69,7 @@ def return_cells(line: Line, columns: Sequence[str]) -> list[str]:
     return [cells.get(name, "-") for name in columns]
 
 
-def about_cells(group: Sequence[Line]) -> str:
+def about_cells(group: Sequence[MethodResult]) -> str:
     """What the methods of an environment were measured on, in a sentence."""
     cell, summary = group[0].entries[0].cell, group[0].summaries[0]
     split = cell.evaluation.split
@@ -87,13 +87,13 @@ def about_cells(group: Sequence[Line]) -> str:
     )
 
 
-def return_table(group: Sequence[Line]) -> DataFrame:
+def return_table(group: Sequence[MethodResult]) -> DataFrame:
     """What each method of an environment earns."""
     columns = return_columns(group)
     return frame(["method", *columns], ([line.name, *return_cells(line, columns)] for line in group))
 
 
-def headline_table(all_lines: Sequence[Line]) -> DataFrame:
+def headline_table(all_lines: Sequence[MethodResult]) -> DataFrame:
     """What each method of each environment earns, and published returns, marked as such in the column "over"."""
     body: list[list[str]] = []
     columns = return_columns(all_lines)
@@ -108,7 +108,7 @@ def headline_table(all_lines: Sequence[Line]) -> DataFrame:
     return frame(["environment", "method", *columns, "solved %", "distinct-2", "model"], body)
 
 
-def cost_table(all_lines: Sequence[Line]) -> DataFrame:
+def cost_table(all_lines: Sequence[MethodResult]) -> DataFrame:
     """What an answer of each method takes; a star marks response times that were measured in batches."""
     body: list[list[str]] = []
     for line in all_lines:
@@ -142,7 +142,7 @@ class Block:
     line: str = ""
 
 
-def environment_blocks(group: Sequence[Line], compared: Sequence[Comparison]) -> list[Block]:
+def environment_blocks(group: Sequence[MethodResult], compared: Sequence[Comparison]) -> list[Block]:
     """The tables of an environment: how methods differ, and the sections of the report."""
     blocks = [Block(section.title, section.note, table, in_a_line(table)) for section, table in section_tables(group)]
     if not compared:
@@ -199,12 +199,12 @@ def overall_table(methods: Sequence[Overall]) -> DataFrame:
     return frame(["method", "interquartile mean", "95 % interval over seeds", *probabilities], body)
 
 
-def failure_table(entries: Sequence[Entry]) -> DataFrame:
+def failure_table(entries: Sequence[CellRecord]) -> DataFrame:
     """The cells without a result, and why."""
     return frame(["cell", "reason"], ([e.cell.label, e.failure] for e in entries if e.result is None))
 
 
-def section_tables(group: Sequence[Line]) -> list[tuple[Section, DataFrame]]:
+def section_tables(group: Sequence[MethodResult]) -> list[tuple[Section, DataFrame]]:
     """The tables of all sections that have something to show on an environment."""
     tables: list[tuple[Section, DataFrame]] = []
     by_line = {line.name: rows_of(line) for line in group}

@@ -9,8 +9,8 @@ from rich.console import RenderableType
 from rich.table import Table
 
 from ..printable import Rows, escape_controls, plain
-from ..results.lines import Line, by_environment
-from ..results.runs import Entry
+from ..results.lines import MethodResult, by_environment
+from ..results.runs import CellRecord
 from .findings import Findings
 from .tables import bounds, failure_table, frame, number, return_cells
 
@@ -19,7 +19,7 @@ _FIRST = 3  # columns without which a row says nothing
 _BETWEEN = 3  # characters
 
 
-def summary(found: Findings, entries: Sequence[Entry], width: int) -> list[RenderableType]:
+def summary(found: Findings, entries: Sequence[CellRecord], width: int) -> list[RenderableType]:
     """What a run found, in at most 25 lines; the rest is in its report.
 
     Args:
@@ -36,7 +36,7 @@ def summary(found: Findings, entries: Sequence[Entry], width: int) -> list[Rende
     return [*printed, *([Rows(["cell", "reason"], failed)] if failed else [])]
 
 
-def _foremost(found: Findings) -> list[Line]:
+def _foremost(found: Findings) -> list[MethodResult]:
     """All lines, or where they are many the best of each environment."""
     if len(found.lines) <= _ROWS:
         return list(found.lines)
@@ -44,7 +44,7 @@ def _foremost(found: Findings) -> list[Line]:
     return best[:_ROWS]
 
 
-def _returns(lines: Sequence[Line]) -> DataFrame:
+def _returns(lines: Sequence[MethodResult]) -> DataFrame:
     """What methods earn; of games whose optimum is known also in the unit of the game."""
     known = [name for name in ("return", "regret") if any(line.measured("regret") for line in lines)]
     body: list[list[str]] = []

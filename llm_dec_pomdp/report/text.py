@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..printable import escape_controls
-from ..results.lines import Line, by_environment
-from ..results.runs import Entry, Run, RunError, merge, read_run
+from ..results.lines import MethodResult, by_environment
+from ..results.runs import CellRecord, Run, RunError, merge, read_run
 from ..storage.files import replace
 from ..storage.reading import FileError, is_there
 from . import markdown as md
@@ -26,7 +26,12 @@ def write_report(folder: Path) -> None:
 
 
 def write_merged(
-    folder: Path, title: str, runs: Sequence[Run], found: Findings, entries: Sequence[Entry], warnings: Sequence[str]
+    folder: Path,
+    title: str,
+    runs: Sequence[Run],
+    found: Findings,
+    entries: Sequence[CellRecord],
+    warnings: Sequence[str],
 ) -> None:
     """Write the report of one run or of several into a folder; see `render_page` for the other arguments."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -73,7 +78,7 @@ def _readable(folders: Sequence[Path]) -> tuple[list[Run], list[str]]:
 
 
 def markdown(
-    title: str, found: Findings, entries: Sequence[Entry], warnings: Sequence[str], *, curves: bool = False
+    title: str, found: Findings, entries: Sequence[CellRecord], warnings: Sequence[str], *, curves: bool = False
 ) -> str:
     """The report as Markdown; `curves`: their picture lies beside it."""
     parts = [f"# {md.inline(title)}", "", *(f"**Does not compare:** {md.inline(w)}." for w in warnings), ""]
@@ -96,13 +101,13 @@ def markdown(
     return escape_controls("\n".join(parts)) + "\n"
 
 
-def _published_lines(group: Sequence[Line]) -> list[str]:
+def _published_lines(group: Sequence[MethodResult]) -> list[str]:
     quoted = published(entry.cell.environment for line in group for entry in line.entries)
     returns = ", ".join(f"{p.method} {p.return_percent} % ({p.models})" for p in quoted)
     return [f"Published ({SOURCE}, other models, not measured here): {returns}.", ""] if quoted else []
 
 
-def _sample(entry: Entry) -> list[str]:
+def _sample(entry: CellRecord) -> list[str]:
     """The texts of the first episode of a cell, turn by turn."""
     episodes = entry.episodes()
     if not episodes:

@@ -15,7 +15,7 @@ from ..evaluation.comparisons import over_seeds_and_tasks, overall
 from ..evaluation.intervals import Estimate, Interval
 from ..evaluation.metrics import Summary
 from ..types import grouped
-from .runs import Entry, RunError
+from .runs import CellRecord, RunError
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Training(TypedDict):
 
 
 @dataclass(frozen=True)
-class Line:
+class MethodResult:
     """All seeds of one configuration: a method with its options and training, on one environment, with one model.
 
     Attributes:
@@ -59,7 +59,7 @@ class Line:
     method: str
     model: str
     name: str
-    entries: Sequence[Entry]
+    entries: Sequence[CellRecord]
     value: Estimate
     returns: Mapping[int, Mapping[str, float]]
 
@@ -145,13 +145,13 @@ def short(model: str) -> str:
     return Path(model).name if model.endswith(".gguf") else model
 
 
-def lines(entries: Sequence[Entry]) -> list[Line]:
+def lines(entries: Sequence[CellRecord]) -> list[MethodResult]:
     """The lines of all finished cells, environments outermost, in order; in each, those that learn come first.
 
     Raises:
         RunError: Two cells have the same configuration and the same seed.
     """
-    named: dict[tuple[str, str, str], dict[str, dict[int, Entry]]] = {}
+    named: dict[tuple[str, str, str], dict[str, dict[int, CellRecord]]] = {}
     for entry in entries:
         if entry.result is not None:
             key = (entry.environment, entry.method, short(entry.cell.model.name))
@@ -168,18 +168,18 @@ def lines(entries: Sequence[Entry]) -> list[Line]:
         for (environment, method, model), configurations in named.items()
         for name, by_seed in zip(_told_apart(method, list(configurations)), configurations.values(), strict=True)
     ]
-    collected: list[Line] = []
+    collected: list[MethodResult] = []
     several = len({(environment, method) for environment, method, *_ in apart}) < len(apart)
     for environment, method, model, by_seed in apart:
         name = f"{method}, {model}" if several else method
         chosen = list(by_seed.values())
         returns = {seed: entry.returns() for seed, entry in by_seed.items()}
-        collected.append(Line(environment, method, model, name, chosen, _value(chosen, returns), returns))
+        collected.append(MethodResult(environment, method, model, name, chosen, _value(chosen, returns), returns))
     order = list(dict.fromkeys(entry.environment for entry in entries))
     return sorted(collected, key=lambda line: (order.index(line.environment), not line.learns))
 
 
-def _value(chosen: Sequence[Entry], returns: Mapping[int, Mapping[str, float]]) -> Estimate:
+def _value(chosen: Sequence[CellRecord], returns: Mapping[int, Mapping[str, float]]) -> Estimate:
     """The return of a line; that of a single seed is taken from its result."""
     interval = overall(returns)
     tasks = interval.tasks if interval else 0
@@ -220,13 +220,13 @@ def _by_number(value: Any) -> Any:
     return value
 
 
-def return_axis(group: Sequence[Line]) -> tuple[float, float]:
+def return_axis(group: Sequence[MethodResult]) -> tuple[float, float]:
     """The range of an axis of returns in %: 0 to 100, and down to -100 where methods earn less than 0."""
     curves = [curve for line in group if (curve := line.curve()) is not None]
     lowest = [line.value.mean for line in group] + [value for curve in curves for value in curve.low]
     return max(-100.0, min([0.0, *filter(math.isfinite, lowest)])), 100.0
 
 
-def by_environment(all_lines: Sequence[Line]) -> dict[str, list[Line]]:
+def by_environment(all_lines: Sequence[MethodResult]) -> dict[str, list[MethodResult]]:
     """Lines grouped by environment, in order."""
     return grouped(all_lines, lambda line: line.environment)

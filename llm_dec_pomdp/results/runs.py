@@ -32,7 +32,7 @@ class RunError(ValueError):
 
 
 @dataclass(frozen=True)
-class Entry:
+class CellRecord:
     """One cell of a run.
 
     Attributes:
@@ -135,7 +135,7 @@ class Run:
 
     folder: Path
     title: str
-    entries: Sequence[Entry]
+    entries: Sequence[CellRecord]
     versions: Mapping[str, Any]
     suite: Mapping[str, Any]
     commands: Sequence[str] = ()
@@ -166,7 +166,7 @@ def read_run(folder: Path) -> Run:
     return Run(folder, title, entries, versions, suite, typed)
 
 
-def read_entry(folder: Path, run: str) -> Entry:
+def read_entry(folder: Path, run: str) -> CellRecord:
     """A cell by its folder.
 
     Raises:
@@ -179,7 +179,7 @@ def read_entry(folder: Path, run: str) -> Entry:
         raise RunError(
             f"{str(folder)!r} is damaged ({error}); run it again with bench --resume, or remove it"
         ) from error
-    return Entry(cell, folder, run, result, failure)
+    return CellRecord(cell, folder, run, result, failure)
 
 
 # --- several runs -----------------------------------------------------------------------------------------------------
@@ -219,7 +219,7 @@ def _where(runs_by_value: Mapping[str, Iterable[str]]) -> str:
     return ", ".join(f"{value} in {' and '.join(sorted(set(runs)))}" for value, runs in runs_by_value.items())
 
 
-def _differing(environment: str, entries: Sequence[tuple[str, Entry]]) -> list[str]:
+def _differing(environment: str, entries: Sequence[tuple[str, CellRecord]]) -> list[str]:
     """Return a sentence for each setting that all cells of an environment must share and that differs between them.
 
     Args:
@@ -239,10 +239,10 @@ def _differing(environment: str, entries: Sequence[tuple[str, Entry]]) -> list[s
     return [f"{environment}: {setting} is {_where(runs)}" for setting, runs in sorted(values.items()) if len(runs) > 1]
 
 
-def _repeated(entries: Sequence[Entry]) -> list[str]:
+def _repeated(entries: Sequence[CellRecord]) -> list[str]:
     """Finished cells of one configuration and one seed, between which a report must not choose."""
     warnings: list[str] = []
-    first: dict[str, Entry] = {}
+    first: dict[str, CellRecord] = {}
     for entry in (entry for entry in entries if entry.result is not None):
         identity = json.dumps([entry.cell.seed, entry.configuration], sort_keys=True)
         other = first.setdefault(identity, entry)
@@ -254,7 +254,7 @@ def _repeated(entries: Sequence[Entry]) -> list[str]:
     return warnings
 
 
-def merge(runs: Sequence[Run], *, allow_mixed: bool = False) -> tuple[list[Entry], list[str]]:
+def merge(runs: Sequence[Run], *, allow_mixed: bool = False) -> tuple[list[CellRecord], list[str]]:
     """All cells of some runs, and warnings.
 
     Args:

@@ -25,7 +25,7 @@ from llm_dec_pomdp.evaluation.sections.regret import Regret
 from llm_dec_pomdp.report.findings import Findings
 from llm_dec_pomdp.report.tables import cell, section_tables
 from llm_dec_pomdp.results.export import export_run
-from llm_dec_pomdp.results.lines import Line
+from llm_dec_pomdp.results.lines import MethodResult
 from llm_dec_pomdp.results.runs import read_run
 from llm_dec_pomdp.rollout import Trajectories
 from llm_dec_pomdp.training.checkpoint import CheckpointError
@@ -55,8 +55,8 @@ class Seed:
         return []
 
 
-def line(*seeds: Any) -> Line:
-    return Line("dectiger-v0", "magrpo", "m", "magrpo", seeds, Estimate(0, 0, 0, len(seeds), 1), {})
+def line(*seeds: Any) -> MethodResult:
+    return MethodResult("dectiger-v0", "magrpo", "m", "magrpo", seeds, Estimate(0, 0, 0, len(seeds), 1), {})
 
 
 # --- regret -----------------------------------------------------------------------------------------------------------

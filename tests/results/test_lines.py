@@ -10,7 +10,7 @@ import pytest
 from written_runs import make_cell, write_run
 
 from llm_dec_pomdp.evaluation.intervals import Estimate
-from llm_dec_pomdp.results.lines import Curve, Line, lines
+from llm_dec_pomdp.results.lines import Curve, MethodResult, lines
 from llm_dec_pomdp.results.runs import read_run
 
 
@@ -33,8 +33,8 @@ class Seed:
         ]
 
 
-def line(*seeds: Any) -> Line:
-    return Line("tldr-v0", "magrpo", "m", "magrpo", seeds, Estimate(0, 0, 0, len(seeds), 1), {})
+def line(*seeds: Any) -> MethodResult:
+    return MethodResult("tldr-v0", "magrpo", "m", "magrpo", seeds, Estimate(0, 0, 0, len(seeds), 1), {})
 
 
 def test_one_seed_has_its_own_interval() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from ...episodes import Trace
 from ...episodes.files import evaluations
-from ...results.runs import Entry
+from ...results.runs import CellRecord
 from ...results.traces import read_traces
 from .page import Packed
 
@@ -16,7 +16,7 @@ FIELDS = ("environment", "task", "method", "training steps", "seed", "episode")
 _TOKENS = {"prompt_ids", "token_ids", "logprobs"}  # not for readers
 
 
-def browsable(entries: Iterable[tuple[str, str, Entry]], most: int) -> tuple[Packed, bool]:
+def browsable(entries: Iterable[tuple[str, str, CellRecord]], most: int) -> tuple[Packed, bool]:
     """Stored episodes of every checkpoint of every seed, equally many of each, as long as there is room.
 
     Args:
@@ -52,7 +52,7 @@ def _labelled(
         yield (environment, task, method, steps, seed, str(played[task])), trace
 
 
-def _stored(entry: Entry) -> dict[int, Iterator[Trace]]:
+def _stored(entry: CellRecord) -> dict[int, Iterator[Trace]]:
     """The traces of a cell by training steps, the latest first."""
     files = sorted(evaluations(entry.folder).items(), reverse=True)
     return {step: map(_without_tokens, read_traces(path)) for step, path in files}
