@@ -89,7 +89,7 @@ class ModelOptions(RunOptions):
         """The devices that the models of the roles take in turn."""
         return [name.strip() for name in self.device.split(",")]
 
-    def refuse_conflicts(self, *, trained: bool, placed: bool = False) -> None:
+    def check_conflicts(self, *, trained: bool, placed: bool = False) -> None:
         """Refuse options that do not go together, before anything is loaded.
 
         Args:

@@ -47,7 +47,7 @@ from ..training.workers import Executor, run
 from ..types import Group
 from .kept import forget_after, keeping
 from .result import Result, find_result
-from .setup import bind_base, build_env, build_team, settled
+from .setup import bind_base, build_env, build_team, with_defaults
 from .suite import FREE_IN_CHECKPOINT, Cell, conflicts
 
 
@@ -73,7 +73,7 @@ def build_cell(cell: Cell, weights: Path | None = None, load: Callable[..., Team
     eval_env = build_env(cell, cell.protocol, evaluation=True)
     learns = cell.method.learns
     train_env = build_env(cell, cell.protocol, evaluation=False) if learns else eval_env
-    cell = settled(cell, eval_env)
+    cell = with_defaults(cell, eval_env)
     team = build_team(cell, eval_env, train_env, train=learns, load=load)
     if weights is None and cell.model.start:
         weights = Path(cell.model.start)
@@ -211,7 +211,7 @@ def _begin(cell: Cell, folder: Path) -> Result | None:
     for name in cell.models:
         server_model(name)  # refuses addresses with what must not be stored
     if is_there(path):
-        refuse_conflicts(cell, folder)
+        check_conflicts(cell, folder)
         if is_there(result) and Cell.read(path).training.steps == cell.training.steps:
             return find_result(folder)
         result.unlink(missing_ok=True)  # it goes on, and is evaluated again
@@ -237,7 +237,7 @@ def _saved_weights(folder: Path, weights: Path | None) -> Path | None:
     return Path(there) if there and not here else weights
 
 
-def refuse_conflicts(cell: Cell, folder: Path) -> None:
+def check_conflicts(cell: Cell, folder: Path) -> None:
     """Raises CheckpointError where the cell of a folder differs in anything that could change what is learnt.
 
     The error names all of it. A training that is not done may end with fewer steps, but not with fewer than are saved.

@@ -135,7 +135,7 @@ class ProgressOfCell:
         self._stages: list[tuple[ExitStack, Advance]] = []
 
     def show(self, message: tuple[Any, ...]) -> None:
-        """Show one message of `Telling`."""
+        """Show one message of `ProgressMessages`."""
         match message:
             case ("begin", label, total, done):
                 stage = ExitStack()
@@ -179,7 +179,7 @@ class CellWorker:
                 f"{folder!r} is not there on {os.uname().nodename}; give --out on a folder that all machines share"
             )
         os.chdir(place)
-        progress = Telling(emit)
+        progress = ProgressMessages(emit)
         logging.getLogger("llm_dec_pomdp").addHandler(LogLines(progress.say))
         try:
             with contextlib.suppress(Interrupted), stopping_at_once(progress.say, [STOP]):
@@ -191,7 +191,7 @@ class CellWorker:
             replace_json(Path(folder) / "failure.json", {"reason": summary(error)})
 
 
-class Telling:
+class ProgressMessages:
     """Progress that is shown by the process that runs the suite."""
 
     def __init__(self, emit: Emit) -> None:

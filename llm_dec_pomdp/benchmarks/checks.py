@@ -13,7 +13,7 @@ from ..config import ConfigError
 from ..envs.base import TextDecPOMDP, first_rows
 from ..envs.wrappers import with_protocol
 from ..training.fit import check_compatible
-from .setup import build_task, settled, shows_texts
+from .setup import build_task, shows_texts, with_defaults
 from .suite import Cell, StageConfig
 
 
@@ -26,10 +26,10 @@ def check_cells(cells: Sequence[Cell], *, learn: bool = True, executor: str = "l
         executor: Where their models live.
 
     Returns:
-        The cells, `settled`.
+        The cells, `with_defaults`.
 
     Raises:
-        ConfigError: See `check_methods`, `check_models` and `fitted`.
+        ConfigError: See `check_methods`, `check_models` and `validated`.
         KeyError: No such environment or method.
         TaskError: See `TextDecPOMDP.try_rows`.
         ValueError: Tasks, an option, a model or a sampling that does not exist.
@@ -48,11 +48,11 @@ def check_cells(cells: Sequence[Cell], *, learn: bool = True, executor: str = "l
         check_model(name, tasks[key].task.facts.scripts)
     check_models(cells, learn=learn, executor=executor)
     check_methods(cells)
-    return [fitted(cell, with_protocol(tasks[_task_key(cell)], cell.protocol), learn=learn) for cell in cells]
+    return [validated(cell, with_protocol(tasks[_task_key(cell)], cell.protocol), learn=learn) for cell in cells]
 
 
-def fitted(cell: Cell, env: TextDecPOMDP, *, learn: bool = True) -> Cell:
-    """The cell, `settled`, whose learners fit its environment and its model.
+def validated(cell: Cell, env: TextDecPOMDP, *, learn: bool = True) -> Cell:
+    """The cell, `with_defaults`, whose learners fit its environment and its model.
 
     Args:
         cell: What is going to run, or what a dry run is about.
@@ -72,7 +72,7 @@ def fitted(cell: Cell, env: TextDecPOMDP, *, learn: bool = True) -> Cell:
             f"{cell.method.title} shows its policies texts, and {cell.model.name} cannot be shown one; give another "
             "model, such as builtin:tiny"
         )
-    return settled(cell, env)
+    return with_defaults(cell, env)
 
 
 def _task_key(cell: Cell) -> str:
@@ -87,7 +87,7 @@ def check_models(cells: Sequence[Cell], *, learn: bool = True, executor: str = "
     for cell in cells:
         for place in cell.model.members or [cell.model]:
             trained = learn and cell.method.learns and (not isinstance(place, MemberConfig) or place.train)
-            place.refuse_conflicts(trained=trained, placed=executor != "local")
+            place.check_conflicts(trained=trained, placed=executor != "local")
             if trained and cell.training.staleness and (executor == "local") != bool(place.engine):
                 raise ConfigError(
                     f"staleness is {cell.training.staleness}, the executor {executor!r} and the engine "

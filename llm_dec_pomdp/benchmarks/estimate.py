@@ -26,8 +26,8 @@ from ..envs.base import TextDecPOMDP
 from ..envs.registration import spec as find_environment
 from ..printable import Rows
 from ..types import grouped
-from .checks import fitted
-from .setup import build_env, settled
+from .checks import validated
+from .setup import build_env, with_defaults
 from .suite import Cell, Suite
 
 _CHARACTERS_PER_TOKEN = 4.0
@@ -77,7 +77,7 @@ def estimates(cells: Sequence[Cell]) -> list[Estimate]:
 
 
 def complete(cells: Sequence[Cell]) -> list[Cell]:
-    """The cells, `fitted` without data of the hub.
+    """The cells, `validated` without data of the hub.
 
     Raises:
         ConfigError: A learner does not fit its environment, as in a run.
@@ -86,7 +86,7 @@ def complete(cells: Sequence[Cell]) -> list[Cell]:
     for cell in cells:
         if (key := _place(cell)) not in envs:
             envs[key] = _look(cell)[0]
-    return [fitted(cell, envs[_place(cell)]) for cell in cells]
+    return [validated(cell, envs[_place(cell)]) for cell in cells]
 
 
 def _place(cell: Cell) -> str:
@@ -97,7 +97,7 @@ def estimate(cell: Cell) -> Estimate:
     """The cost of one cell."""
     learns = cell.method.learns
     env, tasks, note = _look(cell)
-    cell = settled(cell, env)
+    cell = with_defaults(cell, env)
     steps = cell.training.steps if learns else 0
     inner = len([n for n in range(1, steps) if cell.evaluation.every and n % cell.evaluation.every == 0])
     evaluations = inner + 2 if learns else 1

@@ -45,7 +45,7 @@ def header_of(cell: Cell, env: TextDecPOMDP, steps: int) -> Header:
     )
 
 
-class Kept:
+class EpisodeWriter:
     """An evaluation in files: what is finished of it, and where the rest goes.
 
     Attributes:
@@ -91,7 +91,9 @@ class Kept:
 
 
 @contextlib.contextmanager
-def keeping(cell: Cell, team: Team, env: TextDecPOMDP, folder: Path, steps: int, *, token_ids: bool) -> Generator[Kept]:
+def keeping(
+    cell: Cell, team: Team, env: TextDecPOMDP, folder: Path, steps: int, *, token_ids: bool
+) -> Generator[EpisodeWriter]:
     """Write the episodes of an evaluation into a file of the cell's `folder`, which is there when all were played.
 
     Until then they lie in another file as they finish, next to the answers of servers that belong to unfinished ones,
@@ -106,7 +108,7 @@ def keeping(cell: Cell, team: Team, env: TextDecPOMDP, folder: Path, steps: int,
         keeping_answers(team.policies, answers) as kept_answers,
     ):
         header = header_of(cell, env, steps)
-        yield Kept(part, kept_answers, header, writer, env)
+        yield EpisodeWriter(part, kept_answers, header, writer, env)
     part.unlink(missing_ok=True)
     answers.unlink(missing_ok=True)
 

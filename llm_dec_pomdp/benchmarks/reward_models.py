@@ -20,7 +20,7 @@ _LIMIT = 512  # tokens of a joint text, for a model that was trained elsewhere
 
 
 @dataclass(frozen=True)
-class Learnt:
+class LearnedScore:
     """A reward model that is loaded when it is first called, once in a process.
 
     Attributes:
@@ -56,7 +56,7 @@ def _saved(name: str) -> Path | None:
 
 
 @functools.lru_cache(maxsize=2)
-def _load(learnt: Learnt) -> ModelJudge:
+def _load(learnt: LearnedScore) -> ModelJudge:
     saved = _saved(learnt.name)
     name, options, limit = learnt.name, ModelOptions().options(), _LIMIT
     if saved is not None:

@@ -29,7 +29,7 @@ def shows_texts(cell: Cell) -> bool:
     return any(find_algorithm(method.name).load().shows_texts for method in (*cell.method.stages, cell.method))
 
 
-def settled(cell: Cell, env: TextDecPOMDP) -> Cell:
+def with_defaults(cell: Cell, env: TextDecPOMDP) -> Cell:
     """The cell with what it leaves to its environment: the model, and the episodes per task.
 
     Args:
@@ -73,9 +73,9 @@ def build_task(cell: Cell, *, evaluation: bool) -> TextDecPOMDP:
     task = first_rows(task, cell.evaluation.items) if evaluation else task
     if learnt is None:
         return task
-    from .reward_models import Learnt  # loads torch
+    from .reward_models import LearnedScore  # loads torch
 
-    return LearnedReward(task, Learnt(learnt, len(task.possible_agents), task.facts.vocabulary))
+    return LearnedReward(task, LearnedScore(learnt, len(task.possible_agents), task.facts.vocabulary))
 
 
 def make_task(env_id: str, options: Mapping[str, Any], **arguments: Any) -> Any:

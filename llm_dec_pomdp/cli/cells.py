@@ -239,10 +239,10 @@ def cell_to_resume(
 
 def refuse_another(cell: Cell, folder: Path) -> None:
     """Refuse to resume a run with another cell, with a CheckpointError that names every difference."""
-    from ..benchmarks.cell import refuse_conflicts
+    from ..benchmarks.cell import check_conflicts
 
     for path in sorted(folder.glob("cells/*/cell.json")):
-        refuse_conflicts(cell, path.parent)
+        check_conflicts(cell, path.parent)
 
 
 def refuse(options: list[str], reason: str) -> None:

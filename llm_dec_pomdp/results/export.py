@@ -19,7 +19,7 @@ from ..agents.io.save import (
     write_weights,
 )
 from ..agents.language_model.policy import LanguageModel
-from ..benchmarks.setup import build_env, build_team, settled
+from ..benchmarks.setup import build_env, build_team, with_defaults
 from ..benchmarks.suite import Cell
 from ..printable import escape_controls, inline
 from ..storage.files import Draft
@@ -75,7 +75,7 @@ def export_run(run: Path, place: Path) -> tuple[Path, list[str]]:
         raise FileExistsError(f"{str(place)!r} is not empty; give a new folder")
     cell, folder = trained_cell(run)
     env = build_env(cell, cell.protocol, evaluation=True)
-    team = build_team(settled(cell, env), env)
+    team = build_team(with_defaults(cell, env), env)
     if (folder / "team").is_dir():
         source, steps = folder / "team", cell.training.steps
     else:

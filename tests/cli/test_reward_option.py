@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 import llm_dec_pomdp
 from llm_dec_pomdp.agents.judges import load_judge, value
-from llm_dec_pomdp.benchmarks.reward_models import Learnt
+from llm_dec_pomdp.benchmarks.reward_models import LearnedScore
 from llm_dec_pomdp.cli import app
 from llm_dec_pomdp.envs.wrappers import LearnedReward
 from llm_dec_pomdp.types import conversation
@@ -39,8 +39,8 @@ def test_a_run_of_a_reward_model_pays_another_run(tmp_path: Path) -> None:
     train("--env", f'reward={{model="{judge}"}}', "--out", str(paid))
     [line] = [json.loads(line) for line in next(paid.glob("cells/*/train.jsonl")).read_text().splitlines()]
     [team] = judge.glob("cells/*/team")
-    trained, history = Learnt(str(judge), 2), conversation("Which is better?")
-    assert trained(history, "this one") == Learnt(str(team), 2)(history, "this one")
+    trained, history = LearnedScore(str(judge), 2), conversation("Which is better?")
+    assert trained(history, "this one") == LearnedScore(str(team), 2)(history, "this one")
     assert trained(history, "this one") != value(*load_judge("builtin:tiny").log_likelihoods([history], ["this one"]))
     again = LearnedReward(llm_dec_pomdp.make("tldr-v0", split="test"), trained)
     for episode in last_episodes(next(paid.glob("cells/*"))):

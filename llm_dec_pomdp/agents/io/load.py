@@ -209,7 +209,7 @@ def load_team(
         ModelError: See `load_model`.
     """
     o = build(ModelOptions, options, source=f"options of {model}")
-    o.refuse_conflicts(trained=train)
+    o.check_conflicts(trained=train)
     building: dict[str, Any] = {"device": o.devices[0], "dtype": o.dtype, "vocabulary": vocabulary, "seed": seed}
     building |= {"trained": train and o.sharing != "lora", "attention": o.attention}
     building["quantize"] = o.quantize

@@ -60,4 +60,4 @@ def test_what_cannot_be_packed_is_refused() -> None:
     with pytest.raises(ValueError, match="sliding_attention"):
         LanguageModel(windows, tokenizer(), packed=True)
     with pytest.raises(ConfigError, match=r"packed.*gradient_checkpointing"):
-        ModelOptions(packed=True, gradient_checkpointing=True).refuse_conflicts(trained=True)
+        ModelOptions(packed=True, gradient_checkpointing=True).check_conflicts(trained=True)
