@@ -105,10 +105,10 @@ class Algorithm:
         """Return the groups for its shuffled-reward control."""
         return controls.shuffle_rewards(groups, self.baseline_scope)
 
-    def begin(self) -> None:
-        """Start from the team as it is now, after other learners have trained it; see `Updater.begin`."""
+    def reset_optimizer(self) -> None:
+        """Start from the team as it is now, after other learners have trained it; see `Updater.reset_optimizer`."""
         for updater in self.updaters:
-            updater.begin()
+            updater.reset_optimizer()
 
     def expect(self, updates: int, *, stale: bool = False) -> None:
         """Set the run's number of updates, for schedules, and whether samples come from older weights.

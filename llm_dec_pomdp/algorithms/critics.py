@@ -150,7 +150,7 @@ class CriticUpdater(Updater):
         super().__init__(policy, groups, temperature, options)
         self._old_values: dict[Reading, torch.Tensor] = {}  # u_old of this step [L]
 
-    def begin(self) -> None:
+    def reset_optimizer(self) -> None:
         """See `Updater`. The critic is new too, so that a body of its own is a copy of the present policy's."""
         groups, rate = self._of_policy, self.options.critic_learning_rate
         self.groups = list(groups)
@@ -165,7 +165,7 @@ class CriticUpdater(Updater):
         agents = tuple(agent for group in groups for agent in group.agents)
         parameters = list(self.critic.parameters())
         self.groups.append(ParameterGroup(agents, parameters, groups[0].learning_rate if rate is None else rate))
-        super().begin()
+        super().reset_optimizer()
 
     def make_critic(self) -> Critic:
         """Make the critic of this policy: one head for all agents that share weights, see `CriticOptions.body`."""

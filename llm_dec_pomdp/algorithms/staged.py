@@ -24,7 +24,7 @@ class Stage(NamedTuple):
 class Staged(Algorithm):
     """Plays and updates as the learner of the present stage does.
 
-    A stage's learner begins with its stage (`Algorithm.begin`): its reference is the team at that time, and so is the
+    A stage's learner begins with its stage (`Algorithm.reset_optimizer`): its reference is the team at that time, and so is the
     start of a critic with its own body. Every stage has its own optimizers.
 
     Args:
@@ -84,7 +84,7 @@ class Staged(Algorithm):
         metrics = self.stages[number].learner.update(groups)
         self.updates += 1
         if self.number != number:
-            self.stages[self.number].learner.begin()
+            self.stages[self.number].learner.reset_optimizer()
         return {**metrics, "stage": float(number + 1)}
 
     def state_dict(self) -> dict[str, Any]:

@@ -136,7 +136,7 @@ class Updater:
     the loss of a critic. A learner without rho, such as MADPO, overrides `loss`.
 
     Args:
-        policy: The policy. Where beta is above 0, the policy as it is now is also the reference, see `begin`.
+        policy: The policy. Where beta is above 0, the policy as it is now is also the reference, see `reset_optimizer`.
         groups: Its parameters by the agents that use them, with their learning rates (`parameter_groups`).
         temperature: Sampling temperature of its texts; it is part of the policy that is trained.
         options: Objective and optimizer.
@@ -165,7 +165,7 @@ class Updater:
         self.reference: Any = None
         self.term_ratio = (TrajectoryRatio if str(options.objective.ratio) == "trajectory" else TermRatio)(self)
         self.extra_targets: Sequence[Sequence[Sample]] = ()
-        self.begin()
+        self.reset_optimizer()
         self._old: dict[int, torch.Tensor] = {}  # log pi_old of the texts that a step has read, by `Sample.index`
 
     @property
@@ -173,7 +173,7 @@ class Updater:
         """log pi_old of every text that the last step has read, by its index among the samples."""
         return {index: logprobs.tolist() for index, logprobs in self._old.items()}
 
-    def begin(self) -> None:
+    def reset_optimizer(self) -> None:
         """Start from the policy as it is now: a new optimizer, and with beta above 0 a copy of it as pi_ref.
 
         Called when the updater is made, and again when its learner takes over a team that another learner has trained

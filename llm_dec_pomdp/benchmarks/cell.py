@@ -127,7 +127,7 @@ def run_cell(
     progress = progress or Silent()
     folder.mkdir(parents=True, exist_ok=True)
     weights = _saved_weights(folder, weights)
-    done = _begin(cell, folder)
+    done = _prepare_folder(cell, folder)
     if done is not None:
         return done
 
@@ -205,7 +205,7 @@ def _rows(count: int) -> str:
     return f"{count} row{'s' * (count != 1)}"
 
 
-def _begin(cell: Cell, folder: Path) -> Result | None:
+def _prepare_folder(cell: Cell, folder: Path) -> Result | None:
     """Write down what is going to run; the result when it ran before with as many steps."""
     path, result = folder / "cell.json", folder / "result.json"
     for name in cell.models:

@@ -79,7 +79,7 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
     # --- what an environment or a wrapper implements -------------------------------------------------------------
 
     @abstractmethod
-    def _begin(self, item: TaskItem, seed: int) -> Outcome:
+    def _start(self, item: TaskItem, seed: int) -> Outcome:
         """Start an episode on `item`. All chance follows from the seed."""
 
     @abstractmethod
@@ -207,7 +207,7 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
         item = self._choose(options or {})
         chance = derive(self._seed, "chance", self._episodes)
         try:
-            outcome = self._begin(item, derive(chance, "begin"))
+            outcome = self._start(item, derive(chance, "begin"))
         except Exception as error:
             note_episode(error, item.id, {})
             raise

@@ -182,7 +182,7 @@ class Task(TextDecPOMDP, Generic[S]):
         state = self._now.latest.transition.state
         return {} if state is None else self.describe(state)
 
-    def _begin(self, item: TaskItem, seed: int) -> Outcome:
+    def _start(self, item: TaskItem, seed: int) -> Outcome:
         state = self.initial_state(item, seed)
         if problem := mutable_part(state):
             raise EpisodeError(f"the state of {self.metadata['name']} is {state!r:.80}: {problem}")

@@ -131,14 +131,14 @@ class Stepped(NamedTuple):
 # --- start -------------------------------------------------------------------------------------------------------
 
 
-def begin(env: TextDecPOMDP, group: int, item_id: str, seed: int, chance: int) -> RunningEpisode:
+def start_episode(env: TextDecPOMDP, group: int, item_id: str, seed: int, chance: int) -> RunningEpisode:
     """Return an episode at the start of a task; `chance` seeds the environment, `seed` the sampled texts."""
     fork = env.fork()
     fork.reset(seed=derive(chance, "env"), options={"task_id": item_id})
     return RunningEpisode(fork, group, item_id, seed)
 
 
-def begin_groups(batch: Batch, *, shared_chance: bool = True) -> list[RunningEpisode]:
+def start_groups(batch: Batch, *, shared_chance: bool = True) -> list[RunningEpisode]:
     """Return `width` episodes of every task; episode g of a task has the seed `derive(seed, g)`.
 
     Raises:
@@ -150,7 +150,7 @@ def begin_groups(batch: Batch, *, shared_chance: bool = True) -> list[RunningEpi
         first = ""
         for number in range(batch.width):
             seed = derive(task_seed, number)
-            episodes.append(begin(env, group, item_id, seed, task_seed if shared_chance else seed))
+            episodes.append(start_episode(env, group, item_id, seed, task_seed if shared_chance else seed))
             state = episodes[-1].env.state() if shared_chance and batch.width > 1 else ""
             first = first or state
             if state != first:

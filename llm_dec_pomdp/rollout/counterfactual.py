@@ -20,10 +20,10 @@ from .base import (
     advance,
     agents_asked,
     ask,
-    begin_groups,
     in_groups,
     question,
     refuse_unknown,
+    start_groups,
     step_envs,
     unfinished,
 )
@@ -52,7 +52,7 @@ class Counterfactual(BatchRollout):
     def groups(self, batch: Batch) -> list[Group]:
         """A group holds the trajectories, and a decision for each of their turns."""
         policy, sampling = batch.policy, batch.sampling.for_parts(batch.env.facts.parts_per_action)
-        episodes = begin_groups(batch)
+        episodes = start_groups(batch)
         while running := unfinished(episodes):
             for episode in running:
                 episode.decision_points.append(episode.env.fork())

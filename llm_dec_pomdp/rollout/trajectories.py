@@ -10,7 +10,7 @@ from ..agents.base import Policy, Sampling
 from ..envs.base import TextDecPOMDP
 from ..seeding import derive
 from ..types import Group
-from .base import Batch, BatchRollout, advance, begin_groups, in_groups, refuse_unknown, unfinished
+from .base import Batch, BatchRollout, advance, in_groups, refuse_unknown, start_groups, unfinished
 
 Chance = Literal["shared", "own"]
 _AT_ONCE = 32  # episodes that an evaluation plays side by side
@@ -35,7 +35,7 @@ class Trajectories(BatchRollout):
     def groups(self, batch: Batch) -> list[Group]:
         """A group holds nothing but its episodes."""
         sampling = batch.sampling.for_parts(batch.env.facts.parts_per_action)
-        episodes = begin_groups(batch, shared_chance=self.chance == "shared")
+        episodes = start_groups(batch, shared_chance=self.chance == "shared")
         while running := unfinished(episodes):
             advance(running, batch.policy, sampling)
         return in_groups(batch.item_ids, episodes)

@@ -21,9 +21,9 @@ from .base import (
     Stepped,
     agents_asked,
     ask,
-    begin,
     question,
     refuse_unknown,
+    start_episode,
     step_envs,
 )
 
@@ -57,7 +57,7 @@ class Tree(BatchRollout):
         """
         sampling = batch.sampling.for_parts(batch.env.facts.parts_per_action)
         tasks = enumerate(zip(batch.item_ids, batch.seeds, strict=True))
-        starts = [begin(batch.env, i, item_id, seed, seed) for i, (item_id, seed) in tasks]
+        starts = [start_episode(batch.env, i, item_id, seed, seed) for i, (item_id, seed) in tasks]
         roots = [_Node(start, start.env, (), 1.0) for start in starts]
         levels: list[list[_Node]] = []
         level = roots

@@ -241,7 +241,7 @@ class RemoteEnv(TextDecPOMDP):
     def _choose(self, options: Mapping[str, Any]) -> TaskItem:
         return item_of(self._answer["item"])  # the server has chosen
 
-    def _begin(self, item: TaskItem, seed: int) -> Outcome:
+    def _start(self, item: TaskItem, seed: int) -> Outcome:
         return self._move(self._answer)
 
     def _advance(self, item: TaskItem, actions: Mapping[str, str], seed: int) -> Outcome:

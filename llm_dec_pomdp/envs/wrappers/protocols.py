@@ -92,7 +92,7 @@ class ProtocolWrapper(Wrapper):
     def _joint_action(self) -> Mapping[str, str]:
         return {agent: self._actions.get(agent, "") for agent in self.env.agents}
 
-    def _begin(self, item: TaskItem, seed: int) -> Outcome:
+    def _start(self, item: TaskItem, seed: int) -> Outcome:
         self._observed, _ = self.env.reset(seed=seed, options={"task_id": item.id})
         self._actions, self._texts = {}, {}
         return Outcome(self._ask(0), agents=self._roster())

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from ...agents.base import Policy, Sampling
 from ...envs.base import TextDecPOMDP
-from ...rollout.base import Question, agents_asked, ask, begin, question, step_envs, unfinished
+from ...rollout.base import Question, agents_asked, ask, question, start_episode, step_envs, unfinished
 from ...seeding import derive
 from ...types import Completion, Episode, Group, Score
 from ..intervals import Interval
@@ -125,7 +125,7 @@ def _swaps(groups: Sequence[Group], agent: str) -> Iterator[_Swap]:
 def _played(swaps: Sequence[_Swap], policy: Policy, env: TextDecPOMDP, sampling: Sampling) -> list[Score | None]:
     """The last score of every swap, by the chance of its episode; played in lockstep."""
     sampling = sampling.for_parts(env.facts.parts_per_action)
-    played = [begin(env, n, s.episode.item_id, s.episode.seed, s.episode.seed) for n, s in enumerate(swaps)]
+    played = [start_episode(env, n, s.episode.item_id, s.episode.seed, s.episode.seed) for n, s in enumerate(swaps)]
     changed: list[set[str]] = [set() for _ in swaps]  # who was told something else than in the episode
     while running := unfinished(played):
         actions: list[dict[str, Completion]] = []

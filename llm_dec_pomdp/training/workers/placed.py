@@ -136,8 +136,8 @@ class RemoteUpdater:
         self.agents = {agent for group in groups for agent in group.agents}
         self.logprobs: dict[int, list[float]] = {}
 
-    def begin(self) -> None:
-        """See `Updater.begin`."""
+    def reset_optimizer(self) -> None:
+        """See `Updater.reset_optimizer`."""
         self._ask("begin")
 
     def expect(self, updates: int, *, stale: bool = False) -> None:
