@@ -24,8 +24,8 @@ class Stage(NamedTuple):
 class Staged(Algorithm):
     """Plays and updates as the learner of the present stage does.
 
-    A stage's learner begins with its stage (`Algorithm.reset_optimizer`): its reference is the team at that time, and so is the
-    start of a critic with its own body. Every stage has its own optimizers.
+    A learner is reset at the start of its stage (`Algorithm.reset_optimizer`): its reference is the team at that time,
+    and so are the first weights of a critic with its own body. Every stage has its own optimizers.
 
     Args:
         stages: The stages in order, all with the same team.

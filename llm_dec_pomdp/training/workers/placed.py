@@ -138,7 +138,7 @@ class RemoteUpdater:
 
     def reset_optimizer(self) -> None:
         """See `Updater.reset_optimizer`."""
-        self._ask("begin")
+        self._ask("reset_optimizer")
 
     def expect(self, updates: int, *, stale: bool = False) -> None:
         """See `Updater.expect`."""

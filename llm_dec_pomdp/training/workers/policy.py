@@ -103,7 +103,7 @@ class PolicyWorker:
         return self.updaters[updater].step(samples, seed), self.updaters[updater].logprobs
 
     def ask(self, updater: int, method: str, *arguments: Any) -> Any:
-        """Call a method of an updater: `reset_optimizer`, `expect`, or one of a subclass, as `PairUpdater.log_ratios`."""
+        """Call a method of an updater, such as `expect` or, in a subclass, `PairUpdater.log_ratios`."""
         return getattr(self.updaters[updater], method)(*arguments)
 
     # --- what is saved and loaded -------------------------------------------------------------------------------------
