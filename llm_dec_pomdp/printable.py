@@ -1,7 +1,7 @@
-"""Texts of models, tasks, servers and files as something that can be shown: in a terminal, in a page, in a log.
+"""Make texts of models, tasks, servers and files safe to show in a terminal, page or log.
 
-Shown as they are, some characters would command the reader's terminal, turn the order of letters around or stop a file
-from being written. `Terminal` is the one way to a terminal; whatever writes a file for people calls `visible`.
+Some characters would control the terminal, reverse the order of letters or prevent a file from being written.
+`Terminal` is the only way to a terminal. Code that writes a file for people calls `escape_controls`.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ _MARKUP = re.compile(r"[\\`*\[\]|~]|<(?=[A-Za-z/!?])|&(?=#?\w+;)|(?<!\w)_|_(?!\w
 
 
 def escape_controls(text: str) -> str:
-    """The same text with escapes like `\\x1b` and `\\u202e` for what no reader should be given as it is."""
+    """Return the text with control characters escaped, e.g. as `\\x1b` or `\\u202e`."""
     return _HIDDEN.sub(lambda match: match.group().encode("unicode_escape").decode(), text)
 
 
 def replace_surrogates(text: str) -> str:
-    """The same text with U+FFFD for halves of characters, which programs that read JSON refuse."""
+    """Return the text with U+FFFD for lone surrogates, which JSON readers refuse."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def inline(text: str) -> str:
-    """A text as part of a line of Markdown, where it must not become markup."""
+    """Return the text for a line of Markdown, with markup escaped."""
     return _MARKUP.sub(r"\\\g<0>", " ".join(escape_controls(text).split()))
 
 
 def plain(text: str, style: str = "") -> Text:
-    """Text for a table or a line of a terminal, in which nothing is markup."""
+    """Return the text for a table or line of a terminal, without markup."""
     return Text(escape_controls(text), style)
 
 
