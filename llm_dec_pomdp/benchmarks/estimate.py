@@ -105,7 +105,8 @@ def estimate(cell: Cell) -> Estimate:
     samples = cell.evaluation.samples or 1
     episodes = trained + evaluations * tasks * samples + cell.evaluation.timing
     texts, prompt = _texts_and_prompt(env)
-    limits = {a: cell.sampling_of(a, env.role(a)).max_new_tokens * env.facts.parts_per_action for a in texts}
+    parts = env.facts.parts_per_action
+    limits = {agent: cell.sampling_of(agent, env.role(agent), parts).max_new_tokens for agent in texts}
     written = sum(count * limits[agent] for agent, count in texts.items())  # tokens of an episode, at most
     generated, prompts = episodes * written, episodes * prompt
     parameters = None if cell.model.members else model_parameters(cell.model.name)

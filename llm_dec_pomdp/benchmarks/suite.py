@@ -326,10 +326,16 @@ class Cell:
         code = [name for name in (self.environment.id, self.method.name, *stages) if ":" in name]
         return [*code, *(name for name in self.models if server_model(name))]
 
-    def sampling_of(self, agent: str, role: str) -> Sampling:
-        """How an agent draws its texts: as the run, or else its member."""
+    def sampling_of(self, agent: str, role: str, parts: int = 1) -> Sampling:
+        """Return the sampling options of an agent: those of the run, changed by its member.
+
+        Args:
+            agent, role: The agent.
+            parts: Number of parts in one action, a factor of the run's token limit. A member's own limit is that
+                of the whole text.
+        """
         changes = (member.sampling for member in self.model.members if {agent, role} & set(member.agents))
-        return self.sampling.changed(next(changes, Sampling()))
+        return self.sampling.for_parts(parts).changed(next(changes, Sampling()))
 
     def without(self, *names: str) -> dict[str, Any]:
         """Plain values as read back from a file, without some of them, such as "seed" or "training.keep"."""

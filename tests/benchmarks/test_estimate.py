@@ -46,6 +46,13 @@ def test_a_member_with_a_limit_of_its_own_is_counted_and_noted_by_it() -> None:
     assert "sampling" not in header["players"]["agent_1"]
 
 
+def test_a_limit_of_a_member_that_writes_all_parts_is_that_of_the_whole_text() -> None:
+    cell = next(c for c in load_suite("quick", SIZE).cells() if c.method.name == "single")
+    members = [MemberConfig(agents=["agent_0"], model="builtin:tiny", sampling=Sampling(max_new_tokens=5))]
+    own = dataclasses.replace(cell, model=cell.model.model_copy(update={"members": members}))
+    assert (estimate(cell).generated_tokens, estimate(own).generated_tokens) == (3 * 2 * 20, 3 * 5)
+
+
 def test_the_sum_says_which_cells_it_leaves_out() -> None:
     suite = load_suite("quick", SIZE)
     cell = next(c for c in suite.cells() if c.method.name == "concat")
