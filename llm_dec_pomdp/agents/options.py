@@ -101,7 +101,7 @@ class ModelOptions(RunOptions):
         """
         if self.engine:
             engine = make_engine(self.engine)
-            if trained and (refuse := getattr(engine, "refuse", None)):
+            if trained and (refuse := getattr(engine, "check_sharing", None)):
                 refuse(self.sharing)
         if self.quantize and trained and self.sharing != "lora":
             raise ConfigError(

@@ -237,7 +237,7 @@ def cell_to_resume(
     return cell.loaded()
 
 
-def refuse_another(cell: Cell, folder: Path) -> None:
+def check_same_cell(cell: Cell, folder: Path) -> None:
     """Refuse to resume a run with another cell, with a CheckpointError that names every difference."""
     from ..benchmarks.cell import check_conflicts
 

@@ -12,10 +12,10 @@ from .cells import (
     cell_options,
     cell_to_resume,
     check_cell,
+    check_same_cell,
     make_cell,
     measured_as,
     refuse,
-    refuse_another,
     run_one,
     saved_team,
 )
@@ -91,7 +91,7 @@ def eval_(
             cell = cell.loaded()
         cell = check_cell(cell, learn=False)
         if resume is not None:
-            refuse_another(cell, resume)
+            check_same_cell(cell, resume)
     run_one(
         cell,
         folder,

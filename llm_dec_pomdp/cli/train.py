@@ -13,9 +13,9 @@ from .cells import (
     cell_options,
     cell_to_resume,
     check_cell,
+    check_same_cell,
     make_cell,
     refuse,
-    refuse_another,
     run_one,
     saved_team,
 )
@@ -142,7 +142,7 @@ def train(
                 allow([cell], team, (env_id, algorithm), trust=options["trust"])
         cell = check_cell(cell, executor=executor)
         if resume is not None:
-            refuse_another(cell, resume)
+            check_same_cell(cell, resume)
         executors.find(executor).load()  # whose package may not be installed
     folder, name = resume or options["out_folder"], f"train-{cell.environment.id}"
     arguments: dict[str, Any] = {"resume": resume is not None, "other_versions": other_versions}

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..envs import TextDecPOMDP
-from .one_turn import chat_of, first_observations, refuse_others, team_reward
+from .one_turn import chat_of, check_single_turn, first_observations, team_reward
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -38,7 +38,7 @@ def task_dataset(env: TextDecPOMDP, task_ids: Sequence[str] | None = None) -> Da
     """
     from datasets import Dataset
 
-    refuse_others(env, "comlrl")
+    check_single_turn(env, "comlrl")
     prompts = {item.id: item.prompt for item in env.items}
     order = prompts if task_ids is None else task_ids
     return Dataset.from_list([{"prompt": prompts[task_id], "task_id": task_id} for task_id in order])
@@ -46,7 +46,7 @@ def task_dataset(env: TextDecPOMDP, task_ids: Sequence[str] | None = None) -> Da
 
 def formatters(env: TextDecPOMDP, tokenizer: Any) -> list[Formatter]:
     """For each agent, what makes its prompt from the row of a task, in the tokenizer's chat template."""
-    refuse_others(env, "comlrl")
+    check_single_turn(env, "comlrl")
 
     def formatter(agent: str) -> Formatter:
         def prompt(row: Mapping[str, Any]) -> str:
@@ -64,7 +64,7 @@ def joint_reward(env: TextDecPOMDP) -> Callable[..., list[float]]:
     Raises:
         ValueError: When it is called and the environment could not score the texts: comlrl takes no missing rewards.
     """
-    refuse_others(env, "comlrl")
+    check_single_turn(env, "comlrl")
 
     def reward(*texts: Sequence[str], batch_items: Sequence[Mapping[str, Any]]) -> list[float]:
         [row] = batch_items  # comlrl trains on one task at a time

@@ -34,7 +34,7 @@ from typing import Any, NoReturn, TypeVar
 import httpx2
 
 from ..envs.tools import Function, Kit
-from ..envs.tools.function import of_schema, refuse_twice
+from ..envs.tools.function import check_unique, of_schema
 from ..printable import escape_controls, replace_surrogates
 from ..registries import nearest
 from .libraries import library
@@ -77,7 +77,7 @@ def tools_of(
     """
     there = Server(server if isinstance(server, str) else tuple(server), stateless, tuple((headers or {}).items()))
     offered = there.tools()
-    refuse_twice(tool.name for tool in offered)
+    check_unique(tool.name for tool in offered)
     listed = {tool.name: tool for tool in offered}
     for wanted in only or ():
         if wanted not in listed:

@@ -9,26 +9,25 @@ from typing import Any
 from ..envs import TextDecPOMDP
 
 
-def refuse_others(env: TextDecPOMDP, library: str) -> None:
-    """Raises ValueError, which names the library, unless the environment has one turn and one reward of the team."""
+def check_single_turn(env: TextDecPOMDP, library: str) -> None:
+    """Raise ValueError unless the environment has one turn and a joint reward; `library` is named in the message."""
     if env.max_turns != 1:
         raise ValueError(
-            f"the environment has {env.max_turns} turns, and {library} is told one text of each agent; make it with "
-            "max_turns=1"
+            f"the environment has {env.max_turns} turns, and {library} takes one text of each agent; set max_turns=1"
         )
-    refuse_individual(env, library)
+    check_joint_reward(env, library)
 
 
-def refuse_individual(env: TextDecPOMDP, library: str) -> None:
-    """Raises ValueError unless the environment has one reward of the team."""
+def check_joint_reward(env: TextDecPOMDP, library: str) -> None:
+    """Raise ValueError unless the environment has a joint reward."""
     if not env.facts.joint_reward:
         raise ValueError(
-            f"the environment pays its agents individually, and {library} is given the joint reward of a team"
+            f"the rewards of the environment are individual, and {library} takes the joint reward of a team"
         )
 
 
 def first_observations(env: TextDecPOMDP, task_id: str) -> Mapping[str, str]:
-    """What every agent is told at the beginning of a task."""
+    """Return the first observation of every agent in a task."""
     observations, _ = env.reset(options={"task_id": task_id})
     return observations
 

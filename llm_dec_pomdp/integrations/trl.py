@@ -33,7 +33,7 @@ from ..envs import TextDecPOMDP
 from ..seeding import derive
 from ..types import Episode, Tool
 from .libraries import require
-from .one_turn import chat_of, first_observations, refuse_individual, refuse_others, team_reward
+from .one_turn import chat_of, check_joint_reward, check_single_turn, first_observations, team_reward
 from .role import Role
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def team_dataset(env: TextDecPOMDP) -> Dataset:
     """
     from datasets import Dataset
 
-    refuse_individual(env, "TRL")
+    check_joint_reward(env, "TRL")
     rows: list[dict[str, Any]] = []
     for item in env.items:
         texts = first_observations(env, item.id)
@@ -79,7 +79,7 @@ def rollout_func(env: TextDecPOMDP) -> RolloutFunc:
             rows of a task are not together, or an agent was not asked, or began anew.
     """
     require("trl")
-    refuse_individual(env, "TRL")
+    check_joint_reward(env, "TRL")
     tasks: dict[tuple[str, ...], str] = {}  # TRL gives the prompts alone
     for item in env.items:
         texts = first_observations(env, item.id)
@@ -175,7 +175,7 @@ def joint_reward(env: TextDecPOMDP) -> Reward:
     It gives the joint reward of every joint action to each of its texts, and None for what could not be scored. It
     raises ValueError where the texts of a task's other agents are not in the same batch.
     """
-    refuse_others(env, "TRL")
+    check_single_turn(env, "TRL")
 
     def reward(
         completions: Sequence[Any], task_id: Sequence[str], agent: Sequence[str], **columns: Any

@@ -161,7 +161,7 @@ def start_groups(batch: Batch, *, shared_chance: bool = True) -> list[RunningEpi
     return episodes
 
 
-def refuse_unknown(name: str, value: str, kind: Any) -> None:
+def check_choice(name: str, value: str, kind: Any) -> None:
     """Raise ValueError for a value that is not in a `Literal`."""
     if value not in get_args(kind):
         raise ValueError(f"{name} is {value!r}, which does not exist; {nearest(value, get_args(kind))}")

@@ -20,9 +20,9 @@ from .base import (
     advance,
     agents_asked,
     ask,
+    check_choice,
     in_groups,
     question,
-    refuse_unknown,
     start_groups,
     step_envs,
     unfinished,
@@ -47,7 +47,7 @@ class Counterfactual(BatchRollout):
     continuation: Continuation = "frozen"
 
     def __post_init__(self) -> None:
-        refuse_unknown("continuation", self.continuation, Continuation)
+        check_choice("continuation", self.continuation, Continuation)
 
     def groups(self, batch: Batch) -> list[Group]:
         """A group holds the trajectories, and a decision for each of their turns."""

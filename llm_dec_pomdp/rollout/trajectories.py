@@ -10,7 +10,7 @@ from ..agents.base import Policy, Sampling
 from ..envs.base import TextDecPOMDP
 from ..seeding import derive
 from ..types import Group
-from .base import Batch, BatchRollout, advance, in_groups, refuse_unknown, start_groups, unfinished
+from .base import Batch, BatchRollout, advance, check_choice, in_groups, start_groups, unfinished
 
 Chance = Literal["shared", "own"]
 _AT_ONCE = 32  # episodes that an evaluation plays side by side
@@ -30,7 +30,7 @@ class Trajectories(BatchRollout):
     chance: Chance = "shared"
 
     def __post_init__(self) -> None:
-        refuse_unknown("chance", self.chance, Chance)
+        check_choice("chance", self.chance, Chance)
 
     def groups(self, batch: Batch) -> list[Group]:
         """A group holds nothing but its episodes."""

@@ -21,8 +21,8 @@ from .base import (
     Stepped,
     agents_asked,
     ask,
+    check_choice,
     question,
-    refuse_unknown,
     start_episode,
     step_envs,
 )
@@ -47,7 +47,7 @@ class Tree(BatchRollout):
     pairing: Pairing = "aligned"
 
     def __post_init__(self) -> None:
-        refuse_unknown("pairing", self.pairing, Pairing)
+        check_choice("pairing", self.pairing, Pairing)
 
     def groups(self, batch: Batch) -> list[Group]:
         """A group holds every decision point, turn by turn, and an episode for every leaf.

@@ -61,7 +61,7 @@ class Sampled:
 class Engine(Protocol):
     """Draws texts with the weights that it was given last.
 
-    One that does not take the weights of every model has a method `refuse(sharing)`, which is asked before a model that
+    One that does not take the weights of every model has a method `check_sharing(sharing)`, which is asked before a model that
     is to be trained is loaded, and raises a `ConfigError` for a `sharing` that it cannot serve; see `ModelOptions`. One
     that can free its memory while weights are updated has a method `offload()`, called before that; it is ready
     again when it is given weights or asked for texts. Its `rests` says whether it does.

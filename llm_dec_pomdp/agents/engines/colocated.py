@@ -55,7 +55,7 @@ class ColocatedVLLM:
         self._given = 0  # adapters so far
         self._asleep = False
 
-    def refuse(self, sharing: str) -> None:
+    def check_sharing(self, sharing: str) -> None:
         """See `Engine`.
 
         Raises:
@@ -115,7 +115,7 @@ class ColocatedVLLM:
             self._give_adapters(policy)
 
     def _start(self, policy: ModelPolicy) -> None:
-        self.refuse("")
+        self.check_sharing("")
         _refuse_place(policy)
         os.environ.update({name: value for name, value in _SETTINGS.items() if name not in os.environ})
         with _told("start"), _undisturbed():

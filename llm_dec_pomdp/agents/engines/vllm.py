@@ -91,7 +91,7 @@ class VLLM:
         self._names: dict[str, str] = {}  # under which the server knows an adapter
         self._label = ""  # by which it tells the whole model that it was given from others
 
-    def refuse(self, sharing: str) -> None:
+    def check_sharing(self, sharing: str) -> None:
         """See `Engine`: one server takes the adapters of many agents, or one whole model where it offers that.
 
         Raises:

@@ -45,11 +45,11 @@ from .models import (
     TABLE,
     WHOLE_TEAMS,
     ModelError,
+    check_extra_body,
     load_model,
     load_policy,
     locate,
     policy_of,
-    refuse_extra_body,
     server_model,
 )
 
@@ -233,7 +233,7 @@ def _of_roles(role_of: Mapping[str, str], model: str, options: ModelOptions, bui
     first = {role: agent for agent, role in reversed(list(role_of.items()))}
     owners = {agent: first[role] for agent, role in role_of.items()}
     names = list(dict.fromkeys(owners.values()))
-    refuse_extra_body(model, options)
+    check_extra_body(model, options)
     network, tokenizer = load_model(model, **building)
     running: dict[str, Any] = {"dtype": building["dtype"], "trained": building["trained"], **options.arguments()}
     if options.sharing == "lora":

@@ -349,13 +349,13 @@ def load_policy(
                 raise ModelError(f"{option} is {value!r}, but {name!r} runs on a server; leave {option} out")
         of_server: dict[str, Any] = {"thinking": options.thinking, "extra_body": options.extra_body}
         return Remote(*server, api_key=os.environ.get("OPENAI_API_KEY"), **of_server)
-    refuse_extra_body(name, options)
+    check_extra_body(name, options)
     building: dict[str, Any] = {"vocabulary": vocabulary, "seed": seed, "attention": attention, "quantize": quantize}
     network, tokenizer = load_model(name, device=device, dtype=dtype, trained=trained, **building)
     return policy_of(network, tokenizer, dtype, trained, **running)
 
 
-def refuse_extra_body(name: str, options: RunOptions) -> None:
+def check_extra_body(name: str, options: RunOptions) -> None:
     """Raise ModelError where a model of this process is given `extra_body`, which only servers read."""
     if options.extra_body:
         raise ModelError(

@@ -34,7 +34,7 @@ class Packed(NamedTuple):
     column: torch.Tensor
 
 
-def refuse_unpackable(model: Any) -> None:
+def check_packable(model: Any) -> None:
     """Raises ValueError where a mask alone does not keep the texts of a row apart."""
     config = model.config
     kinds = set(getattr(config, "layer_types", None) or ()) - {"full_attention"}
@@ -49,7 +49,7 @@ def refuse_unpackable(model: Any) -> None:
 
 
 @torch.no_grad()
-def refuse_unlike(policy: ModelPolicy) -> None:
+def check_packing(policy: ModelPolicy) -> None:
     """Raise ValueError where texts that are packed have other log-probabilities than texts in rows of their own."""
     agent = next(iter(policy.adapters or ("",)))
     rows = policy.model.get_input_embeddings().weight.shape[0]

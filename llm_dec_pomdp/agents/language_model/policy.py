@@ -34,9 +34,9 @@ from .critic import HeadCritic
 from .decoding import left_padded, prefill
 from .logprobs import chunked_logprobs, has_plain_head
 from .names import BASE, adapter_of, without_adapter
-from .packing import pack, refuse_unlike, refuse_unpackable
+from .packing import check_packable, check_packing, pack
 from .positions import before_switch, crosses, rotate_by_text, switch_of
-from .prompts import Prompts, PromptTooLongError, fitted, refuse_foreign_tokenizer, stop_ids
+from .prompts import Prompts, PromptTooLongError, check_tokenizer, fitted, stop_ids
 from .recomputing import recomputed
 from .stepping import forward
 from .vocabulary import bias_over_tokens, over_tokens, tokenless_ids
@@ -103,11 +103,11 @@ class LanguageModel(ModelPolicy):
         self.truncate_prompts = truncate_prompts
         self.gradient_checkpointing, self.packed = gradient_checkpointing, packed
         if packed:
-            refuse_unpackable(model)
+            check_packable(model)
         self.switch = switch_of(model)
         if self.switch is not None:
             rotate_by_text(model, self.switch)
-        refuse_foreign_tokenizer(model, tokenizer)
+        check_tokenizer(model, tokenizer)
         self.prompts = Prompts(tokenizer, stop_ids(model, tokenizer), chat_template_kwargs or {})
         self.stop_ids = self.prompts.stop_ids
         self._thoughts = Thoughts(tokenizer, thinking)
@@ -116,7 +116,7 @@ class LanguageModel(ModelPolicy):
         self.engine: Engine = engine or OwnLoop(self)
         self._loaded = SimpleNamespace(weights=None)  # whose weights the engine has, and which version of them
         if packed and model.device.type != "meta":
-            refuse_unlike(self)
+            check_packing(self)
 
     @property
     def version(self) -> int:

@@ -287,7 +287,7 @@ def stop_ids(model: Any, tokenizer: Any) -> frozenset[int]:
     return frozenset(ids)
 
 
-def refuse_foreign_tokenizer(model: Any, tokenizer: Any) -> None:
+def check_tokenizer(model: Any, tokenizer: Any) -> None:
     """A tokenizer may not have more tokens than the model."""
     rows = model.get_input_embeddings().weight.shape[0]
     if len(tokenizer) > rows:

@@ -92,7 +92,7 @@ class Kit:
     def __post_init__(self) -> None:
         if problem := mutable_part(self.initial):
             raise TypeError(f"the state of the kit {self.name!r}: {problem}")
-        refuse_twice([f.tool.name for f in self.functions])
+        check_unique([f.tool.name for f in self.functions])
 
 
 def kit(
@@ -102,7 +102,7 @@ def kit(
     return Kit(name, tuple(map(function, functions)), initial, private, bounded)
 
 
-def refuse_twice(names: Iterable[str]) -> None:
+def check_unique(names: Iterable[str]) -> None:
     """Raise ValueError where a name stands twice."""
     seen: set[str] = set()
     for name in names:
@@ -126,7 +126,7 @@ def function(call: Callable[..., Any], name: str = "") -> Function:
         TypeError: It has no docstring, a parameter without a type or with one that JSON cannot carry, or *args.
         ValueError: Its name is none for a tool.
     """
-    typed = Typed(call, refuse_name(name or getattr(call, "__name__", "")))
+    typed = Typed(call, check_name(name or getattr(call, "__name__", "")))
     return Function(typed.tool, typed.run, typed.accepted)
 
 
@@ -165,7 +165,7 @@ class Typed:
         return self.call(state, **arguments) if self.stateful else (state, self.call(**arguments))
 
 
-def refuse_name(name: str) -> str:
+def check_name(name: str) -> str:
     """The name of a tool; ValueError where it is none."""
     if not _NAME.fullmatch(name):
         raise ValueError(f"{name!r:.80} is no name of a tool; give letters, digits, '_', '.' and '-', at most 64")
@@ -252,7 +252,7 @@ def of_schema(
     """
     from . import schemas
 
-    refuse_name(name)
+    check_name(name)
     if len(description) > _LONGEST:
         raise ValueError(f"the description of {name!r} has {len(description)} characters, and may have {_LONGEST}")
     tool = Tool(name, escape_controls(description), schema=json.dumps(schemas.accepted(name, schema)))

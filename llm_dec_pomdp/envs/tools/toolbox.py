@@ -30,7 +30,7 @@ from ...types import Event, Message, Tool
 from ...user_code import is_of_user, summary, where
 from ..task import mutable_part
 from .calls import Call, read_calls
-from .function import ArgumentsError, Function, Kit, LateError, refuse_twice
+from .function import ArgumentsError, Function, Kit, LateError, check_unique
 
 T = TypeVar("T")
 AT_ONCE = 16  # calls of a text that are run
@@ -107,8 +107,8 @@ class Toolbox:
         limits: Mapping[str, Limits] | None = None,
         users: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
-        refuse_twice([kit.name for kit in kits])
-        refuse_twice([f.tool.name for kit in kits for f in kit.functions])
+        check_unique([kit.name for kit in kits])
+        check_unique([f.tool.name for kit in kits for f in kit.functions])
         self.kits, self.users, self.limits = tuple(kits), dict(users or {}), dict(limits or {})
         self._places = {f.tool.name: (place, f) for place, kit in enumerate(kits) for f in kit.functions}
         for what, names, known in (
@@ -185,7 +185,7 @@ class Toolbox:
             state = state._replace(states=(*kept, (place, owner, after)))
         return state, Answered(call, _cut(answer, limits.characters), valid, limits.price, late)
 
-    def refuse_copy(self, state: ToolState) -> None:
+    def check_copyable(self, state: ToolState) -> None:
         """Raise ValueError where a kit was called of whose state there can be no copy (`Kit.copies`)."""
         for place, _, _ in state.states:
             if not (kit := self.kits[place]).copies:

@@ -136,7 +136,7 @@ class WithTools(TaskWrapper[ToolRounds]):
         """
         state: ToolRounds | None = self._now.latest.transition.state
         if state is not None:
-            self.toolbox.refuse_copy(state.tools)
+            self.toolbox.check_copyable(state.tools)
         return super().snapshot()
 
     # --- the rounds ---------------------------------------------------------------------------------------------------

@@ -167,7 +167,7 @@ def number_of(text: str, letter: str, count: int) -> int | None:
     return names.get(text)
 
 
-def refuse_foreign(words: Sequence[str], first: str, name: str) -> None:
+def check_history(words: Sequence[str], first: str, name: str) -> None:
     """Refuse a history that was cut by the context or belongs to another task, with a ValueError."""
     if words[:1] != [first]:
         raise ValueError(

@@ -15,7 +15,7 @@ from ...base import Script, TextDecPOMDP
 from ...facts import Facts
 from ...task import Task, Transition
 from ..base import LEADER, parts_of_main
-from .lookup import number_of, refuse_foreign, world
+from .lookup import check_history, number_of, world
 
 if TYPE_CHECKING:
     from .task import Keys
@@ -110,6 +110,6 @@ class SingleAgentKeys(Task[SingleAgentKeysState]):
 
     def _optimal(self, agent: str, history: Sequence[Message]) -> str:
         words = [word for message in history for word in message.text.split()]
-        refuse_foreign(words, "Q", self.metadata["name"])
+        check_history(words, "Q", self.metadata["name"])
         hops = words.count("P")
         return f"k{self.lookup.key_of(int(words[2 + hops][1:]))}" if hops < 2 else "ANS"

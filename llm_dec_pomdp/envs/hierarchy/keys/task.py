@@ -59,7 +59,7 @@ from ...facts import Facts
 from ...task import TaskOptions, Transition
 from ...tasks import Tasks
 from ..base import LEADER, Hierarchy, parts_of_main, spawned
-from .lookup import Lookup, number_of, refuse_foreign, world
+from .lookup import Lookup, check_history, number_of, world
 
 
 class Invocation(NamedTuple):
@@ -233,7 +233,7 @@ class Keys(Hierarchy[KeysState]):
     def _optimal(self, agent: str, history: Sequence[Message]) -> str:
         """Main asks for the first hop until it is reported, then for the second, and answers."""
         words = [word for message in history for word in message.text.split()]
-        refuse_foreign(words, "Q" if agent == LEADER else "S", self.metadata["name"])
+        check_history(words, "Q" if agent == LEADER else "S", self.metadata["name"])
         if agent != LEADER:
             return f"k{self.lookup.key_of(int(words[2][1:]))}"
         reports = [word for before, word in itertools.pairwise(words) if before == "R"]
