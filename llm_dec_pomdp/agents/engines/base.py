@@ -59,12 +59,14 @@ class Sampled:
 
 
 class Engine(Protocol):
-    """Draws texts with the weights that it was given last.
+    """Samples texts with the weights that it was given last.
 
-    One that does not take the weights of every model has a method `check_sharing(sharing)`, which is asked before a model that
-    is to be trained is loaded, and raises a `ConfigError` for a `sharing` that it cannot serve; see `ModelOptions`. One
-    that can free its memory while weights are updated has a method `offload()`, called before that; it is ready
-    again when it is given weights or asked for texts. Its `rests` says whether it does.
+    Optional methods:
+
+    * `check_sharing(sharing)` raises `ConfigError` if the engine cannot take the weights of a model with this `sharing`.
+      It is called before a model is loaded for training; see `ModelOptions`.
+    * `offload()` frees memory. It is called before each update; the next `load` or request ends it. The attribute
+      `offloads` is True if it does anything.
     """
 
     def load(self, policy: ModelPolicy, version: int) -> None:

@@ -78,7 +78,7 @@ class ColocatedVLLM:
     # --- sleep --------------------------------------------------------------------------------------------------------
 
     @property
-    def rests(self) -> bool:
+    def offloads(self) -> bool:
         """See `Engine`."""
         return self.config.sleep
 

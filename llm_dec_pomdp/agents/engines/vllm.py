@@ -137,7 +137,7 @@ class VLLM:
         return _field(get(f"{self.config.url}/is_sleeping", self._headers, seconds), "is_sleeping") is True
 
     @property
-    def rests(self) -> bool:
+    def offloads(self) -> bool:
         """See `Engine`."""
         return self.config.sleep
 

@@ -151,7 +151,7 @@ class LanguageModel(ModelPolicy):
         """See `Policy`: a copy of what is trained, which the same engine draws with."""
         if not self.sampled_elsewhere or next(iter(self.parameters()), None) is None:
             return cast("LanguageModel", super().rollout_copy())
-        if getattr(self.engine, "rests", False):
+        if getattr(self.engine, "offloads", False):
             raise ConfigError(
                 "the engine's sleep is true, and with training.staleness above 0 texts are drawn while weights are "
                 "updated; leave one of them out"

@@ -120,7 +120,7 @@ def test_the_checks_of_a_device_reach_it(vllm: FakeColocated, monkeypatch: pytes
         monkeypatch.setattr(device_speed, name, small)
     assert _measured() == ["all weights", "adapters"]
 
-    def check_sharing(policy: Any) -> None:
+    def refuse(policy: Any) -> None:
         raise ConfigError("it is elsewhere")
 
     monkeypatch.setattr(colocated, "_refuse_place", refuse)
