@@ -1,8 +1,8 @@
 """The policy contract and the team.
 
-A policy answers requests: an agent, its own history, and one seed per wanted sample. Learners train on exactly what was
-sampled: a `Completion` carries token ids and log-probabilities, and a request carries the ids of the agent's earlier
-turns, so that no text is tokenised again.
+A policy answers requests: an agent, its own history, and one seed per sample. Learners train on the sampled tokens: a
+`Completion` has token ids and log-probabilities, and a request has the ids of the agent's earlier turns. So no text is
+tokenised again.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ if TYPE_CHECKING:
     import torch
     from torch.nn import Parameter
 
-_DRAWN = Sampling()  # texts by default
-LEARNING_RATE = 5e-4  # AdamW's for adapters and small models, and for policies that name none
+_DEFAULTS = Sampling()
+LEARNING_RATE = 5e-4  # of AdamW, for adapters, small models and policies without an own default
 
 
 def chat(history: Sequence[Message], *, tools: bool = True) -> list[dict[str, str]]:
-    """A history as the messages of a chat: roles "user", "assistant" and "tool".
+    """Return a history as chat messages with the roles "user", "assistant" and "tool".
 
-    Consecutive messages with one role are joined, since templates want roles to alternate.
+    Consecutive messages of one role are joined, since templates require alternating roles.
 
     Args:
-        history: What an agent was told and said.
-        tools: False: results of tools are messages of the user, below the name of the tool.
+        history: Observations, actions and tool results of an agent.
+        tools: If False, tool results are user messages that begin with the name of the tool.
     """
     messages: list[dict[str, str]] = []
     for role, text, name in history:
@@ -52,7 +52,7 @@ def chat(history: Sequence[Message], *, tools: bool = True) -> list[dict[str, st
 
 
 def definitions(tools: Sequence[Tool]) -> list[dict[str, Any]]:
-    """Tools as chat templates and OpenAI-compatible servers describe them."""
+    """Return tools in the format of chat templates and OpenAI-compatible servers."""
     return [
         {
             "type": "function",
@@ -64,15 +64,15 @@ def definitions(tools: Sequence[Tool]) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A question to a policy.
+    """A request for completions of one agent.
 
     Attributes:
-        agent: The agent that is asked.
+        agent: The agent that acts.
         history: The agent's own history (o_0, a_0, ..., o_t) as messages.
-        seeds: One per wanted sample, which is drawn with that seed alone. The rest of the batch changes rounding, and
-            thereby now and then a token: few in 32 bits, many in 16.
-        ids: Token ids of (o_0, a_0, ..., a_{t-1}), as they were shown and sampled. Empty at the first turn, for a
-            policy without tokens, after a text with a thought, and where only the texts are known.
+        seeds: One per sample. A sample depends on its seed alone, up to rounding: other requests of the batch change
+            rounding, which changes few tokens in 32 bits and many in 16.
+        ids: Token ids of (o_0, a_0, ..., a_{t-1}), as prompted and sampled. Empty at the first turn, for a policy
+            without tokens, after a text with a thought, and if only the texts are known.
         tools: Tools that the agent may call.
     """
 
@@ -88,9 +88,9 @@ class WeightFile:
     """The weights of one agent as another library expects them.
 
     Attributes:
-        name: Of the file.
+        name: The name of the file.
         tensors: Name in the file -> name in the policy's `state_dict`.
-        configs: JSON files beside it, by name.
+        configs: JSON files in the same folder, by name.
     """
 
     name: str
@@ -98,48 +98,48 @@ class WeightFile:
     configs: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
-Reading = tuple[str, tuple[int, ...]]  # the agent whose critic reads, and the token ids
+Reading = tuple[str, tuple[int, ...]]  # agent and token ids of the text to value
 
 
 class Critic(Protocol):
-    """Estimates the return after what was read, in a unit that its updater chooses and may change."""
+    """Estimates the return after a text, in a unit that its updater chooses and may change."""
 
     def values(self, readings: Sequence[Reading]) -> torch.Tensor:
-        """The values of N readings [N], in float32, with gradient; 0 where nothing was learnt."""
+        """Return the values of N readings [N] in float32, with gradient; 0 for agents without training."""
         ...
 
     def rescale(self, factor: float, shift: float) -> None:
-        """From now on say `factor` times what it said of readings that it has learnt from, plus `shift`."""
+        """Rescale outputs: V <- factor * V + shift (PopArt)."""
         ...
 
     def parameters(self) -> Iterable[Parameter]:
-        """Its own parameters, in a fixed order; none of the policy."""
+        """Return the critic's own parameters in a fixed order, without those of the policy."""
         ...
 
     def state_dict(self) -> dict[str, torch.Tensor]:
-        """The parameters, and whatever else has to survive a restart, as tensors by name."""
+        """Return the parameters and all other state that a restart needs, as tensors by name."""
         ...
 
     def load_state_dict(self, state: Mapping[str, torch.Tensor]) -> None:
-        """Restore it; tensors that do not fit are an error."""
+        """Restore the state; missing or differently shaped tensors are a ValueError."""
         ...
 
 
 @runtime_checkable
 class TokenCritic(Critic, Protocol):
-    """A critic that also values what comes before the last tokens of what was read."""
+    """A critic that also values the prefixes of a text."""
 
     def token_values(self, readings: Sequence[Reading], count: int) -> torch.Tensor:
-        """The values [N, count] of N readings without their last count - 1, ..., 1, 0 tokens, as `values` has them.
+        """Return the values [N, count] of N readings without their last count - 1, ..., 1, 0 tokens.
 
-        Where a reading has fewer tokens than that, its first columns are of no meaning.
+        The first columns of a reading with fewer tokens have no meaning.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class ParameterGroup:
-    """Parameters that the same agents use, in the order of their policy, and the learning rate for these agents."""
+    """Parameters that the same agents use, in the order of their policy, with the learning rate of these agents."""
 
     agents: tuple[str, ...]
     parameters: list[Parameter]
@@ -147,135 +147,134 @@ class ParameterGroup:
 
 
 class Policy(ABC):
-    """Who speaks. A subclass answers requests; what else it can do it says by overriding the defaults, which say no.
+    """Base of policies: a subclass implements `generate` and overrides the defaults of what else it can do.
 
-    One that is trained has `parameters`, `token_logprobs`, `state_dict` and `load_state_dict`. The reference of
-    learners that have one is its `copy.deepcopy`, with the parameters as they are then; it may share what is never
-    trained.
+    A trainable policy has `parameters`, `token_logprobs`, `state_dict` and `load_state_dict`. The reference policy of a
+    learner is a `copy.deepcopy` of it; the copy may share weights that are never trained.
     """
 
     @abstractmethod
     def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:
         """Answer every request, in order, with one completion per seed."""
 
-    # --- where it computes, and how -----------------------------------------------------------------------------------
+    # --- device -----------------------------------------------------------------------------------
 
     @property
     def accelerator(self) -> str | None:
-        """The accelerator it computes on, e.g. "cuda:1"; None on the processor."""
+        """Return the accelerator of the policy, e.g. "cuda:1"; None for the CPU."""
         return None
 
     @property
     def processor_load(self) -> int:
-        """How much it has to compute on the processor, see `concurrency.run_parallel`; 0: it works in turn."""
+        """Return the load on the CPU, see `concurrency.run_parallel`; 0: it runs in turn."""
         return 0
 
     @property
     def sampled_elsewhere(self) -> bool:
-        """Another engine draws its texts."""
+        """Return whether another engine samples the texts."""
         return False
 
     @property
     def rollout_copy_differs(self) -> bool:
-        """True when `token_logprobs` and the sampler differ by more than the rounding of 32 bits."""
+        """Return whether `token_logprobs` and the sampler differ by more than rounding in 32 bits."""
         return False
 
-    # --- drawing while it learns --------------------------------------------------------------------------------------
+    # --- sampling during updates --------------------------------------------------------------------------------------
 
     source: Policy | None = None
-    """Whose `rollout_copy` this is."""
+    """The policy whose weights this copy follows, if it is a `rollout_copy`."""
 
     def rollout_copy(self) -> Policy:
-        """One that draws texts elsewhere, with the weights that this policy had at the last `sync_weights`.
+        """Return a policy that samples elsewhere, with the weights of this one at the last `sync_weights`.
 
-        A policy without trainable weights is its own.
+        A policy without trainable weights returns itself.
 
         Raises:
-            ConfigError: Texts are drawn from the very weights that are updated (the default).
+            ConfigError: The policy samples with the weights that are updated (the default).
         """
         if next(iter(self.parameters()), None) is None:
             return self
         raise ConfigError(
-            f"a {type(self).__name__} cannot draw texts while its weights are updated (training.staleness above 0); "
+            f"a {type(self).__name__} cannot sample texts while its weights are updated (training.staleness above 0); "
             "give the executor processes or ray, an engine, or staleness 0"
         )
 
     def sync_weights(self) -> None:
-        """Take over the present weights of the policy whose `rollout_copy` this is."""
+        """Copy the current weights of `source`."""
         if self.source is not None:
             self.load_state_dict(self.source.state_dict())
 
-    # --- learning -----------------------------------------------------------------------------------------------------
+    # --- training -----------------------------------------------------------------------------------------------------
 
     def offload(self) -> None:  # noqa: B027  # nothing by default
-        """Free what drawing texts alone needs, until the next text; called before its weights are updated."""
+        """Free memory that only sampling needs, until the next request. Called before each update."""
 
     @property
     def default_learning_rate(self) -> float:
-        """AdamW's, where neither the learner nor the team gives one."""
+        """Return the learning rate of AdamW that is used if neither learner nor team gives one."""
         return LEARNING_RATE
 
     def parameters(self) -> Iterable[Parameter]:
-        """The trainable parameters, in a fixed order; none: it cannot be trained."""
+        """Return the trainable parameters in a fixed order; none (the default): the policy cannot be trained."""
         return ()
 
     def parameters_of(self, agent: str) -> Iterable[Parameter]:
-        """The trainable parameters that an agent uses: those of its adapter, or all (the default)."""
+        """Return the trainable parameters that an agent uses: those of its adapter, or all (the default)."""
         return self.parameters()
 
     def token_logprobs(
         self, samples: Sequence[tuple[str, Completion]], temperature: float
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """log pi(token | before) of what was sampled, with gradient.
+        """Return log pi(token | before) of sampled texts, with gradient.
 
         Args:
             samples: (agent, completion) pairs.
             temperature: Divides the logits, as in sampling.
 
         Returns:
-            Log-probabilities [N, L] in float32 and a mask [N, L] that is 1 on sampled tokens, the end-of-turn token
-            included, and 0 on padding.
+            Log-probabilities [N, L] in float32, in nats, and a mask [N, L]: 1 on sampled tokens, including the
+            end-of-turn token, and 0 on padding.
         """
         raise NotImplementedError(f"{type(self).__name__} has no token_logprobs, so it cannot be trained")
 
     @property
     def knows_entropy(self) -> bool:
-        """Whether it has `token_logprobs_and_entropies`."""
+        """Return whether the policy has `token_logprobs_and_entropies`."""
         return False
 
     def token_logprobs_and_entropies(
         self, samples: Sequence[tuple[str, Completion]], temperature: float
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """As `token_logprobs`, with the entropy of the distribution of every token [N, L], in nats, in between."""
+        """Return log-probabilities, entropies of the next-token distributions in nats, and mask, each [N, L]."""
         raise NotImplementedError(f"{type(self).__name__} cannot compute its entropy")
 
     def to_completion(self, request: Request, text: str, limit: int) -> Completion:
-        """A given text as this policy would have sampled it, with log-probabilities 0.
+        """Return a given text as a completion of this policy, with log-probabilities 0.
 
         Args:
-            request: What the text answers.
+            request: The request that the text answers.
             text: The text.
-            limit: Longest completion, in tokens; a longer one is cut.
+            limit: Longest completion in tokens; a longer one is cut.
 
         Returns:
-            The prompt, the tokens of the text, and the token that ends it. Without tokens (the default) the policy
-            cannot be shown a text, and nothing is learnt from it.
+            The completion with prompt ids, the ids of the text and the end-of-turn token. Without ids (the default) the
+            policy cannot be trained on the text.
         """
         return Completion(text)
 
     def encode(self, history: Sequence[Message], new_tokens: int = 0, ids: Sequence[int] = ()) -> list[int]:
-        """Token ids of a history as a prompt for `new_tokens` more; `ids` as in a `Request`. For critics."""
+        """Return the token ids of a history as a prompt for `new_tokens` more, for critics; `ids` as in `Request`."""
         raise NotImplementedError(f"{type(self).__name__} has no encode, so no critic can read for it")
 
     def critic(self, groups: Sequence[Sequence[str]], *, separate: bool) -> Critic:
-        """A critic for these agents, those of a group with one head.
+        """Return a critic for these agents, with one head per group.
 
         Args:
             groups: Agents that share weights.
-            separate: Whether the critic has its own body; else it moves that of the policy too.
+            separate: True: the critic has its own body. False: its loss also trains the body of the policy.
 
         Raises:
-            ValueError: It cannot make one (the default).
+            ValueError: The policy has no critic (the default).
         """
         raise ValueError(
             f"{type(self).__name__} has no critic; give an agent a language model or builtin:table, give the policy "
@@ -283,17 +282,17 @@ class Policy(ABC):
         )
 
     def updater(self, kind: Any, groups: Sequence[ParameterGroup], temperature: float, options: Any) -> Any:
-        """`kind(policy, groups, temperature, options)`, or a stand-in where its weights live elsewhere."""
+        """Return `kind(policy, groups, temperature, options)`, or a proxy if the weights are in another process."""
         return kind(self, groups, temperature, options)
 
-    # --- what is saved and loaded -------------------------------------------------------------------------------------
+    # --- weights -------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, torch.Tensor]:
-        """The trainable tensors by name."""
+        """Return the trainable tensors by name."""
         return {}
 
     def load_state_dict(self, state: Mapping[str, torch.Tensor]) -> None:
-        """Restore them.
+        """Restore the trainable tensors.
 
         Raises:
             ValueError: Missing, unexpected or differently shaped tensors.
@@ -303,26 +302,25 @@ class Policy(ABC):
 
     @property
     def portable(self) -> bool:
-        """Whether other libraries can load its `weight_files`."""
+        """Return whether other libraries can load the `weight_files`."""
         return False
 
     def weight_files(self, agents: Sequence[str]) -> dict[str, WeightFile]:
-        """By agent: with weights of its own for each agent one entry each, else one under the first name."""
+        """Return files by agent: one entry per agent with own weights, else one under the first name."""
         return {agents[0]: WeightFile("weights.safetensors", {name: name for name in self.state_dict()})}
 
 
 class Team(Policy):
-    """Who plays which agent. As a policy it speaks for all; what is trained and saved are its members.
+    """A policy for each agent, used as one policy. Its members are trained and saved.
 
     Args:
-        members: The policy of every agent. Agents may share a policy; their requests then go into one call.
-        learning_rates: Learning rates of single agents; the learner's, or their policy's own, where left out.
-        samplings: Of single agents: the fields that were given, as in `Sampling(temperature=0.5)`, take the place of
-            those with which the team is asked. A `max_new_tokens` here is that of the whole text, also where it holds
-            the parts of several agents.
+        members: The policy of every agent. Requests of agents that share a policy go into one call.
+        learning_rates: Learning rates by agent; others use the learner's, or their policy's own.
+        samplings: Sampling options by agent: the given fields, as in `Sampling(temperature=0.5)`, replace those of a
+            request. A `max_new_tokens` here is that of the whole text, also if it has the parts of several agents.
 
     Attributes:
-        sampling: How it was told to draw texts when it was trained; the defaults before.
+        sampling: The sampling options of its training; the defaults before.
 
     Raises:
         ValueError: No members; a learning rate that is negative or not finite; or a learning rate or a sampling for an
@@ -356,16 +354,16 @@ class Team(Policy):
 
     @property
     def policies(self) -> list[Policy]:
-        """The different policies, in agent order."""
+        """Return the different policies in agent order."""
         return list({id(policy): policy for policy in self.members.values()}.values())
 
     @property
     def trainable(self) -> list[Policy]:
-        """The different policies that can be trained; frozen models cannot."""
+        """Return the different policies that can be trained; frozen models cannot."""
         return [policy for policy in self.policies if next(iter(policy.parameters()), None) is not None]
 
     def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:
-        """Answer all requests with one call per policy, models of like size at the same time.
+        """Answer all requests with one call per policy; models of similar size run in parallel.
 
         Raises:
             KeyError: A request is for an agent that no member plays.
@@ -383,7 +381,7 @@ class Team(Policy):
         return [answers[number] for number in range(len(requests))]
 
     def ask(self, policy: Policy, requests: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:
-        """What a policy answers, with one call for each sampling of the agents."""
+        """Return the answers of a policy, with one call for each set of sampling options."""
         numbers: dict[Sampling, list[int]] = {}
         for number, request in enumerate(requests):
             numbers.setdefault(self.sampling_of(request.agent, sampling), []).append(number)
@@ -394,11 +392,11 @@ class Team(Policy):
         return [answers[number] for number in range(len(requests))]
 
     def sampling_of(self, agent: str, sampling: Sampling) -> Sampling:
-        """How an agent draws where the team is asked with `sampling`."""
+        """Return the sampling options of an agent for a request with `sampling`."""
         return sampling.changed(self.samplings[agent]) if agent in self.samplings else sampling
 
     def rollout_copy(self) -> Team:
-        """A team of the `rollout_copy` of every policy."""
+        """Return a team of the `rollout_copy` of every policy."""
         samplers = {id(policy): policy.rollout_copy() for policy in self.policies}
         twin = copy.copy(self)
         twin.members = {agent: samplers[id(policy)] for agent, policy in self.members.items()}
@@ -410,14 +408,14 @@ class Team(Policy):
             policy.sync_weights()
 
     def act(
-        self, observations: Mapping[str, str | Sequence[Message]], sampling: Sampling = _DRAWN, seed: int = 0
+        self, observations: Mapping[str, str | Sequence[Message]], sampling: Sampling = _DEFAULTS, seed: int = 0
     ) -> dict[str, str]:
-        """The texts of all agents, as `env.step` takes them.
+        """Return the actions of all agents for `env.step`.
 
         Args:
-            observations: By agent, a text; or its whole history (`env.history(agent)`) after the first turn.
-            sampling: How texts are drawn.
-            seed: Seed of the texts.
+            observations: By agent, a text; after the first turn its whole history (`env.history(agent)`).
+            sampling: Sampling options.
+            seed: Seed of the sampled texts.
 
         Raises:
             TypeError: The observations are no mapping.

@@ -63,8 +63,8 @@ class Engine(Protocol):
 
     Optional methods:
 
-    * `check_sharing(sharing)` raises `ConfigError` if the engine cannot take the weights of a model with this `sharing`.
-      It is called before a model is loaded for training; see `ModelOptions`.
+    * `check_sharing(sharing)` raises `ConfigError` if the engine cannot take weights with this `sharing`. It is called
+      before a model is loaded for training; see `ModelOptions`.
     * `offload()` frees memory. It is called before each update; the next `load` or request ends it. The attribute
       `offloads` is True if it does anything.
     """
