@@ -43,7 +43,8 @@ from .tasks import TaskError, check_options, named_item
 RENDER_MODES = ("ansi", "human")
 MAX_TEXT = 10_000_000
 Env = TypeVar("Env", bound="TextDecPOMDP")
-Script = Callable[[str, Sequence[Message]], str]  # from an agent and its history to a text
+Script = Callable[[str, Sequence[Message]], str]
+"""A scripted team: a function from an agent and its history to the next text."""
 StepResult = tuple[dict[str, str], dict[str, float], dict[str, bool], dict[str, bool], dict[str, dict[str, Any]]]
 
 

@@ -27,7 +27,9 @@ from ..types import TaskItem
 from .hub import load_published
 
 Row = Mapping[str, Any]
+"""A row of a task file, by field."""
 Tasks = str | Path | Iterable[TaskItem] | Iterable[Row]
+"""Tasks as `make` takes them: "sample", "hub", a path, items or rows; see `load_tasks`."""
 SPLITS = ("train", "test", "all")
 ALL_ROWS = (
     "give every row a field `split` (train or test), or use all rows with split='all' (on the command line "

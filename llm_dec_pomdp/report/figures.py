@@ -87,8 +87,9 @@ def rows(
         seeds: For a bar, the values of single seeds, drawn as dots.
     """
     low, high = (bound if len(bound) else [math.nan] * len(y) for bound in (low, high))
-    columns = {"x": x, "y": y, "low": low, "high": high}
-    return pd.DataFrame({**columns, "name": name, "colour": colour, "dashed": dashed, "seeds": [tuple(seeds)] * len(y)})
+    points = pd.DataFrame({"x": x, "y": y, "low": low, "high": high, "colour": colour, "dashed": dashed})
+    names = pd.Series([name] * len(y), dtype=object)  # a string type of pandas refuses lone surrogates
+    return points.assign(name=names, seeds=[tuple(seeds)] * len(y))
 
 
 def bar(name: str, colour: int, value: Interval, seeds: Sequence[float] = ()) -> Any:

@@ -6,7 +6,6 @@ import dataclasses
 import inspect
 import json
 import re
-import shutil
 from collections import Counter
 from pathlib import Path
 
@@ -324,29 +323,6 @@ def test_a_team_that_was_trained_under_a_protocol_is_measured_under_it(tmp_path:
 def test_bench_help_lists_the_suites() -> None:
     text = call("bench", "--help").stdout
     assert all(f"{name}:" in text for name in ("paper", "quick", "scaling", "smollm2"))
-
-
-@pytest.mark.slow
-def test_a_folder_of_suites_runs_and_goes_on_as_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("llm_dec_pomdp.benchmarks.suite._SUITES", tmp_path / "suites")
-    (tmp_path / "suites" / "pair").mkdir(parents=True)
-    for name, turns in {"short": 1, "long": 2}.items():
-        (tmp_path / "suites" / "pair" / f"{name}.toml").write_text(
-            f'name = "{name}"\nabout = "Doors."\nmethods = ["concat"]\nenvironments = [{{ id = "dectiger-v0", '
-            f"max_turns = {turns} }}]\nsampling = {{ max_new_tokens = 1 }}\nevaluation = {{ samples = 4 }}\n"
-        )
-    assert {suite["name"] for suite in json.loads(call("list", "--json").stdout)["suites"]} == {
-        "pair/long",
-        "pair/short",
-    }
-    assert "did you mean pair" in call("bench", "piar", "--dry-run").stderr
-    run = tmp_path / "run"
-    first = json.loads(call("bench", "pair", "--out", str(run), "--json").stdout)
-    assert [Path(found["folder"]) for found in first] == [run / "long", run / "short"]
-    shutil.rmtree(run / "short")
-    again = json.loads(call("bench", "pair", "--resume", str(run), "--json").stdout)
-    assert again[0] == first[0]  # not run once more: its times are the same
-    assert (run / "short" / "report.html").exists()
 
 
 def test_a_dry_run_counts_and_runs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

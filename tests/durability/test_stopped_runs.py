@@ -142,7 +142,7 @@ def test_resuming_with_another_environment_or_seed_leaves_the_run_as_it_was(
     before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
     result = call("train", *arguments, *SMALL, "--steps", "500", "--resume", str(folder))
     assert result.exit_code == 2
-    assert message in output_of(result)
+    assert all(part in output_of(result) for part in message.split("; "))
     assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before
 
 
@@ -370,7 +370,9 @@ def test_a_trained_team_of_adapters_loads_without_this_library(tmp_path: Path) -
     assert result.exit_code == 0, result.output
     assert "agent_0, agent_1" in result.stdout
     (place,) = run.glob("cells/*")
-    mine = cells.build_cell(cells.Cell.from_dict(json.loads((place / "cell.json").read_text())), place / "team").team
+    mine = cells.build_cell(
+        cells.Cell.from_dict(json.loads((place / "cell.json").read_text())).loaded(), place / "team"
+    ).team
     for agent in ("agent_0", "agent_1"):
         folder = team / agent
         assert not (folder / "model.safetensors").exists()

@@ -50,9 +50,9 @@ def test_texts_whose_partners_are_elsewhere_are_an_error() -> None:
 def test_what_is_no_row_of_texts_is_refused() -> None:
     with pytest.raises(ValueError, match="2 turns"):
         joint_reward(llm_dec_pomdp.make("tldr-v0", max_turns=2))
-    with pytest.raises(ValueError, match="individually"):
+    with pytest.raises(ValueError, match="individual"):
         team_dataset(llm_dec_pomdp.make("research-v0"))
-    with pytest.raises(ValueError, match="individually"):
+    with pytest.raises(ValueError, match="individual"):
         joint_reward(llm_dec_pomdp.make("research-v0", max_turns=1))
 
 

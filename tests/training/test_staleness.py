@@ -62,7 +62,7 @@ def test_a_resumed_run_learns_from_the_batches_that_were_there(tmp_path: Path) -
 
 
 def test_what_cannot_be_drawn_beside_updates_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"Softmax cannot draw.*staleness"):
+    with pytest.raises(ConfigError, match=r"Softmax cannot sample.*staleness"):
         trained(softmax_team(), 1)
     learner = MAGRPO(softmax_team(), SAMPLING, MAGRPOConfig(importance="none"))
     with pytest.raises(ValueError, match=r"importance is 'none'.*staleness"):
