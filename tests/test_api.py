@@ -80,6 +80,7 @@ def test_the_sampling_of_an_agent_is_saved_with_its_team(tmp_path: Path) -> None
         llm_dec_pomdp.load_team(tiger(), "builtin:table", sampling={"agent_7": ONE_WORD})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["mapping", "file"])
 def test_two_models_in_a_team_learn_and_come_back(form: str, tmp_path: Path) -> None:
     env = llm_dec_pomdp.make("tldr-v0")

@@ -58,6 +58,7 @@ def test_a_main_agent_and_its_sub_agents_train() -> None:
     assert "agent_0 (main) was told 'Q " in printed
 
 
+@pytest.mark.slow
 def test_every_agent_of_the_research_episode_earns_the_maximum() -> None:
     printed = run("examples/research_episode.py")
     assert "rewards: {'agent_0': 1.0, 'agent_1': 1.0, 'agent_2': 1.0, 'agent_9': 1.0}" in printed

@@ -43,6 +43,7 @@ def test_the_environment_of_the_tutorial_is_learnt(tmp_path: Path) -> None:
     plays("tutorials/environment.md", "echo", tmp_path)
 
 
+@pytest.mark.slow
 def test_the_tools_of_the_page_answer_as_it_says(tmp_path: Path) -> None:
     plays("tools.md", "desk", tmp_path)
 
@@ -74,6 +75,7 @@ def test_the_program_for_a_library_runs_where_it_is_installed(library: str, tmp_
     run(f"{first}\n{program.replace('100_000', '512')}", tmp_path)
 
 
+@pytest.mark.slow
 def test_a_team_of_different_models_is_loaded_as_the_installation_page_says(tmp_path: Path) -> None:
     (program,), _ = programs("installation.md")
     (members,) = re.findall(r"^```toml\n(.*?)^```", (DOCS / "installation.md").read_text(encoding="utf-8"), re.M | re.S)

@@ -124,6 +124,7 @@ def test_at_first_all_sentences_are_equally_likely(tmp_path: Any) -> None:
     assert all(len(c.logprobs) == len(c.token_ids) for c in completions)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protocol", ["parallel", "centralized"])
 @pytest.mark.parametrize("temperature", [1.0, 0.6])
 def test_log_probabilities_are_exact(protocol: str, temperature: float, tmp_path: Any) -> None:

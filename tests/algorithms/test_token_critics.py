@@ -90,6 +90,7 @@ def chain(kind: type[ActorCritic], team: Team, critic: Any, episode: Episode, ag
     return logprobs, values, advantages
 
 
+@pytest.mark.slow
 @pytest.mark.every(4)
 @pytest.mark.parametrize("body", ["own", "shared"])
 @pytest.mark.parametrize("kind", KINDS)

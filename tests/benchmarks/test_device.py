@@ -61,6 +61,7 @@ def test_a_device_that_computes_something_else_is_found_out(monkeypatch: pytest.
     assert (raised.holds, raised.meaning) == (False, "it raised OSError: no processes here")
 
 
+@pytest.mark.slow
 def test_speeds_of_texts_and_updates(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(device_speed, "_AT_ONCE", {"cpu": (4,)})
     monkeypatch.setattr(device_speed, "_LEARNT", {"cpu": (4,)})

@@ -93,6 +93,7 @@ def test_every_option_of_every_learner_is_described_in_a_sentence(name: str) -> 
         assert "typing" not in option["type"], option
 
 
+@pytest.mark.slow
 def test_list_shows_what_a_suite_compares_and_costs() -> None:
     found = document("list", "classics")
     assert "magrpo" in found["methods"]  # type: ignore[operator]

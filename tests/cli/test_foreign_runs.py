@@ -153,6 +153,7 @@ def refused(kind: str, file: str) -> bool:
     return file in (f"{CELL}result.json", f"{CELL}cell.json")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "file"), TRIALS)
 def test_every_command_ends(kind: str, file: str, run: Path, finished: Path) -> None:
     damage(run, kind, file)

@@ -112,6 +112,7 @@ def test_a_team_comes_back_from_wherever_it_was_saved(tmp_path: Path) -> None:
     assert same(weights(first), weights(newest))
 
 
+@pytest.mark.slow
 def test_a_team_that_copies_sentences_comes_back_from_its_run_and_is_not_exported(tmp_path: Path) -> None:
     run, env = tmp_path / "run", llm_dec_pomdp.make("tldr-v0")
     size = ["--steps", "1", "--prompts", "2", "--items", "2", "--max-new-tokens", "8"]

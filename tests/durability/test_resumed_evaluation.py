@@ -56,6 +56,7 @@ def prompts(asked: list[dict[str, Any]]) -> list[str]:
     return sorted(json.dumps([body["messages"], body["seed"]]) for body in asked)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("requests", [58, 117])  # in the first turn, and close to the end
 def test_an_evaluation_whose_server_fails_keeps_what_is_finished(server: Server, tmp_path: Path, requests: int) -> None:
     model = ["--model", f"{server.url}#m"]
@@ -98,6 +99,7 @@ def test_a_resumed_evaluation_must_be_the_same(server: Server, tmp_path: Path) -
     assert len(server.asked) == done  # nothing is left to do
 
 
+@pytest.mark.slow
 def test_an_evaluation_of_a_local_model_continues_after_its_last_portion(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -21,7 +21,10 @@ JUDGED = (
     "humaneval-v1",
     "coophumaneval-v0",
     "coophumaneval-v1",
+    "coophumaneval-v2",
+    "mbpp-v0",
     "classeval-v0",
+    "merge-v0",
     "modules-v0",
     "merge-v0",
 )  # by programs

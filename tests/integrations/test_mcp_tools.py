@@ -103,6 +103,7 @@ def test_the_law_of_tools_holds_of_a_stateless_server(address: str) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_server_with_a_state_is_not_forked(program: str) -> None:
     env = WithTools(make("tldr-v0"), [tools_of([sys.executable, program])], limits={"keep": PATIENT})
     env.reset(seed=0)
@@ -150,6 +151,7 @@ def like(**schema: Any) -> dict[str, Any]:
     return {**TOOL, "inputSchema": {"type": "object", **schema}}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("odd", "named"),
     [
@@ -169,6 +171,7 @@ def test_a_list_that_cannot_be_used_is_refused(odd: Odd, named: str) -> None:
         tools_of(address, stateless=True)
 
 
+@pytest.mark.slow
 def test_what_is_no_list_of_tools_is_named() -> None:
     for odd in (Odd([{**TOOL, "inputSchema": [1]}]), Odd([like(properties=5)]), Odd([5]), Odd([{}])):
         with served(odd) as address, pytest.raises(ConnectionError, match="gives no list of tools"):

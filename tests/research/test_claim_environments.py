@@ -39,6 +39,7 @@ def test_a_scripted_reviewer_suggests_the_references_as_often_as_it_should() -> 
         reviewed(right=2)
 
 
+@pytest.mark.slow
 def test_schemes_are_those_of_methods_whose_solution_calls_another_authors() -> None:
     env: Any = runpy.run_path(str(FOLDER / "schemes.py"))["classes"](split="all")
     shares: dict[str, Any] = {}

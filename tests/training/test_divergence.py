@@ -33,6 +33,7 @@ RATES = {"agent_0": 5e-4, "agent_1": 5e-4}
 # --- what is told -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_training_prints_its_rate_and_writes_it_down(tmp_path: Path) -> None:
     size = ["--steps", "2", "--prompts", "1", "--group-size", "2", "--samples", "2", "--out", str(tmp_path)]
     ran = CliRunner().invoke(app, ["train", "dectiger-v0", *size])

@@ -44,6 +44,7 @@ def test_training_with_a_server_is_training_with_the_own_loop(
         assert sorted(vllm.loaded) == sorted(names[-2:]) == sorted(path.name for path in tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_stop_strings_end_the_texts_of_a_server_as_those_of_the_own_loop(
     server: Server, vllm: FakeVLLM, tmp_path: Path
 ) -> None:
@@ -68,6 +69,7 @@ def test_a_server_is_asked_for_no_id_without_a_token(server: Server, vllm: FakeV
         assert [body.get("logit_bias") for body in asked] == [wanted] * len(AGENTS)
 
 
+@pytest.mark.slow
 def test_what_was_drawn_from_a_part_of_the_vocabulary_weighs_as_much_as_was_kept(
     server: Server, vllm: FakeVLLM, tmp_path: Path
 ) -> None:
@@ -124,6 +126,7 @@ def test_weights_that_did_not_change_are_not_loaded_again(server: Server, vllm: 
     assert [order for order, _ in vllm.orders[2:]] == ["load_lora_adapter"] * 2 + ["unload_lora_adapter"] * 2
 
 
+@pytest.mark.slow
 def test_a_server_sleeps_while_weights_are_updated_and_wakes_for_the_next_text(
     server: Server, vllm: FakeVLLM, tmp_path: Path
 ) -> None:

@@ -31,6 +31,7 @@ def team_of(sharing: str = "lora", **options: Any) -> Team:
     return load_team(AGENTS, sharing=sharing, engine={"kind": "vllm-colocate", **options})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sharing", "rate", "orders"),
     [
@@ -49,6 +50,7 @@ def test_training_with_it_is_training_with_the_own_loop(
     assert vllm.orders == orders
 
 
+@pytest.mark.slow
 def test_truncation_and_stop_strings_draw_the_texts_of_the_own_loop(vllm: FakeColocated) -> None:
     sampling = Sampling(temperature=0.8, top_p=0.9, top_k=9, max_new_tokens=12, stop=("e", "a t"))
     drawn, wanted = (
@@ -64,6 +66,7 @@ def test_truncation_and_stop_strings_draw_the_texts_of_the_own_loop(vllm: FakeCo
     assert all(c.seconds > 0 for c in drawn)
 
 
+@pytest.mark.slow
 def test_it_sleeps_while_weights_are_updated_and_wakes_before_it_is_given_new_ones(vllm: FakeColocated) -> None:
     texts, there = trained(team_of(sleep=True), 1e-2)
     assert [order for order in vllm.orders if order != "adapter"] == [
@@ -106,6 +109,7 @@ def test_without_vllm_or_its_sleep_it_is_refused_before_a_model_is_loaded(
         team_of()
 
 
+@pytest.mark.slow
 def test_the_checks_of_a_device_reach_it(vllm: FakeColocated, monkeypatch: pytest.MonkeyPatch) -> None:
     checks = DeviceChecks("cpu", "builtin:tiny")
     found = checks.vllm_in_this_process()

@@ -294,6 +294,7 @@ def test_words_that_are_passed_on_are_no_orders() -> None:
     assert sum(returns(llm_dec_pomdp.make("calls-v0", reward="call"), "parrot", 50)) / 50 < 0.1
 
 
+@pytest.mark.slow
 def test_every_law_is_kept_by_candidates() -> None:
     env = llm_dec_pomdp.make("calls-v0", candidates=True, reward="call")
     assert llm_dec_pomdp.check_env(env, rows=1) == list(CHECKS)

@@ -34,6 +34,7 @@ def figures(team: str, every: int = 3, **options: Any) -> list[dict[str, float]]
     return [decisions(items[e.item_id], bounds, e) for group in groups for e in group.episodes]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("team", "wrong"),
     [

@@ -30,6 +30,7 @@ def test_the_optimal_team_earns_the_maximum_on_every_question(candidates: bool) 
         assert list(rewards.values()) == pytest.approx([1.0] * len(rewards))  # 0.1 + 0.4 + 0.5 for who was asked
 
 
+@pytest.mark.slow
 @pytest.mark.every(2)
 @CANDIDATES
 @pytest.mark.parametrize(
@@ -48,6 +49,7 @@ def test_other_teams_earn_their_value_on_every_kind_of_question(
         assert play(env, env.script(name), index=index)[0]["agent_0"] == pytest.approx(value)
 
 
+@pytest.mark.slow
 def test_questions_are_chosen_by_what_they_need() -> None:
     env = research(needs=[1, 6])
     needed = [len(play(env, env.script("optimal"), index=index)[0]) - 1 for index in range(len(env.items))]

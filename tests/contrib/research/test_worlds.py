@@ -35,6 +35,7 @@ def test_no_two_worlds_share_a_name() -> None:
     assert len(set(names)) == len(names)
 
 
+@pytest.mark.slow
 def test_every_fact_is_either_said_or_in_a_table_and_contradicted_by_rumours_alone() -> None:
     of = worlds()[2]
     database = Database(of.script, writable=False)
@@ -85,6 +86,7 @@ def test_the_five_best_passages_hold_the_fact_of_every_step_that_texts_tell() ->
             assert fact.sentence in [texts[place] for place in index.best(question, 5)]
 
 
+@pytest.mark.slow
 def test_what_falsifies_a_fact_changes_it() -> None:
     of = worlds()[2]
     for fact in (fact for fact in of.facts.values() if RELATIONS[fact.relation].table):

@@ -119,6 +119,7 @@ def test_teams_that_hear_nothing_make_so_many_looks(script: str, looks: int) -> 
     assert {facts(episode)[0] for episode in episodes(env, script, 20)} == {looks}
 
 
+@pytest.mark.slow
 @pytest.mark.every(2)
 @pytest.mark.parametrize(
     "options", [{}, {"scouts": 1, "cost": 0.5}, {"scouts": 3, "offers": 20}, {"cost": 7.0}], ids=str

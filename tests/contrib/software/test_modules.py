@@ -34,6 +34,7 @@ def test_packages_differ_and_every_module_matters(modules: int) -> None:
         assert [verdict.outcome == "passed" for verdict in verdicts] == [True, *[False] * modules]
 
 
+@pytest.mark.slow
 @pytest.mark.every(2)
 @pytest.mark.parametrize("modules", SIZES)
 def test_candidate_modules_are_what_they_are_called(modules: int) -> None:
@@ -50,6 +51,7 @@ def test_candidate_modules_are_what_they_are_called(modules: int) -> None:
                 assert kind != "off by one" or verdict.passed, (row.id, path)
 
 
+@pytest.mark.slow
 def test_a_single_agent_that_chooses_module_after_module_receives_the_reward_of_a_team() -> None:
     team = llm_dec_pomdp.make("modules-v0", split="train", modules=3, candidates=True, max_turns=1)
     assert isinstance(team, Choices)
@@ -119,6 +121,7 @@ def test_an_author_reads_the_rules_of_its_own_module() -> None:
     assert '    """The rate of a ' in desk
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("modules", SIZES)
 def test_modules_without_a_purpose_receive_nothing(modules: int) -> None:
     for item in own_rows(f"packages_{modules}")[::16]:

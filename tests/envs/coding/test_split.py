@@ -116,6 +116,7 @@ def test_rows_of_a_user_name_their_columns_as_the_data_does() -> None:
         llm_dec_pomdp.make(ENV_ID, tasks=[row], candidates=True)
 
 
+@pytest.mark.slow
 def test_candidates_are_of_their_kinds() -> None:
     env = llm_dec_pomdp.make(ENV_ID, split="train", candidates=True)
     check_env(env)

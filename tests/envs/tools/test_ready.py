@@ -153,6 +153,7 @@ LONG = f"(WITH RECURSIVE n(i, t) AS ({DOUBLED}) SELECT max(t) FROM n)"
 MANY = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 5000), b AS MATERIALIZED (SELECT {} AS t)"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("statement", "reason"),
     [
@@ -244,6 +245,7 @@ def test_python_prints_and_keeps_names() -> None:
     assert say("python('x')") == "6"
 
 
+@pytest.mark.slow
 def test_calls_behind_one_that_takes_too_long_are_not_run() -> None:
     box = Toolbox([python()])
     text = "[python('x = 1'), python('while True: pass'), python('2'), python('3')]"
@@ -253,6 +255,7 @@ def test_calls_behind_one_that_takes_too_long_are_not_run() -> None:
     assert state.calls == (("agent_0", "python", 2),)
 
 
+@pytest.mark.slow
 def test_python_is_confined() -> None:
     say = Played(python(keep=False))
     assert "python: it took too long" in say("python('while True: pass')")

@@ -142,6 +142,7 @@ def remember(text: str) -> str:
     return str(len(_written))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("call", "why"), [(peek, "a file of this machine"), (remember, "fork")])
 def test_tools_that_reach_beyond_the_state_fail_a_check(call: Any, why: str) -> None:
     from llm_dec_pomdp.envs.checks.tools import tools_check
