@@ -10,7 +10,7 @@ Each team plays under these rules with the same tasks, seeds and prompts:
 
 - `all turns` removes every mark;
 - `when tests pass` adds <stop> when the feedback says that all tests passed;
-- `when feedback repeats` adds <stop> when the feedback equals that of the turn before;
+- `when feedback repeats` adds <stop> when the feedback is the same as in the turn before;
 - `own` leaves marks to the team.
 """
 

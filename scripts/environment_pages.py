@@ -177,7 +177,7 @@ def some(turns: Sequence[Turn]) -> dict[int, Turn]:
 
 
 def episode(name: str) -> str:
-    """What everybody is told and says; long texts are cut."""
+    """Return the observations and actions of an episode; long texts are cut."""
     env, team, shown = played(name)
     lines: list[str] = []
     before = 0
@@ -187,20 +187,20 @@ def episode(name: str) -> str:
         before = number
         lines += _observations({env.role(agent): text for agent, text in turn.observations.items()})
         for agent, completion in turn.actions.items():
-            lines += _spoken(f"{env.role(agent)} says", completion.text)
-    return "\n".join([f"Played by {team}; it earns {shown.total:.4g}.", "", "```text", *lines, "```"])
+            lines += _spoken(f"{env.role(agent)} acts", completion.text)
+    return "\n".join([f"Played by {team}; its return is {shown.total:.4g}.", "", "```text", *lines, "```"])
 
 
 def _observations(texts: Mapping[str, str]) -> list[str]:
-    """What all are told stands once, with what each is told beside it."""
+    """Return observations as lines: the common beginning once, then the remainder of each agent."""
     whole = [[line for line in text.splitlines() if line.strip()] for text in texts.values()]
     same = 0
     while len(whole) > 1 and all(len(lines) > same and lines[same] == whole[0][same] for lines in whole):
         same += 1
-    shown = _spoken(f"{', '.join(texts)} are told", "\n".join(whole[0][:same])) if same else []
+    shown = _spoken(f"{', '.join(texts)} observe", "\n".join(whole[0][:same])) if same else []
     for role, lines in zip(texts, whole, strict=True):
         if rest := lines[same:]:
-            shown += _spoken(f"{role} is {'also ' if same else ''}told", "\n".join(rest))
+            shown += _spoken(f"{role} {'also ' if same else ''}observes", "\n".join(rest))
     return shown
 
 

@@ -317,7 +317,7 @@ class Team(Policy):
         members: The policy of every agent. Requests of agents that share a policy go into one call.
         learning_rates: Learning rates by agent; others use the learner's, or their policy's own.
         samplings: Sampling options by agent: the given fields, as in `Sampling(temperature=0.5)`, replace those of a
-            request. A `max_new_tokens` here is that of the whole text, also if it has the parts of several agents.
+            request. A `max_new_tokens` here limits the whole text, also if it has the parts of several agents.
 
     Attributes:
         sampling: The sampling options of its training; the defaults before.

@@ -333,7 +333,7 @@ class Updater:
         return Loss(loss, terms | {"loss": loss.item()}, unpad(logprobs, mask))
 
     def extra_loss(self, targets: Sequence[Sample], size: int) -> Metrics:
-        """Add the gradient of another loss to that of the texts, `size` passes at a time; none by default.
+        """Add the gradient of a further loss, `size` passes at a time; none by default.
 
         Args:
             targets: A minibatch of `extra_targets`.

@@ -331,8 +331,8 @@ class Cell:
 
         Args:
             agent, role: The agent.
-            parts: Number of parts in one action, a factor of the run's token limit. A member's own limit is that
-                of the whole text.
+            parts: Number of parts in one action, a factor of the run's token limit. A member's own limit
+                holds for the whole text.
         """
         changes = (member.sampling for member in self.model.members if {agent, role} & set(member.agents))
         return self.sampling.for_parts(parts).changed(next(changes, Sampling()))

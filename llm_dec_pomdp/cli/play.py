@@ -111,7 +111,7 @@ class LoadedMeanwhile(Policy):
 
 def _ask_person(agent: str, observation: str, *, several: bool) -> str:
     """Ask in the terminal; raises EOFError where the input has ended."""
-    out.rule(f"you are told, as {agent}" if several else "you are told")
+    out.rule(f"{agent} observes" if several else "you observe")
     out.print(observation)
     out.rule("your text (an empty line ends it)")
     lines: list[str] = []

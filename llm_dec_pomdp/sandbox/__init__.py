@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from .jobs import Job, Limits, SandboxError, Verdict
 
 if TYPE_CHECKING:
-    from .pool import SandboxPool, default_pool
+    from .pool import SandboxPool, cached_verdicts, default_pool
     from .probes import Capabilities, capabilities
 
 __all__ = [
@@ -32,6 +32,7 @@ __all__ = [
     "SandboxError",
     "SandboxPool",
     "Verdict",
+    "cached_verdicts",
     "capabilities",
     "default_pool",
 ]

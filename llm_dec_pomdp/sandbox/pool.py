@@ -258,12 +258,27 @@ def _cores() -> Sequence[int | None]:
 # --- the shared pool --------------------------------------------------------------------------------------------------
 
 
+_CACHED = 10_000  # verdicts
+_verdicts: dict[Job, Verdict] = {}
+
+
 def default_pool() -> SandboxPool:
     """The pool that environments of this process share.
 
     With LLM_DEC_POMDP_ALLOW_WEAK=1 in the environment it also runs where confinement is weak.
     """
     return _pool_of(os.getpid())
+
+
+def cached_verdicts(jobs: Sequence[Job]) -> list[Verdict]:
+    """Return the verdicts of `default_pool` in the order of the jobs. Equal jobs run once in this process."""
+    verdicts = {job: verdict for job in jobs if (verdict := _verdicts.get(job)) is not None}
+    new = [job for job in dict.fromkeys(jobs) if job not in verdicts]
+    verdicts |= zip(new, default_pool().run(new), strict=True) if new else ()
+    if len(_verdicts) > _CACHED:
+        _verdicts.clear()
+    _verdicts.update({job: verdict for job, verdict in verdicts.items() if verdict.outcome != "infra_error"})
+    return [verdicts[job] for job in jobs]
 
 
 @functools.cache

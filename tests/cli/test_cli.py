@@ -389,7 +389,7 @@ def test_playing_main_and_playing_all_sub_agents() -> None:
     assert "0.10 of 1" in main.output
     sub = call(*words, "--role", "reader", text='search("Greta Stakel")\n\nNobody.\n\n' + "No.\n\n" * 7)
     assert sub.exit_code == 0, sub.output
-    assert "you are told, as agent_1" in sub.output
+    assert "agent_1 observes" in sub.output
     assert "Edda Tader taught Greta Stakel." in sub.output
 
 

@@ -34,7 +34,7 @@ def call(tool: str, *arguments: str) -> str:
 
 
 def reported(work: Invocation) -> str:
-    """What main is told of an invocation."""
+    """Return the report of an invocation as the main agent observes it."""
     subtask = json.dumps(work.subtask, ensure_ascii=False)
     return f"{work.kind} was asked {subtask} and reports: {work.report or '(nothing usable)'}"
 

@@ -287,7 +287,7 @@ class Research(Hierarchy[QuestionState]):
         return text if self.context is None else last_words(text, self.context)
 
     def _brief(self, state: QuestionState, work: Invocation) -> Message:
-        """What a sub-agent is told at first."""
+        """Return the first observation of a sub-agent."""
         rules = (
             f"You have {SUB_TURNS} texts. One without a call is your report, in at most {REPORT_WORDS} words. Letters "
             "without a name, gossip and rumours may be wrong."

@@ -104,7 +104,7 @@ from typing import Literal, NamedTuple, Unpack, get_args
 from llm_dec_pomdp.envs import Facts, TaskError, Tasks, TaskSource, TextOptions, TextState, TextTask, Transition
 from llm_dec_pomdp.envs.coding import analysis
 from llm_dec_pomdp.registries import nearest
-from llm_dec_pomdp.sandbox import Job, Verdict
+from llm_dec_pomdp.sandbox import Job, Verdict, cached_verdicts
 from llm_dec_pomdp.types import Group, Score, TaskItem
 
 from . import reward
@@ -238,7 +238,7 @@ class ClassEval(TextTask):
         if self._rows_of in ("", "hub"):
             return
         jobs = [reward.job(spec, gold_of(spec.solution, spec.class_name)) for spec in map(spec_of, self.items)]
-        for item, verdict in zip(self.items, reward.judged(jobs), strict=True):
+        for item, verdict in zip(self.items, cached_verdicts(jobs), strict=True):
             if verdict.outcome != "passed":
                 note = next(iter(verdict.notes), verdict.outcome)
                 raise TaskError(
@@ -388,7 +388,7 @@ class ClassEval(TextTask):
         for number, line in enumerate(asserts, 1):
             check += f"    def test_{number:02d}(self):\n" + textwrap.indent(line, " " * 8) + "\n"
         program = ((MODULE, assembled(spec, found.right(spec))),)
-        [verdict] = reward.judged([Job("", check, "", modules=program, limits=reward.LIMITS)])
+        [verdict] = cached_verdicts([Job("", check, "", modules=program, limits=reward.LIMITS)])
         return Found(found, verdict, asserts)
 
     def measure(self, groups: Sequence[Group]) -> Mapping[str, Mapping[str, float]]:

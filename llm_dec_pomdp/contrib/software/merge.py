@@ -47,12 +47,11 @@ from statistics import fmean
 
 from llm_dec_pomdp.envs import Facts, TaskSource, TextTask
 from llm_dec_pomdp.envs.coding import analysis
-from llm_dec_pomdp.sandbox import Job
+from llm_dec_pomdp.sandbox import Job, cached_verdicts
 from llm_dec_pomdp.types import Group, Score, TaskItem
 
 from .modules import LIMITS, source_in, weighted
 from .packages import own_rows
-from .reward import judged
 
 MODULE = "records"
 _CONFLICT = "What both wrote is in conflict: the same place was changed in different ways."
@@ -94,7 +93,7 @@ class Merge(TextTask):
         if whole is None:
             return Score(0.0, {"tests": 0.0}, {"conflict": 1.0}, {"detail": _CONFLICT})
         job = Job("", item.fields["test"], "", modules=((f"{MODULE}.py", whole),), limits=LIMITS)
-        [verdict] = judged([job])
+        [verdict] = cached_verdicts([job])
         share = math.nan if verdict.outcome == "infra_error" else weighted(verdict)
         counts = {
             "tests_passed": float(verdict.passed),

@@ -79,12 +79,12 @@ from llm_dec_pomdp.envs.coding import analysis
 from llm_dec_pomdp.envs.tools import Answered, Call, Kit, Toolbox, ToolState, function
 from llm_dec_pomdp.envs.tools.ready import Files, files
 from llm_dec_pomdp.registries import UnknownNameError
-from llm_dec_pomdp.sandbox import Job, Limits, Verdict
+from llm_dec_pomdp.sandbox import Job, Limits, Verdict, cached_verdicts
 from llm_dec_pomdp.types import Event, Group, Message, Score, TaskItem, Tool
 
 from .mutants import of_module
 from .packages import TOGETHER, class_of, interface, own_rows, specification, stub, unpacked
-from .reward import judged, passed_in_all
+from .reward import passed_in_all
 
 LIMITS = Limits(cpu_seconds=4.0, case_seconds=1.0)
 WORDS = 30  # of a message
@@ -284,7 +284,7 @@ class Modules(Task[State]):
         gold = [source for _, source in unpacked(item.fields["solution"])]
         places = range(len(gold))
         programs = [sources, *([*gold[:place], sources[place], *gold[place + 1 :]] for place in places)]
-        return passed_in_all(judged([_job(item, self._files(item, program)) for program in programs]))
+        return passed_in_all(cached_verdicts([_job(item, self._files(item, program)) for program in programs]))
 
     def _act(self, state: State, tools: ToolState, place: int, text: str) -> tuple[ToolState, list[Answered]]:
         """Run the calls of a text; or keep it as the module, where it is source."""
@@ -397,7 +397,7 @@ def run_tests(state: Files, module: str) -> tuple[Files, str]:
         module: Its name, or "all" for all tests.
     """
     (_, test), *program = state
-    [verdict] = judged([Job("", test, "", modules=tuple(program), limits=LIMITS)])
+    [verdict] = cached_verdicts([Job("", test, "", modules=tuple(program), limits=LIMITS)])
     if module != "all" and module not in {_name(path) for path, _ in program}:
         names = ", ".join(_name(path) for path, _ in program)
         raise ValueError(f"there is no module {module!r:.40}; there are {names}")

@@ -11,8 +11,7 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from llm_dec_pomdp import sandbox
-from llm_dec_pomdp.sandbox import Job, Limits, Verdict
+from llm_dec_pomdp.sandbox import Job, Limits, Verdict, cached_verdicts
 from llm_dec_pomdp.types import Score
 
 from .program import MODULE, Spec, Written, assembled, gold_of
@@ -22,8 +21,6 @@ DIAGNOSTICS = ("tests_passed", "tests_total", "methods_right", "class_right", "c
 FORM, TESTS, WEAKEST = 0.8, 1.2, 2.0
 LIMITS = Limits(cpu_seconds=4.0, case_seconds=1.0)
 OF_SLOW = Limits(cpu_seconds=30.0, case_seconds=12.0)
-_REMEMBERED = 4_000  # verdicts
-_verdicts: dict[Job, Verdict] = {}
 
 
 def job(spec: Spec, bodies: Mapping[str, str]) -> Job:
@@ -56,17 +53,6 @@ def passed_in(verdict: Verdict) -> set[str]:
     return {test for test, case in zip(verdict.tests, verdict.cases, strict=True) if case}
 
 
-def judged(jobs: Sequence[Job]) -> list[Verdict]:
-    """Return the verdicts of the sandbox in the order of the jobs. Equal jobs run once in this process."""
-    verdicts = {job: verdict for job in jobs if (verdict := _verdicts.get(job)) is not None}
-    new = [job for job in dict.fromkeys(jobs) if job not in verdicts]
-    verdicts |= zip(new, sandbox.default_pool().run(new), strict=True) if new else ()
-    if len(_verdicts) > _REMEMBERED:
-        _verdicts.clear()
-    _verdicts.update({job: verdict for job, verdict in verdicts.items() if verdict.outcome != "infra_error"})
-    return [verdicts[job] for job in jobs]
-
-
 def share(cases: Sequence[bool]) -> float:
     """Return the share of tests that passed; 0 without tests."""
     return sum(cases) / len(cases) if cases else 0.0
@@ -91,7 +77,7 @@ def score(spec: Spec, found: Written, n_authors: int) -> Score:
         return Score(sum(parts.values()), parts, counts, {"outcome": "not run", "detail": detail})
     gold, mine = gold_of(spec.solution, spec.class_name), [set(found.of(author)) for author in range(n_authors)]
     by_author = [{m: right.get(m, "") if m in of else gold[m] for m in spec.names} for of in mine]
-    verdict = passed_in_all(judged([job(spec, bodies) for bodies in (right, *by_author)]))
+    verdict = passed_in_all(cached_verdicts([job(spec, bodies) for bodies in (right, *by_author)]))
     needs = needs_of(spec)
     if verdict.outcome == "infra_error" or needs is None:
         return Score(
@@ -132,7 +118,7 @@ def needs_of(spec: Spec) -> Mapping[str, frozenset[str]] | None:
         stubs = [{m: f"def {m}(*arguments, **named):\n    {stub}\n" for m in spec.names} for stub in STUBS]
         nothing = stubs[STUBS.index("return None")]
         without = [{**gold, method: nothing[method]} for method in spec.names]
-        verdicts = judged([job(spec, bodies) for bodies in (*stubs, *without)])
+        verdicts = cached_verdicts([job(spec, bodies) for bodies in (*stubs, *without)])
         if any(verdict.outcome == "infra_error" for verdict in verdicts):
             return None
         tests, passed = max((verdict.tests for verdict in verdicts), key=len), [*map(passed_in, verdicts)]

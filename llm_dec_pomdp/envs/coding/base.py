@@ -10,6 +10,7 @@ from importlib import resources
 from typing import Unpack
 
 from ...registries import nearest
+from ...sandbox import cached_verdicts
 from ...types import Group, Reviewer, Score, TaskItem
 from ..facts import Facts
 from ..tasks import TaskError, Tasks
@@ -108,7 +109,7 @@ class CodeTask(TextTask):
 
     def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
         """The gated reward of `envs.coding.reward`."""
-        return reward.score(item, self.program(item, actions), reward.judged)
+        return reward.score(item, self.program(item, actions), cached_verdicts)
 
     def respond(self, item: TaskItem, actions: Mapping[str, str], score: Score) -> Mapping[str, str]:
         """External feedback on the turn, as `feedback` says."""
@@ -124,7 +125,7 @@ class CodeTask(TextTask):
 
     def measure(self, groups: Sequence[Group]) -> Mapping[str, Mapping[str, float]]:
         """The share of the scored episodes that show each scheme of cooperation; see `coding.schemes`."""
-        return {"schemes": scheme_shares(self, groups, reward.judged)}
+        return {"schemes": scheme_shares(self, groups, cached_verdicts)}
 
 
 @functools.cache

@@ -75,7 +75,7 @@ from dataclasses import dataclass, replace
 from importlib import resources
 from typing import Any, Unpack
 
-from ...sandbox import Job, Verdict
+from ...sandbox import Job, Verdict, cached_verdicts
 from ...types import Score, TaskItem
 from ..tasks import Tasks, TaskSource
 from ..text_task import TextOptions
@@ -167,14 +167,14 @@ class SplitCoopHumanEval(CodeTask):
         }
         if analysis.parse(program.source) is None or not program.main:
             return reward.summed(parts, "the functions do not parse, or the entry point is missing")
-        [verdict] = reward.judged([_job(item, program.source)])
+        [verdict] = cached_verdicts([_job(item, program.source)])
         parts["tests"] = math.nan if verdict.outcome == "infra_error" else TESTS * (verdict.passed / verdict.total)
         return reward.summed(parts, reward.detail(verdict), verdict)
 
     def respond(self, item: TaskItem, actions: Mapping[str, str], score: Score) -> Mapping[str, str]:
         """Return for each author the outcome of its own function, as `feedback` says."""
         program = self.program(item, actions)
-        [examples] = reward.judged([_job(item, program.aux, "aux", _examples(item.fields["aux_spec"]))])
+        [examples] = cached_verdicts([_job(item, program.aux, "aux", _examples(item.fields["aux_spec"]))])
         attempt = _Attempt(item, program, score, self.feedback_tests, examples)
         return {agent: attempt.message(self.feedback, self.role(agent), {}) for agent in self.possible_agents}
 

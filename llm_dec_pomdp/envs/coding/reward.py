@@ -12,7 +12,6 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ... import sandbox
 from ...sandbox import Job, Verdict
 from ...types import Score, TaskItem
 from . import analysis
@@ -76,21 +75,6 @@ def job(item: TaskItem, source: str, check: str | None = None) -> Job:
     """What the judge is to run: a source against the tests of a problem, or against `check`."""
     entry_point = item.fields["entry_point"]
     return Job(source, check or item.fields["test"], entry_point, analysis.prelude(item.prompt, entry_point))
-
-
-_REMEMBERED = 10_000  # verdicts
-_verdicts: dict[Job, Verdict] = {}
-
-
-def judged(jobs: Sequence[Job]) -> list[Verdict]:
-    """Return the verdicts of the sandbox in the order of the jobs. Equal jobs run once in this process."""
-    verdicts = {job: verdict for job in jobs if (verdict := _verdicts.get(job)) is not None}
-    new = [job for job in dict.fromkeys(jobs) if job not in verdicts]
-    verdicts |= zip(new, sandbox.default_pool().run(new), strict=True) if new else ()
-    if len(_verdicts) > _REMEMBERED:
-        _verdicts.clear()
-    _verdicts.update({job: verdict for job, verdict in verdicts.items() if verdict.outcome != "infra_error"})
-    return [verdicts[job] for job in jobs]
 
 
 def detail(verdict: Verdict) -> str:

@@ -40,12 +40,12 @@ class Wrapper(TextDecPOMDP):
 
     @property
     def stream(self) -> TaskStream | None:
-        """Return that of the inner environment."""
+        """Return the stream of the inner environment."""
         return self.env.stream
 
     @property
     def items(self) -> tuple[TaskItem, ...]:
-        """Return those of the inner environment."""
+        """Return the task set of the inner environment."""
         return self.env.items
 
     def with_items(self, items: Sequence[TaskItem]) -> TextDecPOMDP:
@@ -53,15 +53,15 @@ class Wrapper(TextDecPOMDP):
         return self._rewrap(self.env.with_items(items))
 
     def choices(self, agent: str, history: Sequence[Message] = ()) -> Sequence[str]:
-        """Return those of the inner environment."""
+        """Return the choices of the inner environment."""
         return self.env.choices(agent, history)
 
     def script(self, name: str) -> Script:
-        """Return that of the inner environment."""
+        """Return a scripted team of the inner environment."""
         return self.env.script(name)
 
     def tools(self, agent: str) -> tuple[Tool, ...]:
-        """Return those of the inner environment."""
+        """Return the tools of the inner environment."""
         return self.env.tools(agent)
 
     def measure(self, groups: Sequence[Group]) -> Mapping[str, Mapping[str, float]]:
@@ -78,7 +78,7 @@ class HasInner(Protocol):
 
     @property
     def inner(self) -> Any:
-        """Return that of the inner task."""
+        """Return the state of the inner task."""
         ...
 
 
@@ -117,7 +117,7 @@ class TaskWrapper(Wrapper, Task[S]):
 
     @property
     def max_turns(self) -> int:
-        """Return that of the inner task."""
+        """Return the horizon of the inner task."""
         return self.env.max_turns
 
     @max_turns.setter

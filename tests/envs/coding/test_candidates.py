@@ -7,10 +7,11 @@ import pytest
 import llm_dec_pomdp
 from llm_dec_pomdp.agents.io.models import TABLE
 from llm_dec_pomdp.envs.coding.candidates import candidates
-from llm_dec_pomdp.envs.coding.reward import Program, job, judged
+from llm_dec_pomdp.envs.coding.reward import Program, job
 from llm_dec_pomdp.envs.coding.schemes import classify
 from llm_dec_pomdp.envs.wrappers import Choices
 from llm_dec_pomdp.evaluation.teams import default_model
+from llm_dec_pomdp.sandbox import cached_verdicts
 from llm_dec_pomdp.types import TaskItem
 
 ITEMS, MBPP = (
@@ -33,12 +34,12 @@ def test_candidates_are_what_they_are_called(item: TaskItem) -> None:
     assert (aux["gold"], main["gold"]) == item.reference
     for helper, whole, scheme in PASS:
         program = Program(aux[helper], main[whole])
-        [verdict] = judged([job(item, program.source)])
+        [verdict] = cached_verdicts([job(item, program.source)])
         assert verdict.outcome == "passed" and verdict.passed == verdict.total, (helper, whole)
-        shows = classify(item, program, judged)
+        shows = classify(item, program, cached_verdicts)
         assert (scheme in shows) if scheme else not shows, (helper, whole, shows)
     for helper, whole in FAIL:
-        [verdict] = judged([job(item, Program(aux[helper], main[whole]).source)])
+        [verdict] = cached_verdicts([job(item, Program(aux[helper], main[whole]).source)])
         assert verdict.passed < verdict.total, (helper, whole)
 
 

@@ -12,7 +12,7 @@ from tasks import references
 
 import llm_dec_pomdp
 from llm_dec_pomdp.envs.coding import reward
-from llm_dec_pomdp.sandbox import Job, Verdict
+from llm_dec_pomdp.sandbox import Job, Verdict, cached_verdicts
 from llm_dec_pomdp.types import Score, TaskItem
 
 # --- reward, by hand --------------------------------------------------------------------------------------------------
@@ -27,7 +27,7 @@ GOOD = "def main(x):\n    return aux(x) + 1\n"
 
 
 def judged(aux: str, main: str, item: TaskItem = ITEM) -> Score:
-    return reward.score(item, reward.Program.find(aux, main, item.fields["entry_point"]), reward.judged)
+    return reward.score(item, reward.Program.find(aux, main, item.fields["entry_point"]), cached_verdicts)
 
 
 def unused(jobs: Sequence[Job]) -> list[Verdict]:
@@ -158,7 +158,9 @@ def test_golden_pairs(golden: Callable[[str], list[dict[str, Any]]]) -> None:
 
 
 def test_infra_error_is_nan_for_everybody(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reward, "judged", lambda jobs: [Verdict("infra_error") for _ in jobs])
+    monkeypatch.setattr(
+        "llm_dec_pomdp.envs.coding.base.cached_verdicts", lambda jobs: [Verdict("infra_error") for _ in jobs]
+    )
     env = llm_dec_pomdp.make("coophumaneval-v0", max_turns=2)
     env.reset(seed=0)
     _, rewards, terminations, _, infos = env.step(references(env, env.item))

@@ -19,6 +19,7 @@ from llm_dec_pomdp.envs.coding.base import gold_pairs
 from llm_dec_pomdp.envs.coding.mbpp import MBPP, from_published
 from llm_dec_pomdp.envs.coding.v1.coophumaneval import audit, audited
 from llm_dec_pomdp.envs.tasks import TaskError
+from llm_dec_pomdp.sandbox import cached_verdicts
 from llm_dec_pomdp.types import TaskItem
 
 # --- MBPP -------------------------------------------------------------------------------------------------------------
@@ -111,7 +112,7 @@ def test_every_assert_is_a_test_and_counts_once(row: dict[str, Any]) -> None:
     tree = ast.parse(converted["test"])
     found = [ast.unparse(node) for node in ast.walk(tree) if isinstance(node, ast.Assert)]
     assert found == [ast.unparse(ast.parse(line)) for line in row["test_list"]]
-    [verdict] = reward.judged([reward.job(item_of(row), row["code"])])
+    [verdict] = cached_verdicts([reward.job(item_of(row), row["code"])])
     assert (verdict.passed, verdict.total) == (len(row["test_list"]),) * 2
 
 
@@ -170,7 +171,7 @@ def test_a_row_of_the_whole_data_set_is_read() -> None:
     }
     [item] = llm_dec_pomdp.make("mbpp-v0", tasks=[row], split="all").items
     assert row["text"] in item.prompt
-    [verdict] = reward.judged([reward.job(item, row["code"])])
+    [verdict] = cached_verdicts([reward.job(item, row["code"])])
     assert (verdict.passed, verdict.total) == (1, 1)
 
 
@@ -303,7 +304,7 @@ def test_the_pair_of_a_contradicting_row_fails_the_listed_asserts_alone(
 ) -> None:
     item = published[task_id]
     program = reward.Program.find(*gold_pairs("coophumaneval")[task_id], item.fields["entry_point"])
-    [verdict] = reward.judged([reward.job(item, program.source)])
+    [verdict] = cached_verdicts([reward.job(item, program.source)])
     lines = asserts(item)
     assert len(verdict.cases) == verdict.total == len(lines)
     failed = {line for line, passed in zip(lines, verdict.cases, strict=True) if not passed}

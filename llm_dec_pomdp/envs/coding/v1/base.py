@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import ClassVar
 
+from ....sandbox import cached_verdicts
 from ....types import Score, TaskItem
 from ...facts import Facts
 from ..base import CodeTask, gold_pairs
-from ..reward import judged
 from . import reward
 
 
@@ -33,4 +33,4 @@ class HardenedCodeTask(CodeTask):
 
     def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
         """The reward of `envs.coding.v1.reward`."""
-        return reward.score(item, self.program(item, actions), judged)
+        return reward.score(item, self.program(item, actions), cached_verdicts)
