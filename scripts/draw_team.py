@@ -1,9 +1,9 @@
-"""Draw docs/team.svg: a team of two at a task of tldr-v0, what each is told and says, and their one reward.
+"""Draw docs/team.svg: two agents at a task of tldr-v0, their observations and actions, and their reward.
 
     python scripts/draw_team.py
 
-The texts are those of the first example of README.md, which is played here. All words stand on boxes of their own, so
-that the picture can be read on light and dark pages. A test fails when it falls behind.
+The script runs the first example of README.md and draws its texts. All words are on boxes, so that the picture can be
+read on light and dark pages. A test fails when the picture is out of date.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ BOLD = ' font-weight="bold"'
 
 
 def example() -> dict[str, Any]:
-    """What the first example of README.md leaves behind."""
+    """Run the first example of README.md and return its variables."""
     [code, *_] = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
     with TemporaryDirectory() as folder:
         path = Path(folder) / "example.py"
@@ -36,7 +36,7 @@ def example() -> dict[str, Any]:
 
 
 def words(lines: Sequence[str], x: int, y: int, fill: str = INK, style: str = "") -> str:
-    """Lines of text below each other, the first at y."""
+    """Return SVG of lines of text below each other, the first at y."""
     return "\n".join(
         f'<text x="{x}" y="{y + number * LINE}" fill="{fill}"{style}>{escape(line)}</text>'
         for number, line in enumerate(lines)
@@ -44,12 +44,12 @@ def words(lines: Sequence[str], x: int, y: int, fill: str = INK, style: str = ""
 
 
 def box(x: int, y: int, width: int, height: int, fill: str) -> str:
-    """A rectangle with round corners."""
+    """Return SVG of a rectangle with round corners."""
     return f'<rect x="{x}" y="{y}" width="{width}" height="{height}" rx="10" fill="{fill}"/>'
 
 
 def arrow(x: int, y: int, height: int) -> str:
-    """An arrow that points down."""
+    """Return SVG of an arrow that points down."""
     end = y + height
     return (
         f'<path d="M{x} {y}V{end - 8}" stroke="{GREY}" stroke-width="3"/>'
@@ -58,8 +58,8 @@ def arrow(x: int, y: int, height: int) -> str:
 
 
 def card(x: int, y: int, who: str, observed: str, text: str, fill: str, lines: int) -> str:
-    """An agent: what it is asked on its own colour, what it says on white."""
-    asked = textwrap.wrap(f"is told the post, and: “{observed}”", 40)
+    """Return SVG of an agent: its observation on a coloured box, its action on white."""
+    asked = textwrap.wrap(f"observes the post and “{observed}”", 40)
     answer = textwrap.wrap(text, 40)
     top = y + 38 + 3 * LINE
     return "\n".join(
@@ -74,7 +74,7 @@ def card(x: int, y: int, who: str, observed: str, text: str, fill: str, lines: i
 
 
 def draw() -> str:
-    """The picture as SVG."""
+    """Return the picture as SVG."""
     played = example()
     env, texts = played["env"], played["texts"]
     observed = {agent: env.observe(env.item, agent).strip().splitlines()[-1] for agent in AGENTS}
@@ -99,13 +99,13 @@ def draw() -> str:
         ]
     shapes += [
         box(0, bottom + 36, WIDTH, 74, GREEN),
-        words([f"One reward for the joint texts: {sum(parts.values()):.2f} of 3"], 16, bottom + 63, "#ffffff", BOLD),
+        words([f"One reward for both agents: {sum(parts.values()):.2f} of 3"], 16, bottom + 63, "#ffffff", BOLD),
         words([total], 16, bottom + 63 + LINE + 3, "#e3f4ea"),
     ]
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {bottom + 110}" role="img" '
         'font-family="system-ui, -apple-system, Segoe UI, Helvetica, Arial, sans-serif" font-size="15">\n'
-        "<title>A post is shown to two agents; each writes a text; the two texts earn one reward</title>"
+        "<title>Two agents observe a post; each writes a text; both receive one reward</title>"
     )
     return "\n".join([head, *shapes, "</svg>\n"])
 
