@@ -38,6 +38,11 @@ LIBRARIES = {
     "trl": ["trl==1.16.0"],
     "comlrl": ["comlrl==1.4.3"],
 }
+# Libraries of the agent programs in examples/programs.
+PROGRAMS = {
+    "langgraph_team": ["langgraph==1.2.24", "langchain-openai==1.7.4"],
+    "openai_agents_team": ["openai-agents==0.24.0"],
+}
 CONTRACT = ("llm_dec_pomdp/envs/base.py", "llm_dec_pomdp/envs/wrappers/", "noxfile.py", "pyproject.toml")
 _ADAPTERS, _SCRIPTS = "llm_dec_pomdp/integrations/", "examples/libraries/"
 USES = {  # which files a session with other libraries is about, beside the contract
@@ -45,6 +50,8 @@ USES = {  # which files a session with other libraries is about, beside the cont
     "mcp": ("llm_dec_pomdp/serving/", "llm_dec_pomdp/envs/tools/", f"{_ADAPTERS}mcp"),
     "bfcl": ("llm_dec_pomdp/contrib/calls/",),
     "suites": (f"{_ADAPTERS}games", f"{_ADAPTERS}gem", f"{_ADAPTERS}textarena"),
+    "program(langgraph_team)": ("llm_dec_pomdp/programs/", "examples/programs/"),
+    "program(openai_agents_team)": ("llm_dec_pomdp/programs/", "examples/programs/"),
     "verifiers": (f"{_ADAPTERS}verifiers", f"{_ADAPTERS}role"),
     "library(stable_baselines3)": (_SCRIPTS,),
     "library(torchrl)": (_SCRIPTS,),
@@ -132,6 +139,14 @@ def verifiers(session: nox.Session) -> None:
     """Play environments with vf-eval, against a server of the test."""
     _install(session, ".[verifiers]", "uv")
     session.run(*PYTEST, "tests/integrations/test_verifiers.py")
+
+
+@nox.session(reuse_venv=True)
+@nox.parametrize("name", [nox.param(name, id=name) for name in PROGRAMS])
+def program(session: nox.Session, name: str) -> None:
+    """Train an agent program of another library, and its shuffled-reward control: `nox -s "program(langgraph_team)"`."""
+    _install(session, ".[serve]", *PROGRAMS[name])
+    session.run(*PYTEST, "tests/programs", "-k", f"{name} or openai")
 
 
 @nox.session

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from .agents import Sampling, Team
     from .agents.io.save import save_team
     from .api import collect, evaluate, load_team, train
+    from .programs import from_program, reward
 
 __all__ = [
     "Sampling",
@@ -33,11 +34,13 @@ __all__ = [
     "check_env",
     "collect",
     "evaluate",
+    "from_program",
     "load_team",
     "make",
     "register",
     "register_algorithm",
     "registry",
+    "reward",
     "save_team",
     "spec",
     "train",
@@ -45,6 +48,7 @@ __all__ = [
 _WHEN_USED = {
     **dict.fromkeys(("Sampling", "Team"), ".agents"),
     "save_team": ".agents.io.save",
+    **dict.fromkeys(("from_program", "reward"), ".programs"),
     **dict.fromkeys(("collect", "evaluate", "load_team", "train"), ".api"),
 }
 

@@ -41,6 +41,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "training": {*LEAVES, "storage", "envs", "agents", "rollout", "algorithms", "training"},
     "integrations": {*LEAVES, "envs", "agents", "rollout", "integrations"},
     "serving": {*LEAVES, "envs", "http", "serving"},
+    "programs": {*LEAVES, "envs", "http", "agents.base", "agents.tool_calls", "serving.server", "programs"},
     "episodes": {*LEAVES, "storage", "envs", "agents.base", "episodes"},
     "progress": {"storage"},
     "evaluation": {*LEAVES, "storage", "envs", "agents", "algorithms", "rollout", "episodes", "evaluation"},
@@ -49,9 +50,21 @@ MAY_IMPORT: dict[str, set[str]] = {
     "report": {*EVALUATED, "benchmarks", "results", "report"},
     "api": EVALUATED,
     "contrib": {*LEAVES, "sandbox", "storage.reading", "envs", "integrations.libraries", "contrib"},
-    "cli": {*EVALUATED, PACKAGE, "sandbox", "data", "http", "serving", "benchmarks", "results", "report", "cli"},
+    "cli": {
+        *EVALUATED,
+        PACKAGE,
+        "sandbox",
+        "data",
+        "http",
+        "serving",
+        "programs",
+        "benchmarks",
+        "results",
+        "report",
+        "cli",
+    },
     "__main__": {"cli"},
-    PACKAGE: {"envs", "algorithms.registration", "__about__"},
+    PACKAGE: {"envs", "algorithms.registration", "programs", "__about__"},
 }
 # The surface for `contrib`: the names in `__all__` of packages, and all names of modules.
 PUBLIC_PACKAGES = {"envs", "envs.tools", "sandbox"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -41,6 +42,29 @@ def plays(page: str, module: str, folder: Path, **later: str) -> None:
 @pytest.mark.slow
 def test_the_environment_of_the_tutorial_is_learnt(tmp_path: Path) -> None:
     plays("tutorials/environment.md", "echo", tmp_path)
+
+
+@pytest.mark.slow
+def test_the_program_of_the_page_is_trained_served_and_used(tmp_path: Path) -> None:
+    (first, _, use, _), _ = programs("tutorials/program.md")
+    (train, serve) = SHELL.findall((DOCS / "tutorials" / "program.md").read_text(encoding="utf-8"))
+    (tmp_path / "painters.py").write_text(first, encoding="utf-8")
+    start = [sys.executable, "-P", "-m", "llm_dec_pomdp"]
+    for line in train.splitlines():
+        subprocess.run([*start, *shlex.split(line)[1:]], cwd=tmp_path, check=True, capture_output=True, timeout=500)
+    given = {**os.environ, "OPENAI_API_KEY": "key"}
+    command = [*start, *shlex.split(serve)[1:], "--port", "0", "--temperature", "0.01"]
+    server = subprocess.Popen(command, cwd=tmp_path, env=given, stdout=subprocess.PIPE, text=True)
+    assert server.stdout is not None
+    try:
+        url = server.stdout.readline().strip().partition("=")[2]
+        program = f"import os\nos.environ.update(OPENAI_BASE_URL={url!r}, OPENAI_API_KEY='key')\n{use}"
+        scores = [float(part) for part in re.findall(r"[\d.]+", run(program, tmp_path))]
+    finally:
+        server.terminate()
+        server.wait()
+    assert len(scores) == 3
+    assert sum(scores) >= 2
 
 
 @pytest.mark.slow

@@ -12,7 +12,24 @@ from typing import Annotated
 import typer
 
 from ..__about__ import __version__
-from . import bench, check, doctor, engine, eval, export, list, play, report, rescore, runs, serve, trace, train, view
+from . import (
+    bench,
+    check,
+    doctor,
+    engine,
+    eval,
+    export,
+    list,
+    play,
+    report,
+    rescore,
+    runs,
+    serve,
+    serve_team,
+    trace,
+    train,
+    view,
+)
 from .console import EXIT_CODES, err, out
 from .options import Command, Group
 from .trust import children_without_working_folder
@@ -61,6 +78,7 @@ for name, command in {
     "export": export.export,
     "engine": engine.engine,
     "serve": serve.serve,
+    "serve-team": serve_team.serve_team,
 }.items():
     app.command(name, cls=bench.WithSuites if name == "bench" else Command)(command)
 app.add_typer(trace.app, name="trace")

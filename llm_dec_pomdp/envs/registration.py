@@ -49,6 +49,8 @@ def spec(env_id: str) -> Spec:
         return Spec(env_id, "llm_dec_pomdp.serving.address:served", {"url": env_id})
     if env_id in optional:
         return optional[env_id]
+    if ".py:" in env_id:
+        return Spec(env_id, "llm_dec_pomdp.programs.file:program_env", {"program": env_id})
     return Spec(env_id, env_id) if ":" in env_id else registry.find(env_id)
 
 
