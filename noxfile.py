@@ -144,7 +144,7 @@ def verifiers(session: nox.Session) -> None:
 @nox.session(reuse_venv=True)
 @nox.parametrize("name", [nox.param(name, id=name) for name in PROGRAMS])
 def program(session: nox.Session, name: str) -> None:
-    """Train an agent program of another library, and its shuffled-reward control: `nox -s "program(langgraph_team)"`."""
+    """Train an agent program of another library, and its control: `nox -s "program(langgraph_team)"`."""
     _install(session, ".[serve]", *PROGRAMS[name])
     session.run(*PYTEST, "tests/programs", "-k", f"{name} or openai")
 

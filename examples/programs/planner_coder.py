@@ -2,7 +2,7 @@
 
     llm-dec-pomdp train examples/programs/planner_coder.py:solve --model MODEL --steps 40
 
-Only `base_url` and `api_key` come from the training. The score runs the coder's function on two examples in the sandbox.
+Only `base_url` and `api_key` come from the training. The score runs the function in the sandbox on two examples.
 """
 
 from openai import OpenAI

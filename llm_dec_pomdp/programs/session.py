@@ -9,6 +9,7 @@ clients over HTTP it is assumed `window` seconds after the last request.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import inspect
 import json
@@ -448,7 +449,5 @@ class CommandSession(Session):
 
     def _kill(self) -> None:
         if self._process is not None and self._process.poll() is None:
-            try:
+            with contextlib.suppress(ProcessLookupError):  # it has just ended
                 os.killpg(self._process.pid, signal.SIGKILL)
-            except ProcessLookupError:  # it has just ended
-                pass

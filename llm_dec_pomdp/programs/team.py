@@ -35,7 +35,7 @@ class Asked(NamedTuple):
 
 
 class Past(NamedTuple):
-    """A conversation that this server has answered: the history of its agent, and the tokens of the prompt and reply."""
+    """A conversation that this server has answered: the history of its agent, and the tokens of prompt and reply."""
 
     history: tuple[Message, ...]
     ids: tuple[int, ...]

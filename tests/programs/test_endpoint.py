@@ -106,7 +106,8 @@ import json, os, sys, urllib.request
 task = json.load(sys.stdin)
 body = {"model": "planner", "messages": [{"role": "user", "content": task["prompt"]}]}
 headers = {"Authorization": "Bearer " + os.environ["OPENAI_API_KEY"]}
-request = urllib.request.Request(os.environ["OPENAI_BASE_URL"] + "/chat/completions", json.dumps(body).encode(), headers)
+url = os.environ["OPENAI_BASE_URL"] + "/chat/completions"
+request = urllib.request.Request(url, json.dumps(body).encode(), headers)
 print(json.load(urllib.request.urlopen(request))["choices"][0]["message"]["content"])
 """
 
