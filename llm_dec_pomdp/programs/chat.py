@@ -16,8 +16,10 @@ from ..agents.tool_calls import content_and_calls
 from ..envs.tools.calls import read_calls
 from ..types import Message, Tool
 
-IGNORED = ("temperature", "top_p", "max_tokens", "max_completion_tokens", "seed", "top_k", "presence_penalty")
-IGNORED = (*IGNORED, "frequency_penalty", "reasoning_effort")
+IGNORED = (
+    *("temperature", "top_p", "top_k", "max_tokens", "max_completion_tokens", "seed"),
+    *("presence_penalty", "frequency_penalty", "reasoning_effort"),
+)
 """Sampling options of a request that the sampling of the run replaces."""
 _NEUTRAL: Mapping[str, Sequence[Any]] = {
     "logprobs": (False,),
@@ -113,8 +115,8 @@ def read_call(body: Mapping[str, Any]) -> Call:
     samples = 1 if body.get("n") is None else body["n"]
     if type(samples) is not int or not 1 <= samples <= _MOST_SAMPLES:
         raise RequestError(f"n is {samples!r:.40}; it is an integer from 1 to {_MOST_SAMPLES}", param="n")
-    stop = body.get("stop") or []
-    stops = [stop] if isinstance(stop, str) else stop
+    stop: Any = body.get("stop") or []
+    stops: Any = [stop] if isinstance(stop, str) else stop
     if not isinstance(stops, list) or not all(isinstance(s, str) and s for s in cast("list[Any]", stops)):
         raise RequestError(f"stop is {stop!r:.60}; it is a text or a list of texts", param="stop")
     if len(cast("list[str]", stops)) > _MOST_STOPS:
@@ -127,9 +129,10 @@ def _messages(given: Any) -> tuple[ChatMessage, ...]:
         raise RequestError("messages is missing or empty; give a list of messages", param="messages")
     messages: list[ChatMessage] = []
     names: dict[str, str] = {}  # of called tools, by the id of the call
-    for number, message in enumerate(cast("list[Any]", given)):
+    for number, entry in enumerate(cast("list[Any]", given)):
         place = f"messages[{number}]"
-        role: Any = cast("dict[str, Any]", message).get("role") if isinstance(message, dict) else None
+        message = cast("dict[str, Any]", entry if isinstance(entry, dict) else {})
+        role = message.get("role")
         if role not in _ROLES:
             raise RequestError(f"{place}.role is {role!r:.40}; known: {', '.join(_ROLES)}", param=f"{place}.role")
         try:
@@ -162,11 +165,12 @@ def _tools(given: Any) -> tuple[Tool, ...]:
         return ()
     tools: list[Tool] = []
     for number, tool in enumerate(cast("list[Any]", given) if isinstance(given, list) else [given]):
-        function: Any = cast("dict[str, Any]", tool).get("function") if isinstance(tool, dict) else None
-        name: Any = function.get("name") if isinstance(function, dict) else None  # pyright: ignore[reportUnknownMemberType,reportUnknownVariableType]
+        named: Any = cast("dict[str, Any]", tool).get("function") if isinstance(tool, dict) else None
+        function = cast("dict[str, Any]", named if isinstance(named, dict) else {})
+        name = function.get("name")
         if not isinstance(name, str) or not name:
             raise RequestError(f"tools[{number}] has no function with a name", param=f"tools[{number}]")
-        schema: Any = function.get("parameters")
+        schema = function.get("parameters")
         if not isinstance(schema, dict):
             raise RequestError(
                 f"tools[{number}], {name!r}, has no schema; give function.parameters, "

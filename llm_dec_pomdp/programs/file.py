@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Unpack
+from typing import Any, Unpack
 
 from ..envs.task import TaskOptions
 from ..envs.tasks import TaskError, Tasks, is_sample
@@ -44,7 +44,7 @@ def program_env(
     if not callable(solve := getattr(module, function, None)):
         raise ImportError(f"{path} has no function {function!r}; {nearest(function, vars(module))}")
     names = [name.strip() for name in roles.split(",")] if isinstance(roles, str) else list(roles)
-    own = getattr(module, "TASKS", None)
+    own: Any = getattr(module, "TASKS", None)
     if is_sample(tasks) and own is None:
         raise TaskError(f"{program} has no tasks; give tasks='tasks.jsonl' (--tasks), or define TASKS in the file")
     return from_program(

@@ -20,6 +20,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Unpack, cast
 
+import numpy as np
+
 from ..envs.episode import EpisodeError, Transition
 from ..envs.facts import Facts
 from ..envs.task import Task, TaskOptions
@@ -247,11 +249,12 @@ class ProgramTask(Task[ProgramState]):
             failure = "the program ended without a call of a role, so there is nothing to train"
         value = math.nan
         if not failure:
-            value = 0.0 if self._score is None else self._score(row, ending.result)
-            if isinstance(value, bool) or not isinstance(value, (int, float)):
-                value = float(value) if isinstance(value, bool) else math.nan
-                failure = "" if not math.isnan(value) else "score() returned no number, so the episode has no score"
-        score = Score(float(value), {_PART: float(value)}, notes={"program": failure} if failure else {})
+            given: Any = 0.0 if self._score is None else self._score(row, ending.result)
+            if isinstance(given, (bool, int, float, np.generic)):
+                value = float(cast("float", given))
+            else:
+                failure = f"score() returned {given!r:.60}, which is no number, so the episode has no score"
+        score = Score(value, {_PART: value}, notes={"program": failure} if failure else {})
         events = (Event("failure", self.possible_agents[0], {"reason": failure}),) if failure else ()
         own: dict[str, float] | None = None
         if self._rewards is not None:
@@ -260,9 +263,9 @@ class ProgramTask(Task[ProgramState]):
                 for turn in state.turns
                 for e in turn
             ]
-            given = dict.fromkeys(self.facts.roles, math.nan) if failure else self._rewards(row, ending.result, trace)
-            own = {self._agent(role): added + float(given[role]) for role in self.facts.roles}
-        return Transition(state, added + float(value), score, terminated=True, rewards=own, events=events)
+            by_role = dict.fromkeys(self.facts.roles, math.nan) if failure else self._rewards(row, ending.result, trace)
+            own = {self._agent(role): added + float(by_role[role]) for role in self.facts.roles}
+        return Transition(state, added + value, score, terminated=True, rewards=own, events=events)
 
     def _note_ignored(self, session: Session) -> None:
         if session.ignored:
