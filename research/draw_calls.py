@@ -36,7 +36,7 @@ def draw(groups: Mapping[tuple[str, str], Sequence[Mapping[str, Any]]], out: Pat
         if environment not in DRAWN:
             continue
         style = {"color": DRAWN[environment], "linestyle": "--" if method == "control" else "-"}
-        label = f"{environment.split()[-1]} is paid{', control' if method == 'control' else ''}"
+        label = f"trained on {environment.split()[-1]}{', control' if method == 'control' else ''}"
         steps = [point["step"] for point in rows[0]["curve"]]
         for axis, name in zip(axes, REWARDS, strict=True):
             seeds = np.array([[means(point["measured"])[name] for point in row["curve"]] for row in rows])

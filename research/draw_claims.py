@@ -38,7 +38,7 @@ Groups = Mapping[tuple[str, str], Sequence[Mapping[str, Any]]]
 
 
 def curve(rows: Sequence[Mapping[str, Any]]) -> tuple[np.ndarray, np.ndarray]:
-    """Texts drawn in training, in thousands, mean of the seeds; and returns of shape (seeds, points)."""
+    """Return sampled completions in thousands, mean of the seeds, and returns of shape (seeds, points)."""
     points = [row["curve"] for row in rows]
     texts = np.array([[point["generations"] for point in of] for of in points]).mean(0) / 1000
     return texts, np.array([[point["return_percent"]["mean"] for point in of] for of in points])
@@ -54,7 +54,7 @@ def draw(groups: Groups, out: Path) -> None:
         texts, returns = curve(groups["research-v0", method])
         left.plot(texts, returns.mean(0), color=colour, label=method, linestyle="--" if method == "control" else "-")
         left.fill_between(texts, returns.min(0), returns.max(0), color=colour, alpha=0.12)
-    left.set(title="research-v0", xlabel="thousand texts drawn in training", ylabel="return %", ylim=(-2, 102))
+    left.set(title="research-v0", xlabel="thousand sampled completions", ylabel="return %", ylim=(-2, 102))
     left.legend(fontsize=8)
     sizes = [environment for environment, method in groups if "note" in environment and method == "magrpo"]
     for method, colour in COLOURS.items():
@@ -102,7 +102,7 @@ def main() -> None:
     for row in raw_data.read(options.results):
         groups.setdefault((title_of(row, "environment"), title_of(row, "method")), []).append(row)
     print(
-        "| environment | method | before, % | after, % | by seed | texts drawn, thousands |\n|---|---|---|---|---|---|"
+        "| environment | method | before, % | after, % | by seed | completions, thousands |\n|---|---|---|---|---|---|"
     )
     for (environment, method), rows in groups.items():
         texts, returns = curve(rows)
