@@ -106,7 +106,7 @@ class DecisionSequence:
 
     @property
     def inside(self) -> list[tuple[int, ...]]:
-        """For each decision, the tokens after which there is one more prefix."""
+        """The tokens of each decision after which there is a further prefix."""
         return [next(iter(texts.values())).token_ids[:-1] if self.by_token else () for texts in self.texts]
 
     @property
@@ -258,7 +258,7 @@ class IAC(ActorCritic):
     """Independent actor-critic: each agent has a critic of its own history."""
 
     def sequences(self, group: Group, place: int) -> list[DecisionSequence]:
-        """Return one for each trained agent and each episode in which it acted."""
+        """Return a decision sequence for each trained agent and each episode in which it acted."""
         sequences: list[DecisionSequence] = []
         for episode in group.episodes:
             for agent in self.team.members:
@@ -288,7 +288,7 @@ class MAAC(ActorCritic):
             _check_tokenizers(team)
 
     def sequences(self, group: Group, place: int) -> list[DecisionSequence]:
-        """Return one for each episode; with individual rewards or values of tokens, one for each of its agents."""
+        """Return one decision sequence per episode; with individual rewards or token values, per episode and agent."""
         shared = {role for role, count in Counter(group.roles.values()).items() if count > 1}
         names = {agent: f"{role} {agent}" if role in shared else role for agent, role in group.roles.items()}
         sequences: list[DecisionSequence] = []
@@ -353,7 +353,7 @@ def _compare(sequences: Sequence[DecisionSequence]) -> None:
     same = grouped(decisions, lambda d: (d[0].group, d[0].readings[d[1]][0], d[0].histories[d[1]]))
     for equal in same.values():
         values = np.array([sequence.values[k] for sequence, k in equal])
-        others = (values.sum() - values) / max(len(equal) - 1, 1)  # 0 where there is none
+        others = (values.sum() - values) / max(len(equal) - 1, 1)  # 0 if there is no other
         for (sequence, k), value, other in zip(equal, values, others, strict=True):
             sequence.advantages[k] = np.where(np.isnan(sequence.targets[k]), np.nan, value - other)  # (compared)
 

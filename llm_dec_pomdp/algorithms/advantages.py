@@ -20,8 +20,8 @@ Kind = Literal["std", "mean", "leave_one_out", "max", "raw"]
 Array = npt.NDArray[np.float64]
 Choices = npt.NDArray[np.int64]
 Compare = Callable[[Array], Array]
-"""Advantages [N] of returns [N] that are compared with each other, all of which could be scored."""
-_EQUAL = 1e-12  # tolerance of equal returns; relative to their size where that is above 1
+"""Function from N scored returns, which are compared with each other, to N advantages."""
+_EQUAL = 1e-12  # tolerance for equal returns; relative to their size if that is above 1
 
 
 def returns(rewards: Sequence[float], gamma: float) -> Array:

@@ -113,7 +113,7 @@ class PairUpdater(Updater):
         return (logprobs * mask).sum(-1)
 
     def preferences(self, samples: Sequence[Sample]) -> torch.Tensor:
-        """Return log pi / ref of every text [N], by which pairs are compared."""
+        """Return log (pi / ref) of every text [N]; the gap of a pair is a sum of these."""
         assert self.reference is not None  # beta is above 0
         texts = [(s.agent, s.completion) for s in samples]
         logprobs, mask = self.policy.token_logprobs(texts, self.temperature)

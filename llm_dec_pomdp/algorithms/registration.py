@@ -132,7 +132,7 @@ def register_algorithm(
 
 
 class _Control(AlgorithmSpec):
-    """The shuffled-reward control of a learner, whose class or path is the entry point."""
+    """The shuffled-reward control of a learner; the entry point is the learner's class or path."""
 
     def load(self) -> type[Algorithm]:
         """Load the learner's class and return the class of its control."""
