@@ -74,7 +74,7 @@ def test_who_cannot_be_shown_a_text_is_refused_in_a_sentence() -> None:
     team = softmax_team()
     algorithm = learner(team)
     groups = algorithm.rollout.play(match(), team, ["t1"], [0], ONE_WORD)
-    with pytest.raises(ValueError, match="no policy of the team can be shown a text"):
+    with pytest.raises(ValueError, match="no policy of the team can be trained on given texts"):
         algorithm.update(groups)
 
 
