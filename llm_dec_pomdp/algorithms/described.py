@@ -66,7 +66,7 @@ def _option(name: str, field: FieldInfo) -> Option:
     default = "" if field.default is None else str(field.default)
     if isinstance(field.default, bool):
         default = default.lower()
-    if bounds and bounds.get(">=") == bounds.get("<="):  # fixed by a subclass
+    if ">=" in bounds and bounds[">="] == bounds.get("<="):  # fixed by a subclass
         kind = default
     return Option(name, kind, default, _first_sentence(field))
 
