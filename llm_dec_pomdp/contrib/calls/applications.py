@@ -5,11 +5,11 @@
 | calendar | `find_event(person)` | `add_event(title, day)`, `move_event(person, day)` |
 | bank | `last_payment(person)` | `pay(person, amount)` |
 | mail | `read_mail(sender)` | `send_mail(to, text)` |
-| shop | `price(item)` | `order(item, count)`, which answers with what it costs |
+| shop | `price(item)` | `order(item, count)`, which returns the cost |
 | files | `read_file(name)` | `write_file(name, text)` |
 
-What an answer tells is its last word. A state is (what is there to look up, what was changed), both sorted pairs, so
-that the order of changes does not matter.
+The last word of a result is its value. A state is a pair: the values that can be looked up, and the changes so far.
+Both are sorted, so the order of changes does not matter.
 """
 
 from __future__ import annotations

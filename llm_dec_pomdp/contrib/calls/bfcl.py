@@ -10,25 +10,30 @@
 
 Install. `pip install --no-deps bfcl-eval==2026.3.23`; its requirements are not needed.
 
-Observation, action: as in calls-v0. The dispatcher is told the words of the user and the classes of the row. Nobody is
-told of functions that a row leaves out, until it brings them back; as published, a call of them runs all the same (the
-calls of multi_turn_miss_func_49 need that).
+Observation, action: as in calls-v0. The dispatcher observes the words of the user and the classes of the row. Some rows
+withhold functions until a later user turn. No agent observes a withheld function, but a call of it runs, as in the
+published benchmark (multi_turn_miss_func_49 needs this).
 
-Reward (one float for the team), `reward` as in calls-v0. A user turn is right, as published, where afterwards all
-public attributes of all classes of the row equal those after the calls of the row, and what these gave in this turn is
-among what the team's calls gave so far; a turn without calls in the row is right. `outcome` is 1 where all are: all or
-nothing, as published.
+Reward (one float for the team), with the option `reward` of calls-v0. A user turn is checked as in the published
+benchmark. It is right if two conditions hold at its end, or if the row has no call in it:
 
-Options. With `candidates=True` agents act with a letter as in calls-v0; an order is a call of the row as it is written.
-With `rows` there is a `vocabulary` for `builtin:words`. It has no results of calls, which are read as unknown words.
+- All public attributes of all classes of the row have the values that result from the calls of the row.
+- The results of the row's calls in this turn are among the results of the team's calls so far.
 
-Differences to what is published. An unknown function or argument, and a missing one, is answered by our words. A text
-has 16 calls at most, of which each is answered with 6000 characters at most; what is compared is not cut.
+`outcome` is 1 if all user turns are right, and otherwise 0, as in the published benchmark.
 
-Teams. `script:gold` orders the calls of the row and earns 1 on all rows of each category. With all categories it earns
-1 on 799 of 800: multi_turn_base_180 and multi_turn_miss_param_180 have the same observations for three user turns and
-require different bookings afterwards, so no team earns 1 on both. With `candidates=True` the offers distinguish the
-two, and it earns 1 on all 800.
+Options. With `candidates=True` agents act with a letter as in calls-v0. An order is then a call as the row writes it.
+With `rows` there is also a `vocabulary` for `builtin:words`. It leaves out the results of calls, so the model reads
+them as unknown words.
+
+Differences from the published benchmark. Messages about unknown or missing functions and arguments have other words. A
+text may have at most 16 calls, and an agent observes at most 6000 characters of each result. The check of a user turn
+compares the uncut results.
+
+Teams. `script:gold` orders the calls of the row. It receives 1 on all rows of each category. With all categories
+together it receives 1 on 799 of 800 rows. The reason is that multi_turn_base_180 and multi_turn_miss_param_180 have the
+same observations for three user turns and then require different bookings. No team can receive 1 on both. With
+`candidates=True` the offered texts distinguish the two rows, and `script:gold` receives 1 on all 800.
 
 Source: the Berkeley Function-Calling Leaderboard v4, https://gorilla.cs.berkeley.edu; the split into agents is this
 suite's own.

@@ -1,9 +1,9 @@
 """The team `script:gold` of bfcl-v0.
 
-Rows of several categories begin with the same words, so the dispatcher follows all rows that explain what it observed:
-the words of the user, and what its calls gave. Where these differ in their next calls, it makes those of the row with
-the most: where the row turns out to be one that waits for a function or an argument, they are made already, and in
-the turn to which they belong a call that changes nothing is enough.
+Rows of several categories begin with the same words. So the dispatcher keeps all rows that are consistent with its
+observations: the words of the user, and the results of its calls. If these rows have different next calls, it makes
+the calls of the row with the most. The other rows may wait for a function or an argument before they need the same
+calls. These are then made already, and in the later turn a call that changes nothing is enough.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Orders and calls by letter: `candidates=True` of calls-v0, for policies that cannot write, such as tables.
 
 The dispatcher chooses among the order that is needed next, the same with a wrong value, an order to another
-application, and ending the user turn. A specialist chooses among the call that its order means, one with a wrong
-argument, another tool and none; the results of its calls are its report, and its history is reset with each order. The
-letters depend only on row and order.
+application, and the end of the user turn. A specialist chooses among the call that its order means, the same with a
+wrong argument, a call of another tool, and no call. The results of its calls are its report, and its history is reset
+with each order. The letters depend only on the row and the order.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Requests for calls-v0: what a user says, what is in the applications, and the calls that do it.
+"""Requests for calls-v0: the words of a user, the contents of the applications, and the calls of the solution.
 
-A user turn looks up a value in an application and uses it in others: 2 calls, or 3 where it is used twice or where an
-order gives a further value. A later turn may use the first value again, with 1 call. A row has 1 to 3 user turns and 2
-to 6 calls.
+A user turn looks up a value in an application and uses it in others. It takes 2 calls, or 3 if the value is used twice
+or an order returns another value that is used. A later turn may use the first value again, with 1 call. A row has 1 to
+3 user turns and 2 to 6 calls.
 """
 
 from __future__ import annotations

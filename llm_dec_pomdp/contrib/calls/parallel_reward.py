@@ -1,14 +1,14 @@
-"""The published reward of bfcl-parallel-v0: how texts are read as calls, and what the calls of a team are worth.
+"""The published reward of bfcl-parallel-v0: how texts are parsed as calls, and how the calls of a team are scored.
 
-Reading. The blocks of a fenced text are read, without a fence the text. As JSON it is an object with `name` or
-`function` and `arguments` or `parameters`, `{"f": {"a": 1}}`, or a list of such, possibly among other text; as Python
-it is calls in lines, with commas between them or in a list. Where neither can be read, the first call of a known
-function in it counts.
+Parsing. If a text has fenced blocks, only these are parsed. As JSON, a call is an object with `name` or `function` and
+`arguments` or `parameters`, or an object such as `{"f": {"a": 1}}`. JSON may also be a list of calls, and may stand in
+other text. As Python, calls stand in lines, in a list, or with commas between them. If neither can be parsed, the first
+call of a known function in the text counts.
 
-Values are compared without case, outer quotes and repeated spaces, numbers to 1e-6. A list of the answer key is a list
-of values that are right, at every depth: so a list is never right, but one of its elements is.
+Values are compared without case, outer quotes and repeated spaces, and numbers to 1e-6. A list of the answer key is a
+list of right values, at every depth. So an argument that is a list is never right, but one of its elements is.
 
-Source: `native_parallel` of github.com/OpenMLRL/LLM_Collab_BFCL-v4, written anew here; equal to 1e-6.
+Source: `native_parallel` of github.com/OpenMLRL/LLM_Collab_BFCL-v4, reimplemented here; results are equal to 1e-6.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
     pip install --no-deps bfcl-eval==2026.3.23
 
-Its 32 requirements are not needed. The data are under Apache-2.0.
+The 32 requirements of the distribution are not needed. The data are under Apache-2.0.
 """
 
 from __future__ import annotations

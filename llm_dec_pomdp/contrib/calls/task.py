@@ -9,40 +9,46 @@
 | files | rows of `prompt`, `world`, and `turns`: words and calls of every user turn, a line of JSON each |
 | return | 0 to 1.0 |
 
-Observation. Only the dispatcher observes the messages of the user, and the names of the applications. A specialist
-observes its orders, its own tools and the results of its calls. Later the dispatcher observes its report. So every
-value that one application has and another needs passes through the messages of three agents.
+Observation. Only the dispatcher observes the messages of the user and the names of the applications. A specialist
+observes its orders, its own tools and the results of its calls. Later the dispatcher observes the specialist's report.
+So a value that one application has and another needs passes through the messages of three agents.
 
-Action. The dispatcher writes orders, a line `bank: pay 24 to Eva` each, or an answer in words, which ends the user
-turn. A specialist writes calls (docs/tools.md) in up to 3 texts for an order, and a text without calls is its report. A
-blank text of the dispatcher does nothing.
+Action. The dispatcher writes orders, one line such as `bank: pay 24 to Eva` each. If it writes an answer without an
+order, the user turn ends. A specialist writes calls (docs/tools.md) in up to 3 texts for an order. Its first text
+without calls is its report. A blank text of the dispatcher has no effect.
 
-Reward (one float for the team). A user turn is right if all applications are in the state in which the calls of the row
-leave them. Other look-ups do not matter. Texts that are sent or written have to be the bare value.
+Reward (one float for the team). A user turn is right if all applications are in the state that results from the calls
+of the row. Other look-ups do not matter. Texts in mails and files have to be the bare value.
 
 | `reward` | rule |
 |---|---|
 | outcome | 1 at the end if all user turns were right |
-| process | 1 / number of user turns, at the end of each one that was right |
-| call | 1 / number of calls of the row, for each one when it is first made in its user turn |
+| process | 1 / number of user turns, at the end of each user turn that was right |
+| call | 1 / number of calls of the row, for each of these calls when it is first made in its user turn |
 
-All three are diagnostics of every score, whichever is the reward: `outcome`, `process`, `call`; and `calls`, the number
-of calls. `call` also rewards calls that no meaningful order asked for: if the dispatcher writes "x" to all applications
-in every user turn and the specialists look up everything, the team receives 38.8 % on the test rows (50 % at most); 0 %
-with `process` and `outcome`.
+Every score has all three as diagnostics (`outcome`, `process`, `call`), and the number of calls (`calls`).
 
-Options. With `candidates=True` agents act with a letter. The dispatcher chooses among the order that is needed next,
-the same with a wrong value, an order to another application, and ending the user turn; a specialist among the call that
-its order means, one with a wrong argument, another tool and none. The results of its calls are its report, and its
-history is reset with each order. The letters depend only on row and order. `rows=[2, 3]` plays only
-the third and the fourth row.
+Degenerate strategies. `call` also rewards calls that no meaningful order asked for. In one such strategy the dispatcher
+writes "x" to all applications in every user turn, and the specialists look up everything. On the test rows this team
+receives 38.8 % with `call` (50 % on the best row), and 0 % with `process` and `outcome`.
 
-Teams. `script:gold` receives 1. `script:parrot` passes the words of the user on to all applications, which do what they
-understand. `script:random` orders and calls at random.
+Options. `rows=[2, 3]` selects only the third and the fourth row. With `candidates=True` agents act with a letter:
+
+| agent | chooses among |
+|---|---|
+| dispatcher | the order needed next, the same with a wrong value, one to another application, the end of the user turn |
+| specialist | the call that its order means, the same with a wrong argument, a call of another tool, no call |
+
+The results of a specialist's calls are then its report, and its history is reset with each order. The letters depend
+only on the row and the order.
+
+Teams. `script:gold` receives 1. In `script:parrot` the dispatcher passes the words of the user to all applications,
+and these carry out the orders that they understand. `script:random` writes random orders and calls.
 
 Measured (`env.measure`): the value of each of the three rewards; the calls of an episode; the shares of calls of
-unknown tools, with wrong arguments, and repeated by the same agent. Traces have an event `knows` where an agent first
-observes a value of the calls of the row, with its source, so that the viewer shows which agent knew which value when.
+unknown tools, of calls with wrong arguments, and of calls that the same agent repeats. Traces have an event `knows`
+where an agent first observes a value of the calls of the row, with its source. The viewer uses these events to show
+which agent knew which value when.
 
 Source: this suite's own.
 

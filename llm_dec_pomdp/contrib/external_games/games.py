@@ -1,24 +1,25 @@
 """Text games of other suites, played by a team: the shared part of `gem` and `textarena` next to this module.
 
-A game of one player is played by a team of which the last role makes the moves and the others advise it. Who hears
-whom is up to the protocol, as for every task ("sequential": the advisers first, then the player). What they see:
+In a game of one player the last role of the team makes the moves, and the other roles advise it. As for every task,
+the protocol decides which agents observe each other's texts ("sequential": the advisers first, then the player). The
+option `sees` decides what the roles observe of the game:
 
 | `sees` | advisers | player |
 |---|---|---|
 | "advisers" (default) | all that the game shows | only that a game is played, and what the protocol passes on |
 | "all" | all that the game shows | all that the game shows |
-| "parts" | every n-th line, a different one each | the same |
+| "parts" | every n-th line, a different one each | every n-th line |
 
-In a game of several players every role is a player: it is shown what the game shows that player, moves when it is its
-turn, and is paid by itself.
+In a game of several players every role is a player. It observes what the game shows to this player, moves when it is
+its turn, and receives its own reward.
 
-A task is a start of the game: the seed that its `reset` is given. The state is the start and all moves since, and a
-position that is not at hand is played again from the start; so forks, snapshots and replays are exact as long as the
-game is. A game that draws from the global generators of Python and NumPy is given them seeded, and they are put back
-afterwards; one that draws from an unseeded generator of its own fails a check of `check_env`.
+A task is a start of the game: the seed for its `reset`. The state is this start and all moves since. If a position is
+not in the cache, the game is replayed from the start. So forks, snapshots and replays are as exact as the game. For
+games that use the global random generators of Python and NumPy, these are seeded before each move and restored after
+it. A game with its own unseeded generator fails a check of `check_env`.
 
-The score is the sum of what the game has paid. Its lowest is what a team earns that never says anything; `check_env`
-says where saying nothing pays, as it does in games that reward progress when an invalid move ends them.
+The score is the sum of the game's rewards. Its lower bound is the return of a team that sends only empty texts.
+`check_env` reports games that reward empty texts, such as games that reward progress when an invalid move ends them.
 """
 
 from __future__ import annotations

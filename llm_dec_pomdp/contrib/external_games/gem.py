@@ -5,7 +5,8 @@
     env = from_gem("game:Mastermind-v0-hard", roles=("adviser", "player"))
     env = llm_dec_pomdp.make("llm_dec_pomdp.contrib.external_games.gem:from_gem", game="game:Mastermind-v0-hard")
 
-`contrib.external_games.games` says what the roles observe and how they are rewarded. Needs `pip install -e '.[gem]'`.
+`contrib.external_games.games` describes the observations and rewards of the roles. GEM is installed by
+`pip install -e '.[gem]'`.
 """
 
 from __future__ import annotations

@@ -6,9 +6,9 @@
     env = from_textarena("IteratedPrisonersDilemma-v0", players=2, roles=("one", "other"))
     env = llm_dec_pomdp.make("llm_dec_pomdp.contrib.external_games.textarena:from_textarena", game="Mastermind-v0")
 
-`contrib.external_games.games` says what the roles observe and how they are rewarded. TextArena's ids that end in "-raw"
-show what is new, and the history of an agent grows. The other ids show at every turn all that matters, and histories
-are reset with it. Needs `pip install -e '.[textarena]'`.
+`contrib.external_games.games` describes the observations and rewards of the roles. TextArena's ids that end in "-raw"
+show only what is new at each turn, and the history of an agent grows. The other ids repeat everything that matters at
+every turn, and histories are reset at every turn. TextArena is installed by `pip install -e '.[textarena]'`.
 """
 
 from __future__ import annotations

@@ -1,25 +1,25 @@
-"""bandit-v0: One agent is told a context and has to say the word that belongs to it.
+"""bandit-v0: One agent observes a context and has to answer with the word that belongs to it.
 
 | fact | value |
 |---|---|
 | agents | agent_0 "player" |
-| turns | 1; `max_turns` for more, which pay as in `envs.turn_rewards`; nobody is told how the last try went |
+| turns | 1; `max_turns` for more, with rewards as in `envs.turn_rewards`; no feedback on earlier turns |
 | data | 8 tasks: the contexts c0 to c7, each with one of the words w0 to w7; the same for training and test |
-| files | rows of `prompt` (what is told), `word` (w0 to w7) and `number`, the context's in the reward, from 0 to 7 |
+| files | rows of `prompt` (the observation), `word` (w0 to w7) and `number`, the context's in the reward, from 0 to 7 |
 | return | `offset` to `scale` + `offset` + 7 `slope`; optimum: their mean over the tasks with the right word |
 
 Observation. The context.
 
-Action. Any text. It is right where it is the word of the context and nothing else.
+Action. Any text. It is right if it is the word of the context and nothing else.
 
-Reward. `scale` for the right word, and `offset` + `slope` x the number of the context whatever is said. By default only
-the right word pays, 1. What is best does not depend on the options, but how well learners find it does. In reports 0 %
-is a player that is never right, and 100 % one that always is.
+Reward. `offset` + `slope` x the number of the context for every text, and `scale` in addition for the right word. By
+default the right word has the reward 1, and any other text 0. The options do not change the best action, but they
+change how well learners find it. In reports 0 % is a player that is never right, and 100 % one that always is.
 
-What it tests. Baselines and critics: units of the reward (`scale`), a large mean (`offset`), and tasks that pay
-differently (`slope`). One number as the baseline of all tasks fails on the last.
+What it tests. Baselines and critics: units of the reward (`scale`), a large mean (`offset`), and different means for
+different tasks (`slope`). A single baseline for all tasks fails with a large `slope`.
 
-Source: this suite's own. A uniform team is right one time in eight.
+Source: this suite's own. A uniform policy is right one time in eight.
 
 Version history: v0, the first.
 

@@ -3,25 +3,31 @@
 | fact | value |
 |---|---|
 | agents | agent_0 "first", agent_1 "second" |
-| turns | 2 or 3: the first player, the second one, and where it bet after a pass the first again |
+| turns | 2 or 3: the first player, the second player, and the first again if it passed and the second bet |
 | data | 6 tasks: the deals of two of the cards J < Q < K; the same for training and test |
 | files | rows of `prompt` (the request to both) and `cards`, those of the first and of the second player, such as KJ |
-| return | of a player -2 to 2; the team's is the first player's |
+| return | of a player -2 to 2; the team's return is the first player's |
 | value | -1/18 for the first player |
 
-Observation. A player is told its card when it is first asked, and what the other one did.
+Observation. A player observes its own card at its first turn, and the other player's last move.
 
-Action. bet, or anything else, which is a pass. Both players have paid 1. A bet adds 1; after a bet of the other player
-bet calls it, and pass gives up. After two passes, or a bet and a call, the higher card wins.
+Action. The text bet is a bet; any other text is a pass. Both players have put 1 into the pot. A bet adds 1. After a bet
+of the other player, bet calls it and pass gives up. After two passes, or after a bet and a call, the higher card wins.
 
-Reward. Agents are paid individually (`joint_reward=False`), at the end: what the winner gets is what the loser has paid
-in, 1 or 2. Reports show the first player's, whose mean is the value of the game as it is played.
+Reward. Agents receive individual rewards (`joint_reward=False`) at the end. The winner receives the amount that the
+loser has put into the pot, 1 or 2, and the loser receives the negative amount. Reports show the first player's return.
 
-What it tests. Self-play with hidden cards: an equilibrium bluffs. `env.exploitability(strategy)` is the mean over the
-players of what each would gain by a best response, exactly: 0 in an equilibrium, 11/24 where both draw evenly. Measured
-(`env.measure`) is that of how often the players bet in each situation, which is a little higher for few episodes.
-`script:equilibrium` plays the equilibrium in which the first player never opens with a bet: it calls with K, and with Q
-one time in three; the second bets with K, bluffs with J one time in three, and calls with K, and with Q one in three.
+What it tests. Self-play with hidden cards: an equilibrium includes bluffs. `env.exploitability(strategy)` returns the
+exact mean, over the players, of the gain by a best response. It is 0 in an equilibrium, and 11/24 if both players
+choose uniformly. `script:equilibrium` plays this equilibrium:
+
+| player | bets or calls with |
+|---|---|
+| first | never bets first; calls with K, and with Q one time in three |
+| second | bets with K, and with J one time in three (a bluff); calls with K, and with Q one time in three |
+
+Measured (`env.measure`): the exploitability of the observed frequencies of a bet in each situation. With few episodes
+it is a little too high.
 
 Source: Kuhn, A simplified two-person poker, Contributions to the Theory of Games I, 1950.
 

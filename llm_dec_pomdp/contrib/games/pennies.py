@@ -1,23 +1,25 @@
-"""pennies-v0: Two players show a side of a coin; one wins where the sides are equal, and the other where they are not.
+"""pennies-v0: Two players show a side of a coin; one wins if the sides are equal, and the other if they differ.
 
 | fact | value |
 |---|---|
 | agents | agent_0 "matcher", agent_1 "mismatcher" |
 | turns | 1 |
 | data | one task; the same for training and test |
-| return | of a player -1 to 1; the team's is the matcher's |
-| value | 0: each side half of the time, for both players |
+| return | of a player -1 to 1; the team's return is the matcher's |
+| value | 0: both players choose each side with probability 1/2 |
 
-Observation. Which sides make this player win.
+Observation. Whether this player wins if the sides are equal, or if they differ.
 
-Action. heads or tails. A player that says anything else loses its coin; where both do, nobody is paid.
+Action. heads or tails. A player with any other text loses; if both players have another text, the reward is 0 for both.
 
-Reward. Agents are paid individually (`joint_reward=False`): the winner gets 1 and the loser -1. Reports show the
-matcher's, so that a mean return of 0 is the value of the game.
+Reward. Agents receive individual rewards (`joint_reward=False`): 1 for the winner and -1 for the loser. Reports show
+the matcher's return, so that a mean return of 0 is the value of the game.
 
-What it tests. Self-play with opposite interests: no pure strategy is stable. `env.exploitability(strategy)` is the mean
-over the players of what each would gain by a best response, exactly: 0 in the equilibrium, and 1 where both always say
-the same. Measured (`env.measure`) is that of how often the players showed each side. `script:equilibrium` draws evenly.
+What it tests. Self-play with opposite interests: no pure strategy is stable. `env.exploitability(strategy)` returns the
+exact mean, over the players, of the gain by a best response. It is 0 in the equilibrium, and 1 if both players always
+show the same side. `script:equilibrium` chooses uniformly.
+
+Measured (`env.measure`): the exploitability of the observed frequencies of the sides.
 
 Source: von Neumann, Zur Theorie der Gesellschaftsspiele, 1928.
 

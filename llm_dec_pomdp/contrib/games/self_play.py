@@ -1,4 +1,4 @@
-"""How far players of a small game are from an equilibrium: best responses by enumeration."""
+"""Exploitability of the players of a small game: best responses by enumeration."""
 
 from __future__ import annotations
 

@@ -9,29 +9,37 @@
 | files | rows of `prompt` (the question), `pieces` (a line each), and `answer` (a line for each right one) |
 | return | 0 to 1.0: the share of questions that are answered |
 
-Observation. At each turn the writer observes one piece, about 250 characters, and the notes so far; its history is
-reset each time. In the last turn the reader observes the notes and the question, which the writer does not know.
+Observation. At each turn the writer observes one piece of about 250 characters and the notes so far. Its history is
+reset at each turn. In the last turn the reader observes the notes and the question. The writer never observes the
+question.
 
-Action. Lines of the writer change the notes, in order: `forget: 2` (the number of a note), `note: she lives in Oslo`,
-and `keep`, which notes the beginning of the piece as it is. If the notes are full, a new note replaces the oldest one.
-Other lines do nothing. The reader answers in at most 30 words.
+Action. The writer changes the notes by these lines, in order; other lines have no effect:
 
-Reward (one float for the team): 1 at the end if a right answer and no wrong one stands in the reader's text, else 0.
-Answers are found as whole words, in any case and without . , / - _ * ^ ( ), as in BFCL v4. In embedded rows the other
-values of the same kind are wrong answers: a text that lists all towns receives 0. Rows from files and of BFCL have no
-wrong answers, so that a reader may list up to 30 words there.
+| line | effect |
+|---|---|
+| `note: she lives in Oslo` | add a note; if the notes are full, it replaces the oldest one |
+| `keep` | add the beginning of the piece as a note |
+| `forget: 2` | delete the note with this number |
 
-What it tests. The writer has to select. A conversation has 8 facts that may be asked for, and 8 pieces of small talk. 4
-facts occur twice, and the later value is true. The notes have room for all facts, but not for all pieces. Options
-`facts`, `twice`, `talk` and `conversations` make smaller ones.
+The reader answers in at most 30 words.
 
-Teams. `script:gold` keeps each fact that may be asked for in a few words and receives 1. `choices` are keep and skip
-for the writer, all answers for the reader.
+Reward (one float for the team). It is 1 at the end if the reader's text contains a right answer and no wrong answer,
+otherwise 0. Answers are found as whole words, in any case and without . , / - _ * ^ ( ), as in BFCL v4. In embedded
+rows the other values of the same kind are wrong answers, so a text that lists all towns receives 0. Rows from files and
+of BFCL have no wrong answers, so there a reader may list up to 30 words.
 
-Measured (`env.measure`): in how many episodes the writer observes the answer, keeps it, and the reader observes it.
-Traces have events `knows`, `keeps` and `loses`, so that the viewer shows which agent knew the answer when.
+What it tests. The writer has to select. A conversation has 8 facts that the question may ask for, and 8 pieces of small
+talk. 4 facts occur twice, and the later value is the right one. The notes have room for all facts, but not for all
+pieces. The options `facts`, `twice`, `talk` and `conversations` make smaller tasks.
 
-Files. The 155 questions of BFCL v4 about 5 people, in 37 conversations: `tasks=memory_rows()`, see
+Teams. `script:gold` keeps each of the 8 facts in a few words and receives 1. `choices` are keep and skip for the
+writer, and all answers for the reader.
+
+Measured (`env.measure`): the shares of episodes in which the writer observes the answer, keeps it, and the reader
+observes it. Traces have events `knows`, `keeps` and `loses`. The viewer uses them to show which agent knew the answer
+when.
+
+Files. BFCL v4 has 155 questions about 5 people, in 37 conversations. `tasks=memory_rows()` loads them; see
 `contrib.calls.published`.
 
 Source: this suite's own; the setting is that of the memory rows of BFCL v4 (gorilla.cs.berkeley.edu).

@@ -1,13 +1,16 @@
-"""What the planning tasks share: turns of messages and acts, their costs, and one agent that knows all.
+"""Base of the planning tasks: turns of messages and acts, their costs, and the form for a single agent.
 
-Each agent is told at first what only it knows. At every turn all speak at once: a text is a message to the others, or
-an act (`BOOK`, `PROPOSE`, ...), which each task reads by a rule of its own. The first turn is for words: an act counts
-from the second on. So a team can do no better than to share all at first, and then to play as one agent that knows
-all, which `KnowsAll` (`single_agent()`) is, and whose shortest plan each task finds by search (`optimal_turns`):
+Each agent first observes its private knowledge. At every turn all agents act at once. A text is a message to the
+teammates, or an act (`BOOK`, `PROPOSE`, ...) that the task parses. In the first turn only messages count. So no team
+can do better than to share all knowledge in the first turn, and then to act like a single agent that observes
+everything. `KnowsAll` (`single_agent()`) is this single agent. Each task finds the length of its shortest plan by
+search (`optimal_turns`):
 
-    optimum = 1 - turn_cost (shortest plan of one that knows all, in turns)        one turn less for that one
+    optimum = 1 - turn_cost * optimal_turns               of a team
+    optimum = 1 - turn_cost * (optimal_turns - 1)         of a single agent
 
-since its last turn is not charged, and the team's first turn is one more. A message has at most `LIMIT` words.
+The turn that settles the task is not charged, and a team spends one more turn on messages. A message has at most
+`LIMIT` words.
 """
 
 from __future__ import annotations

@@ -1,43 +1,47 @@
-"""meeting-v0: People with calendars of their own agree on a time to meet.
+"""meeting-v0: People with private calendars agree on a time to meet.
 
 | fact | value |
 |---|---|
 | agents | agent_0 "person 1" ... agent_{n-1} "person n", n from 2 to 5 (`n_agents`, 3) |
-| turns | up to 6 (`max_turns`); all speak at once |
-| options | `days` 3 (1 to 5), `hours` a day 4 (1 to 8), `common` hours that all are free, 2 |
+| turns | up to 6 (`max_turns`); all agents act at once |
+| options | `days` 3 (1 to 5), `hours` a day 4 (1 to 8), `common` hours at which all are free, 2 |
 | costs | `turn_cost` 0.05 of a turn without a meeting, `word_cost` 0 of a word |
-| data | 300 / 100 tasks (`count`: training tasks), drawn from different seeds; `words`: "fixed" or "paraphrased" |
+| data | 300 / 100 tasks (`count`: training tasks), generated from different seeds; `words`: "fixed" or "paraphrased" |
 | files | rows of `prompt` and `calendars`, a line for each person: `Monday 9 11 Tuesday 10 best Tuesday 10` |
-| return | at most 1.0 less a turn; optimum 0.95 |
+| return | at most 1.0 minus the cost of one turn; optimum 0.95 |
 
-Observation. At first the task, the hours at which only this person knows itself to be free, the one it likes best, and
-the turns left. Then what the others said, and what came of the bookings.
+Observation. In the first turn an agent observes the task, the hours at which it is free, the hour that it likes best,
+and the number of turns left. Only this agent knows its hours. Later it observes the messages of its teammates and the
+results of the bookings.
 
-Action. `BOOK Monday 9`: the last such words in a text, in any case, are a booking, and the rest of it is not heard. Any
-other text is a message to all: its first 40 words are heard, and `TELL` alone stands for all that its author knows. A
-text without a letter or a digit says nothing. In the first turn a booking does not count. `choices` are such messages.
+Action. A text with words such as `BOOK Monday 9`, in any case, is a booking. The last such words count, and the
+remaining text is ignored. Any other text is a message to all teammates, who observe its first 40 words. The text `TELL`
+stands for the whole private calendar of its author. A text without a letter or a digit is no message. In the first turn
+a booking does not count. `choices` are such messages and bookings.
 
-Reward (one float for the team). A turn in which all book the same hour at which all are free ends the episode:
+Reward (one float for the team). A turn in which all agents book the same hour, at which all are free, ends the episode:
 
 | part | value |
 |---|---|
-| plan 0..1 | (1 + how many like the hour best) / (the same of the best common hour) |
-| turns | -`turn_cost` for every other turn |
+| plan 0..1 | (1 + number of agents that like the hour best) / (the same number for the best common hour) |
+| turns | -`turn_cost` for every turn except the last one of an episode with a meeting |
 | words | -`word_cost` for every word of a message |
 
-Other bookings are answered: the hour is past, is not in the calendar, or is not free for all.
+After any other booking the agents observe why there is no meeting: the hour is past, is not in the calendar, or is not
+free for all.
 
-Optimum. All tell what they know in the first turn, and book the best common hour in the second, the earliest of equal
-ones: 1 less one turn. No team can do better, since nobody can book in the first. A single agent observes all calendars,
-books at once and receives 1. With `word_cost` the optimum is not known. `script:optimal` and
-`script:tells_all` play the optimum, `script:silent` says nothing, and each of it books the hours that it likes.
+Optimum. All agents send their calendars in the first turn. In the second turn they book the best common hour; of equal
+hours the earliest. The return is 1 minus the cost of one turn. No team can do better, because a booking in the first
+turn does not count. A single agent observes all calendars, books at once and receives 1. With `word_cost` above 0 the
+optimum is not known. `script:optimal` and `script:tells_all` play the optimum. In `script:silent` no agent sends
+messages, and each books the hours that it likes.
 
-Measured (`env.measure`): turns, words, and the share of episodes with a meeting, and with the best one.
+Measured (`env.measure`): turns, words, and the shares of episodes with a meeting and with the best meeting.
 
-What it tests. Sharing private knowledge in few words, and acting alike on it.
+What it tests. Agents have to share private knowledge in few words, and then to coordinate on one hour.
 
-Source: this suite's own, after the calendar task of NATURAL PLAN (arXiv:2406.04520). A server can play a person, as a
-member of a team (`agents.io.load`).
+Source: this suite's own, after the calendar task of NATURAL PLAN (arXiv:2406.04520). A model behind a server can act as
+one person (`agents.io.load`).
 
 Version history: v0, the first.
 

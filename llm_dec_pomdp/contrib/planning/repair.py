@@ -1,47 +1,51 @@
-"""repair-v0: An assistant with the manual and a customer with the phone mend its faults in the right order.
+"""repair-v0: An assistant with the manual and a customer with the phone repair its faults in the right order.
 
 | fact | value |
 |---|---|
 | agents | agent_0 "assistant", agent_1 "customer" |
-| turns | up to 8 (`max_turns`); both speak at once |
+| turns | up to 8 (`max_turns`); both agents act at once |
 | options | `settings` of the phone, 5 (1 to 8), `accounts`, items of the account, 2 (0 to 4), `faults` 3 |
-| costs | `turn_cost` 0.05 of a turn, and of an act that mends nothing; `word_cost` 0 of a word |
-| data | 300 / 100 tasks (`count`: training tasks), drawn from different seeds; `words`: "fixed" or "paraphrased" |
-| files | rows of `prompt`, `manual`: `sim on bill ok`, in its order, and `phone`, how these are: `sim off bill ok` |
-| return | at most 1.0 less the turns of the shortest plan; optimum known for every task, 0.879 on average |
+| costs | `turn_cost` 0.05 of a turn, and of an act that repairs nothing; `word_cost` 0 of a word |
+| data | 300 / 100 tasks (`count`: training tasks), generated from different seeds; `words`: "fixed" or "paraphrased" |
+| files | rows of `prompt`, `manual`: `sim on bill ok`, in its order, and `phone`, values now: `sim off bill ok` |
+| return | at most 1.0 minus the turns of the shortest plan; optimum known for every task, 0.879 on average |
 
-Observation. At first the assistant is told the manual, how every setting and item has to be and in which order faults
-are mended, and how the items of the account are; the customer is told how the settings of the phone are, and that it
-has no connection. Then each hears what the other said and what came of its act, and how many faults are mended.
+Observation. In the first turn the assistant observes the manual: the right value of every setting and account item, and
+the order in which faults have to be repaired. It also observes which items of the account are broken. The customer
+observes the present settings of the phone. Later each agent observes the message of the other agent, the result of its
+own act, and how many faults are repaired.
 
-Action. The assistant may call one tool: `fix_line()`, `fix_plan()`, `fix_bill()`, `fix_limit()` (other forms: see
-`envs.tools.calls`). The customer may `SET roaming on`, the last such words in its text. Any other text is a message:
-its first 40 words are heard, and `TELL` alone stands for all that its author knows. A text without a letter or a digit
-says nothing. In the first turn only messages count. `choices` are such messages.
+Action. The assistant may call one tool: `fix_line()`, `fix_plan()`, `fix_bill()` or `fix_limit()` (other forms: see
+`envs.tools.calls`). The customer may write `SET roaming on`; the last such words of a text count. Any other text is a
+message, of which the other agent observes the first 40 words. The text `TELL` stands for all private knowledge of its
+author. A text without a letter or a digit is no message. In the first turn only messages count. `choices` are such
+texts.
 
-Reward (one float for the team). The phone works and the episode ends when all faults are mended:
+Reward (one float for the team). When all faults are repaired, the phone works and the episode ends:
 
 | part | value |
 |---|---|
 | plan 0 or 1 | the phone works |
-| turns | -`turn_cost` for every other turn, and for every act that mends nothing |
+| turns | -`turn_cost` for every turn except the last repair, and for every act that repairs nothing |
 | words | -`word_cost` for every word of a message |
 
-An act mends a fault if it is the next one of the manual. Both may mend in one turn, where theirs follow each other. Any
-other act changes nothing, and its author is told so; so is who names a setting or a tool that does not exist.
+An act repairs a fault if this fault is the next one in the order of the manual. Both agents may repair in the same turn
+if their faults follow each other. Any other act changes nothing, and its author observes this. An act with an unknown
+setting or tool has the same effect.
 
-Optimum. Both tell all at first, and then mend one fault after the other by the shortest plan, found by search over the
-faults that are left and all acts of both: 1 less one turn and less all turns of the plan but the last. No team can do
-better, since nothing can be mended in the first turn. A single agent observes everything and may act on a setting and
-with a tool in one text; its optimum is a turn more. With `word_cost` the optimum is not known. `script:optimal` and
-`script:tells_all` play the optimum; in `script:silent` nobody says anything and each tries one thing after the other.
+Optimum. Both agents send all their knowledge in the first turn. Then they repair the faults by the shortest plan, found
+by search over the remaining faults and all joint acts. The return is 1 minus the cost of one turn and of all turns of
+the plan except the last. No team can do better, because an act in the first turn does not count. A single agent
+observes everything, and may change a setting and call a tool in one text; it needs one turn less. With `word_cost`
+above 0 the optimum is not known. `script:optimal` and `script:tells_all` play the optimum. In `script:silent` no agent
+sends messages, and each tries one repair after another.
 
 Measured (`env.measure`): turns, words, and the share of episodes in which the phone works.
 
-What it tests. Instructing somebody who sees what one does not, and waiting for one's turn.
+What it tests. An agent has to instruct a teammate who observes something else, and agents have to act in turn.
 
-Source: this suite's own, after the telecom domain of tau2-bench, which its authors model as a Dec-POMDP. A server can
-play the customer, as a member of a team (`agents.io.load`).
+Source: this suite's own, after the telecom domain of tau2-bench, whose authors model it as a Dec-POMDP. A model behind
+a server can act as the customer (`agents.io.load`).
 
 Version history: v0, the first.
 

@@ -1,46 +1,53 @@
-"""trip-v0: A guide knows the events of a day and a traveller its own wishes, and they agree on three events.
+"""trip-v0: A guide knows the events of a day, a traveller knows its own wishes, and they agree on three events.
 
 | fact | value |
 |---|---|
 | agents | agent_0 "traveller", agent_1 "guide" |
-| turns | up to 6 (`max_turns`); both speak at once |
+| turns | up to 6 (`max_turns`); both agents act at once |
 | options | `wishes` 10 (2 to 12), `events` 6 (4 to 8), `lists` of events that tasks share, 0: each has its own |
 | costs | `turn_cost` 0.05 of a turn that settles nothing, `word_cost` 0 of a word |
-| data | 300 / 100 tasks (`count`: training tasks), drawn from different seeds; `words`: "fixed" or "paraphrased" |
+| data | 300 / 100 tasks (`count`: training tasks), generated from different seeds; `words`: "fixed" or "paraphrased" |
 | files | rows of `prompt`, `wishes`: `museum 5 budget 40`, and `events`, lines of `harbour boat quiet 9-11 12` |
-| return | at most 1.0 less two turns; optimum 0.9 |
+| return | at most 1.0 minus the cost of two turns; optimum 0.9 |
 
-Observation. At first the traveller is told its wishes, a weight from 1 to 9 for each, and the budget; the guide is told
-the events: name, two things that each offers, first and last hour, price. Then each hears what the other said, the
-traveller what is proposed, and both how many turns are left.
+Observation. In the first turn the traveller observes its wishes, each with a weight from 1 to 9, and its budget. The
+guide observes the events: the name, two things that each offers, the first and last hour, and the price. Later each
+agent observes the message of the other agent and the number of turns left. The traveller also observes the proposal.
 
-Action. The guide: `PROPOSE harbour, abbey, market`, three events in the order of the day; the last such words count.
-The traveller: `ACCEPT` or `REJECT`, in capitals, the last of them, about the proposal of an earlier turn. Any other
-text is a message: its first 40 words are heard, and `TELL` alone stands for all that its author knows. A text without a
-letter or a digit says nothing. In the first turn only messages count. `choices` are such messages.
+Action. The guide writes `PROPOSE harbour, abbey, market`: three events in the order of the day. The last such words
+count. The traveller writes `ACCEPT` or `REJECT` in capitals, about the proposal of an earlier turn; the last of these
+words counts. Any other text is a message, of which the other agent observes the first 40 words. The text `TELL` stands
+for all private knowledge of its author. A text without a letter or a digit is no message. In the first turn only
+messages count. `choices` are such texts.
 
-Reward (one float for the team). ACCEPT ends the episode where a proposal stands:
+Reward (one float for the team). If there is a proposal, ACCEPT ends the episode:
 
 | part | value |
 |---|---|
-| plan 0..1 | weights of the wishes that the three events offer / the same of the best three; 0 above the budget |
-| turns | -`turn_cost` for every other turn |
+| plan 0..1 | weights of the wishes that the three events offer / weights for the best three; 0 above the budget |
+| turns | -`turn_cost` for every turn except the one with ACCEPT |
 | words | -`word_cost` for every word of a message |
 
-A proposal of an unknown event, of one twice, or of events that overlap is refused, and the guide is told why.
+A proposal with an unknown event, a repeated event, or overlapping events is invalid. The guide observes the reason.
 
-Optimum. The traveller tells its wishes at first, the guide proposes the best three, found by enumeration of all ordered
-triples, and the traveller accepts: 1 less two turns. No team can do better, since nothing can be proposed in the first
-turn. A single agent observes both; it proposes and accepts, and receives 1 less one turn. With `word_cost` the optimum
-is not known. In `script:optimal` the guide says nothing at first, in `script:tells_all` both tell all, and in
-`script:silent` the guide proposes events that fit one after the other, and the traveller accepts.
+Optimum. The traveller sends its wishes in the first turn. The guide then proposes the best three events, found by
+enumeration of all ordered triples, and the traveller accepts in the third turn. The return is 1 minus the cost of two
+turns. No team can do better, because a proposal in the first turn does not count. A single agent observes both wishes
+and events; it proposes and accepts, and receives 1 minus the cost of one turn. With `word_cost` above 0 the optimum is
+not known.
 
-Measured (`env.measure`): turns, words, and the share of episodes with a trip, and with the best one.
+| team | plays |
+|---|---|
+| `script:optimal` | the optimum; the guide sends nothing in the first turn |
+| `script:tells_all` | the optimum; both agents send all their knowledge in the first turn |
+| `script:silent` | without messages: the guide proposes possible triples one after another, and the traveller accepts |
 
-What it tests. Asking for and telling what the other needs, and a choice among many that only both can judge.
+Measured (`env.measure`): turns, words, and the shares of episodes with a trip and with the best trip.
 
-Source: this suite's own, after the planning task of DialOp (arXiv:2305.20076). A server can play the traveller, as a
-member of a team (`agents.io.load`).
+What it tests. Agents have to ask for and send what the other agent needs. Only both together can find the best trip.
+
+Source: this suite's own, after the planning task of DialOp (arXiv:2305.20076). A model behind a server can act as the
+traveller (`agents.io.load`).
 
 Version history: v0, the first.
 

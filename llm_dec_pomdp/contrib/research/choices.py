@@ -1,7 +1,7 @@
 """Calls, reports and answers by letter: `candidates=True` of research-v0.
 
-An agent chooses among three texts: one of an optimal team, one with a wrong argument, and one for another tool,
-specialist or end. The seed of the episode decides their order. Each prompt is complete and resets the history.
+An agent chooses among three texts: the text of an optimal team, the same with a wrong argument, and a text for another
+tool, specialist or end. The seed of the episode decides their order. Each prompt is complete and resets the history.
 """
 
 from __future__ import annotations

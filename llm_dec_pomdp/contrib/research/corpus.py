@@ -1,12 +1,17 @@
-"""What is searched, read and queried.
+"""The corpus of a question: passages to search and read, and tables to query.
 
-A task names its corpus by a text: `world:3` (a procedural world), the path of a JSONL file or of a folder of text
-files, or the passages themselves as lines of JSON. Agents are told what is in a corpus, and task files come from
-strangers, so a path leads below the task file's folder or the working folder, also after links are followed.
+The field `corpus` of a task is one of these:
 
-A passage is an object with `text`, and optionally `title`, and `support: true` where the answer is known to rest on it.
-Rows of HotpotQA (arXiv:1809.09600) and 2WikiMultihopQA (arXiv:2011.01060) bring their passages with them. Only worlds
-have tables.
+- `world:3`, a procedural world;
+- the path of a JSONL file, or of a folder of text files;
+- the passages themselves, as lines of JSON.
+
+A passage is an object with `text`, and optionally `title`. It has `support: true` if the answer is known to rest on it.
+Rows of HotpotQA (arXiv:1809.09600) and 2WikiMultihopQA (arXiv:2011.01060) contain their passages. Only worlds have
+tables.
+
+Agents observe the contents of a corpus, and task files may come from strangers. So a path has to lead to a place in
+the folder of the task file or in the working folder, also after links are followed.
 """
 
 from __future__ import annotations

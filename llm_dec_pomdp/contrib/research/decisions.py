@@ -1,19 +1,20 @@
-"""The five decisions of an agent that leads others (arXiv:2605.02801), in research-v0, from what was played.
+"""Five decisions of the main agent of research-v0 (arXiv:2605.02801), measured from episodes.
 
-They are when to spawn, whom to ask, what to say, how to combine and when to stop. They are counted for questions whose
-steps are known. A step is open until a report that main has read names its value. Every text of main that asks is a
-decision, and so is the one with which it goes on to its answer.
+The decisions are when to spawn, which specialist to ask, what to write, how to combine reports, and when to stop. They
+are counted for questions whose steps are known. A step is open until a report that main has observed names its value.
+Every text of main that asks is a decision, and so is its decision to answer.
 
-| figure | of | counted |
+| figure | counted over | right if |
 |---|---|---|
 | spawned when it helped | invocations while a step was open | at most one for each step that could be asked for |
-| asked the right one | invocations, where there are specialists | it has the skill that the step needs |
-| said what was needed | subtasks; reports of who was shown the value | the subject is named; the value is |
+| asked the right one | invocations, if there are several specialists | it has the skill that the step needs |
+| said what was needed | subtasks; reports after a call that showed the value | it names the subject; it names the value |
 | kept what it was told | answers with no step open | the answer is right |
-| stopped in time | decisions to end, and others when it had to | to end with no step open, or with nobody left to ask |
+| stopped in time | decisions to end, and decisions when it had to end | it ends with no step open, or no invocation left |
 
-The first is 0 where main never asked though a step was open. A subtask is about the step whose relation or subject it
-names, an open one first. A figure is the mean over the episodes in which there is something to count.
+The first figure is 0 if main never asked although a step was open. A subtask belongs to the step whose relation or
+subject it names, and to an open step first. A figure is the mean over the episodes in which there is something to
+count.
 """
 
 from __future__ import annotations

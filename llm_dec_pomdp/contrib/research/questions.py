@@ -1,9 +1,9 @@
 """Questions about procedural worlds, each with one right answer, and the state of a question.
 
-The steps of a question are lines `relation|subject`; the subject `#1` is the value of the first step. A chain ends in
-its answer (`founder|Bel Mills`, then `birthplace|#1`). Two chains may be compared (`most|#2|#4`: whichever subject of
-these steps has the greater value) or computed with (`sum|#2|#4`). Main compares itself; every other step takes an
-invocation, so that a question needs one to six.
+The steps of a question are lines `relation|subject`. The subject `#1` is the value of the first step. A chain ends in
+its answer (`founder|Bel Mills`, then `birthplace|#1`). Two chains may be compared: `most|#2|#4` is the subject of these
+two steps with the greater value. Their values may also be used in a calculation (`sum|#2|#4`). Main compares itself.
+Every other step needs an invocation, so a question needs one to six.
 """
 
 from __future__ import annotations

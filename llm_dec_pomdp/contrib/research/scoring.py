@@ -1,7 +1,7 @@
-"""What a report and an answer are worth.
+"""The scores of reports and answers in research-v0.
 
-Of a procedural world every fact is known. Of a published data set, or one of your own, only the answer is, and perhaps
-the passages that it rests on. Equations: "Multi-Agent Deep Research", arXiv:2511.13288, section 3.
+For a procedural world every fact is known. For a published data set, or one of your own, only the answer is known, and
+perhaps the passages that support it. Equations: "Multi-Agent Deep Research", arXiv:2511.13288, section 3.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Well-formed play of embedded questions: the call or question for each fact, and teams without a model.
+"""Scripted teams for embedded questions, and the call or sub-question for each fact.
 
-Main knows the steps of the question, as its readers do, but not the facts. Sub-agents know the sentences and the
-statements of SQL that find a fact, and believe no rumour.
+The main agent of a scripted team knows the steps of the question, but not the facts. Its sub-agents know the form of
+the sentences and SQL statements that state a fact, and ignore rumours.
 """
 
 from __future__ import annotations

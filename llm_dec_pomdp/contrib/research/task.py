@@ -3,66 +3,79 @@
 | fact | value |
 |---|---|
 | agents | agent_0 "main", agent_1 ... one for each possible invocation ("reader", "analyst", "calculator") |
-| turns | up to 32 (`max_turns`); sub-agents of one turn work at the same time |
+| turns | up to 32 (`max_turns`); sub-agents of one turn work in parallel |
 | data | task files; `"hub"`: `hotpotqa/hotpot_qa`, configuration "distractor", train[:1000] / validation[:1000] |
 | offline | 120 questions about 6 worlds for training, 60 about 3 others for tests |
 | a world | some 250 sentences about people, and three tables |
 | a question | needs 1 to 6 invocations: chains, comparisons, counts, sums and differences |
-| return | 0 to 1.0, less what invocations and turns cost |
+| return | 0 to 1.0, minus the costs of invocations and turns |
 
-Observation. Main is told the question, and later the reports of the sub-agents that it asked, never what their tools
-gave. Each invocation of a sub-agent joins with a history of its own: its subtask, then the answers to its calls. It
-stays until the end, since its reward depends on main's answer, but is not asked again when it has reported.
+Observation. Main observes the question, and later the reports of its sub-agents. It never observes the results of their
+tools. Each invocation of a sub-agent has its own history: its subtask, then the results of its calls. An invocation
+reports once and does not act again. It stays in the episode until the end, because its reward depends on main's answer.
 
-Action. Agents call [tools](../tools.md), in any of the forms there; a text without a call is main's answer, or a
-sub-agent's report (60 words; longer reports are cut with a note).
+Action. Agents call [tools](../tools.md), in any of the forms that this page lists. A text without a call is the answer
+of main, or the report of a sub-agent. Reports have at most 60 words; longer reports are cut with a note.
 
-| who | tools |
+| agent | tools |
 |---|---|
 | main | `ask(to, subtask)`, several at once |
 | reader | `search(query)` (BM25, five passages), `read(number)` (the passages around one) |
 | analyst | `schema()`, `query(statement)` (sqlite) |
 | calculator | `python(code)` |
 
-Sub-agents have six texts, the last of which has to be the report. What cannot be run is answered with the reason. A
-text without words, a sixth text with a call and an end of the turns are invalid.
+A sub-agent has six texts, and the last one has to be the report. A call that cannot be run is answered with the reason.
+An answer or report is invalid if it has no words, if the sixth text of a sub-agent is a call, or if the turns run out.
 
-With `candidates=True`, for small models, every action is a letter (the first counts) that picks one of three texts: one
-of an optimal team (a call, a report, the answer), one with a wrong argument, and one for another tool, specialist or
-end. The seed decides their order. Each prompt is complete and resets the history. Only for embedded questions.
+With `candidates=True`, for small models, every action is a letter (the first one counts) that selects one of three
+texts: the text of an optimal team, the same with a wrong argument, and a text for another tool, specialist or end. The
+seed decides their order. Each prompt is complete and resets the history. This form works for embedded questions only.
 
-Reward, individual, all of it at the end (arXiv:2511.13288, section 3):
+Reward. Agents receive individual rewards, all at the end (arXiv:2511.13288, section 3):
 
-| who | reward |
+| agent | reward |
 |---|---|
-| main, and the team | R_M = 0.1 format + 0.9 correct, both 0 where main's format is invalid; less the costs |
-| every invocation | R_S = 0.1 format + 0.4 correct + 0.5 expert; 0 where its own format is invalid |
+| main, and the team | R_M = 0.1 format + 0.9 correct, both 0 if main's format is invalid; minus the costs |
+| every invocation | R_S = 0.1 format + 0.4 correct + 0.5 expert; 0 if its own format is invalid |
 
-`correct`: the answer is right, names no second value of its kind, and `support` holds: every step of the question was
-reported by an invocation whose calls showed it. A right answer without that counts as wrong. `expert`: the report
-holds what its subtask asked for, shown by its calls, and no second value. A call shows a fact of the texts by its
-sentence, one of the tables if another value would change what the query gives, a sum by its value. Where the facts are
-not known (published tasks and your own) `expert` is the share of the report's names and numbers that calls gave. The
-option `expert` replaces both by the number that any policy gives.
+- `correct`: the answer is right, names no second value of its kind, and has support. It has support if every step of
+  the question was reported by an invocation whose calls showed it. A right answer without support counts as wrong.
+- `expert`: the report contains what its subtask asked for, its calls showed it, and it names no second value.
+- A call shows a fact of the texts by its sentence. It shows a fact of the tables if another value would change the
+  result of the query. It shows a sum or a difference by its value.
+- The facts of published tasks and of your own are not known. There `expert` is the share of the report's names and
+  numbers that the calls returned.
 
-Options: `max_invocations` (8); `cost_per_invocation`, `cost_per_turn` (0); `specialists`, each with one skill or
-several (`["reader", "analyst+calculator"]`); `context` (main is told only the last so many words of reports); `expert`
-(a function of a prompt and the number of the try, which returns a text with a number from 0 to 10); `needs` (only
-embedded questions that need so many invocations, such as `[1, 4]`).
+The option `expert` replaces both rules for `expert` by the score of an LLM judge or of any other function.
 
-Measured (`env.measure`) are the five decisions of main, each as the share of the right ones, on embedded questions.
-Spawned when it helped: invocations, while a step of the question was open, for each of which there was a step. Asked
-the right one: invocations of the specialist who could know. Said what was needed: subtasks that name their subject, and
-reports that name what was shown. Kept what it was told: right answers when all steps were reported. Stopped in time:
-ends when no step was open any more, of all ends and of all texts after that.
+Options:
 
-Teams. `script:optimal` receives 1.0 less its costs on all embedded questions, `script:ask_everything` the same with
-every invocation spent, `script:never_ask` 0.1.
+| option | default | effect |
+|---|---|---|
+| `max_invocations` | 8 | the number of sub-agents that main may ask |
+| `cost_per_invocation`, `cost_per_turn` | 0 | costs in main's reward |
+| `specialists` | all three | the skills of each, one or several: `["reader", "analyst+calculator"]` |
+| `context` | None | the number of words of reports that main observes, the last ones; None: all |
+| `expert` | None | function of a prompt and the number of the try; returns a text with a number from 0 to 10 |
+| `needs` | () | use only embedded questions that need so many invocations, such as `[1, 4]` |
 
-Files. A row of a task file has `question`, `answer` and `corpus`, the path of a JSONL file (`text`, and optionally
-`title`) or of a folder of text files (a line is a passage), relative to the task file or to the working folder. Instead
-of `corpus` it may have the fields of HotpotQA and 2WikiMultihopQA (`context`, `supporting_facts`). There are no tables
-then, so `specialists=["reader"]` is enough.
+Measured (`env.measure`): five decisions of main on embedded questions, each as the share of right ones.
+
+| name | share |
+|---|---|
+| spawned when it helped | invocations while a step of the question was open, at most one for each open step |
+| asked the right one | invocations of a specialist that can find the fact |
+| said what was needed | subtasks that name their subject, and reports that name the shown value |
+| kept what it was told | right answers when all steps were reported |
+| stopped in time | decisions to end with no step open, of all ends and of all texts after the last open step |
+
+Teams. On all embedded questions `script:optimal` receives 1.0 minus its costs. `script:ask_everything` uses every
+invocation and receives the same minus more costs. `script:never_ask` receives 0.1.
+
+Files. A row of a task file has `question`, `answer` and `corpus`. The corpus is the path of a JSONL file (`text`, and
+optionally `title`) or of a folder of text files (a line is a passage), relative to the task file or to the working
+folder. Instead of `corpus` a row may have the fields of HotpotQA and 2WikiMultihopQA (`context`, `supporting_facts`).
+These rows have no tables, so `specialists=["reader"]` is enough.
 
 Source: "Multi-Agent Deep Research: Training Multi-Agent Systems with M-GRPO", arXiv:2511.13288, for setting and
 rewards; worlds and questions are this suite's own. BM25: `bm25s`, arXiv:2407.03618.

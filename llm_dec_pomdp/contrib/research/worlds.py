@@ -1,9 +1,9 @@
-"""Procedural worlds: who lives where, who founded what. Texts say one half of it, tables the other.
+"""Procedural worlds of research-v0: facts about people, towns, companies and works.
 
-No two worlds share a name, so that facts learnt in one are of no use in another.
-About people there are sentences (some 250), and a few of them are contradicted by a rumour, which says that it is one.
-What can be counted and compared stands in three tables of a database. Every subject of a relation has one value, so
-that a chain of relations has one right answer.
+Sentences (some 250 in each world) state the facts about people. A few of them are contradicted by a rumour, which is
+marked as one. Three tables of a database hold the facts that can be counted and compared. Every subject of a relation
+has one value, so a chain of relations has one right answer. No two worlds share a name, so facts learned in one world
+are of no use in another.
 """
 
 from __future__ import annotations

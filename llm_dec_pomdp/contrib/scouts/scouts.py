@@ -1,31 +1,38 @@
-"""scouts-v0: Scouts look for an offer and report, and a coordinator decides when to stop.
+"""scouts-v0: Scouts observe offers and report them, and a coordinator decides when to stop.
 
 | fact | value |
 |---|---|
 | agents | agent_0 "coordinator", agent_1 ... agent_n "scout" |
-| turns | 2 L - 1 = 11 (`max_turns`): the coordinator and the scouts speak in turn, L = 6 looks at most |
+| turns | 2 L - 1 = 11 (`max_turns`): coordinator and scouts act alternately, with at most L = 6 looks |
 | options | `scouts` n = 2, `offers` V = 10, `cost` = 1.0 of a look |
-| return | the best offer that was shown, less the cost of all looks |
+| return | the best offer of all looks, minus the cost of the looks |
 | optimal value | 6.114 with the defaults; known for all, see below |
 
-Observation. The coordinator is told the task, then after every look the report of each scout and how many looks are
-left. At each look a scout is told an offer that only it sees, one of 0 to V - 1, all equally likely and independent of
-each other; it is not told about earlier looks. Earlier offers stay open (recall): the best of all counts.
+Observation. The coordinator observes the task, and after every look the report of each scout and the number of looks
+left. At each look a scout observes an offer that no other agent sees. Offers are uniform on 0 to V - 1 and independent.
+A scout does not observe earlier looks. Earlier offers stay available (recall): the best offer of all looks counts.
 
-Action. The coordinator says LOOK or STOP: the last of these whole words in its text counts, in any case. A text without
-either stops and costs as much as a look. A scout says anything; the coordinator reads it on one line. The team decides
-what a report means; poor and good (`choices`) are enough for the optimum.
+Action. The coordinator says LOOK or STOP, in any case; the last of these words in its text counts. A text without
+either word ends the episode and costs as much as a look. A scout may write any text, which the coordinator observes on
+one line. The team has to learn what a report means. Two reports, poor and good (`choices`), are enough for the optimum.
 
-Reward (one float for the team). A LOOK pays how much it improves the best offer, less its cost; STOP and reports pay 0.
-The sum is the score, with the parts `offer` (the best one) and `cost` (negative). The last look ends the episode, since
-nothing is left to decide. `looks` counts them; `optimal_looks` is how many the best rule makes on the same offers.
-Measured (`env.measure`) are the means of both, and the share of episodes with fewer (too early) or more (too late).
+Reward (one float for the team). The reward of a LOOK is its improvement of the best offer, minus the cost of a look.
+STOP and reports have reward 0. The sum is the score, with the parts `offer` (the best one) and `cost` (negative). The
+last look ends the episode, because no decision is left.
 
-Optimum. A look is one box of Weitzman's problem, whose prize M is the best of its n offers. The best rule looks while
-the best offer so far is below z, where E[(M - z)+] = cost (Weitzman, Econometrica 1979). It needs no more than the
-reports: a scout whose offer is at least z says so. `script:optimal` plays that team. `script:never-stop`,
-`script:stop-at-once` and `script:fixed-looks` (the best number of looks that is fixed beforehand) ignore the reports.
-Equations, and what learners reach: docs/stopping.md.
+Measured (`env.measure`): the mean number of looks (`looks`), the mean number that the best rule makes on the same
+offers (`optimal_looks`), and the shares of episodes with fewer looks (too early) or more looks (too late).
+
+Optimum. A look is one box of Weitzman's problem; its prize M is the best of its n offers. The best rule looks while the
+best offer so far is below z, where E[(M - z)+] = cost (Weitzman, Econometrica 1979). One bit from each scout is enough:
+whether its offer is at least z. The equations and the results of learners are in docs/stopping.md.
+
+| team | plays |
+|---|---|
+| `script:optimal` | the best rule, from the reports |
+| `script:never-stop` | all looks |
+| `script:stop-at-once` | no look |
+| `script:fixed-looks` | the best number of looks that is fixed beforehand |
 
 Source: this suite's own.
 

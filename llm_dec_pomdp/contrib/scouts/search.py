@@ -1,13 +1,14 @@
-"""When to stop looking for a better offer, where every look costs and the best offer so far is kept.
+"""The optimal search for an offer: every look costs, and the best offer so far is kept.
 
 A look shows n offers, each uniform on 0, ..., V - 1, of which only the best one M counts. So a look is one box of
-Weitzman's problem with the prize M: P(M <= m) = ((m + 1) / V)^n. There are at most L looks; having no offer is worth 0.
+Weitzman's problem with the prize M: P(M <= m) = ((m + 1) / V)^n. There are at most L looks. A search without an offer
+has value 0.
 
     z solves E[(M - z)+] = cost; the best rule looks while the best offer so far is below z   (Weitzman 1979)
     W_k(b) = max(b, E[W_(k-1)(max(b, M))] - cost), W_0(b) = b; its value is W_L(0)             (dynamic programming)
 
-z is the same at every look, because all looks are alike. Source: M. L. Weitzman, "Optimal search for the best
-alternative", Econometrica 47 (1979).
+z is the same at every look, because all looks have the same distribution. Source: M. L. Weitzman, "Optimal search for
+the best alternative", Econometrica 47 (1979).
 """
 
 from __future__ import annotations

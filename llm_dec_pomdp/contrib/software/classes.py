@@ -1,7 +1,7 @@
-"""Rows of classes: our own from a text file, published ones in our fields.
+"""Rows of classes: this suite's own rows from a text file, and published rows converted to the same fields.
 
-A row has the fields that `REQUIRED` names. `solution` is a module that defines the class; methods that are not in
-`methods` (the constructor among them) are given to all authors. `data/classeval.txt` has our own rows:
+A row has the fields in `REQUIRED`. `solution` is a module that defines the class. Methods of the class that are not in
+`methods`, such as the constructor, are given to all authors. `data/classeval.txt` has this suite's rows:
 
     === name
     source of the class

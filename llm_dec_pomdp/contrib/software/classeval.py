@@ -4,19 +4,21 @@
 |---|---|
 | agents | `n_agents` authors (2); a tester with `tester=True`, a reviewer with `reviewer=True` |
 | turns | 1; `max_turns` for more, with rewards as in `envs.turn_rewards` |
-| data | `FudanSELab/ClassEval`, 100 classes, train [20:] / test [:20]; 82 are played |
+| data | `FudanSELab/ClassEval`, 100 classes, train [20:] / test [:20]; 82 are used |
 | offline | 43 classes written for this suite, 33 train / 10 test |
 | return | 0 to 4.0 |
 
 Observation. All authors read the class with its docstring, its constructor and other given code, and the signatures of
-all methods. With `assign="given"` the methods are divided so that methods that need each other have different authors,
-and each author reads the docstrings of its own methods only. With `assign="chosen"` each author chooses the methods
-that it writes, and reads all docstrings. No author reads the code of teammates. A single agent, the tester and the
-reviewer read all docstrings.
+all methods. No author reads the code of its teammates. A single agent, the tester and the reviewer read all docstrings.
+
+| `assign` | who writes a method | docstrings that an author reads |
+|---|---|---|
+| `"given"` | one author; methods that call each other or share a field are separated | of its own methods |
+| `"chosen"` | any author that chooses to write it | of all methods |
 
 Action. Any text with functions. Only the definition of a method counts, from `def` to the end of its body, as in
-coophumaneval-v0. Prose, imports, constants, classes and helper functions around it are dropped. Its decorators are
-those of the skeleton.
+coophumaneval-v0. Prose, imports, constants, classes and helper functions around it are dropped. The decorators of the
+skeleton replace those of the action.
 
 Reward (one float for the team):
 
@@ -26,18 +28,30 @@ Reward (one float for the team):
 | tests | 0..1.2 | share of tests that pass |
 | weakest | 0..2.0 | share of passed tests among those that need a method of an author; the smallest over authors |
 
-Only methods that count for form are in the class; all other methods raise NotImplementedError. A test passes if it
-passes in the class with the methods of all authors and, for each author, in the solution with this author's methods. A
-test needs a method if it fails for the solution with this method returning None. Tests are `unittest` classes. They run
-one by one in the code sandbox, separately from the class (docs/sandbox.md). Tests do not count if they pass when all
-methods raise NotImplementedError, or all return None, True, False, 0, "" or [].
+Only methods that count for `form` are part of the tested class. All other methods raise NotImplementedError.
 
-Turns. From the second turn on authors read the results of their methods (`feedback`: "none", "passed", "level_passed",
-"level_feedback" with reasons of `feedback_tests` failures). The tester writes asserts; it and the authors read which of
-them failed. The reviewer, in every other turn, reads all bodies and writes to each author.
+- A test passes if it passes in two kinds of classes: in the class with the methods of all authors, and, for each
+  author, in the solution with the methods of this author.
+- A test needs a method if it fails for the solution with this method returning None.
+- A test does not count if it passes when all methods raise NotImplementedError, or all return None, True, False, 0, ""
+  or [].
 
-Protocols. They correspond to ClassEval's three strategies. Published class success (all tests pass) / method success in
-%, with greedy decoding:
+Tests are `unittest` classes. They run one by one in the code sandbox, separately from the class (docs/sandbox.md).
+
+Turns. From the second turn on, authors read the results of their methods. The option `feedback` says how much:
+
+| `feedback` | authors read |
+|---|---|
+| `"none"` | nothing |
+| `"passed"` | whether all tests passed |
+| `"level_passed"` | problems of form in their own methods, and the number of passed tests of the class |
+| `"level_feedback"` | the same, and the reasons of up to `feedback_tests` failed tests of their own methods |
+
+The tester writes asserts. It and the authors read which of them failed. The reviewer acts in every other turn: it reads
+all method bodies and writes a message to each author.
+
+Protocols. They correspond to the three strategies of ClassEval. The table shows the published results in %, with greedy
+decoding: class success (all tests pass) / method success.
 
 | model | holistic: `single` | incremental: `sequential` | compositional: `concat` |
 |---|---|---|---|
@@ -45,11 +59,11 @@ Protocols. They correspond to ClassEval's three strategies. Published class succ
 | DeepSeek-Coder-6.7B | 27 / 57.2 | 18 / 47.6 | 17 / 49.6 |
 | SantaCoder-1.1B | 0 / 0.6 | 10 / 30.3 | 0 / 18.9 |
 
-In ClassEval every author reads all docstrings. Class success here is stricter: a test passes only if it passes as in
-the reward.
+The published numbers are not directly comparable. In ClassEval every author reads all docstrings. Class success of this
+environment is stricter, because a test has to pass in all the classes that the reward describes.
 
-Without skill. Return in % of 4.0 with `assign="given"`: the mean over classes, and in brackets the highest. If the two
-authors differ, the mean is over both orders.
+Degenerate strategies. The table shows the return in % of 4.0 with `assign="given"`: the mean over classes, and in
+brackets the highest. If the two authors differ, the mean is over both orders.
 
 | first author | second author | 43 embedded classes | 12 published test classes |
 |---|---|---|---|
@@ -61,20 +75,29 @@ authors differ, the mean is over both orders.
 | its methods as in the solution | the best guess | 31 (67) | 33 (100) |
 | the solution of all methods, hidden in one of its own | calls of this method | 25 (46) | 29 (100) |
 
-A guess is a method of one line (a constant, an argument, a read or write of a field), chosen by the tests among up to
-60. It is right for ClassEval_19, whose given constructor shows what the getter returns. The first author of the last
-row has memorised the class. With `assign="chosen"` authors divide the work as they like, so that one of them may write
-almost all of it.
+A guess is a method of one line (a constant, an argument, a read or write of a field). The best of up to 60 guesses is
+selected by the tests. A guess solves ClassEval_19, because its given constructor shows what the getter returns. The
+last row needs a first author that has memorised the class. With `assign="chosen"` authors divide the work as they like,
+so one author may write almost all of it.
 
-Rows. Of 100 published classes 12 need other libraries, and three fail their own tests: ClassEval_17 expects an event of
-2024 to be in the future, _48 the host name of its author, _50 a read-only file that root cannot write. Every test of
-ClassEval_0 passes if all methods return True, or if all return False. The skeletons of ClassEval_5 and _22 do not parse
-as a class. All these are left out. ClassEval_20 and _36 compare times of day to the second, so their tests start in the
-first half of a second.
+Rows. 18 of the 100 published classes are left out:
+
+| rows | reason |
+|---|---|
+| 12 rows | need libraries that are not in the standard library |
+| ClassEval_17 | expects an event of 2024 to be in the future |
+| ClassEval_48 | expects the host name of its author's machine |
+| ClassEval_50 | expects that a read-only file cannot be written, but root can write it |
+| ClassEval_0 | all tests pass if all methods return True, or if all return False |
+| ClassEval_5, ClassEval_22 | the skeletons do not parse as a class |
+
+ClassEval_20 and ClassEval_36 compare times of day to the second. Their tests therefore start in the first half of a
+second.
 
 Candidates. With `make(..., candidates=True)` each of two authors chooses one of six versions of its methods by a letter
-(`envs.wrappers.Choices`), on 17 embedded classes: the solution; the same with an error, empty, or with other
-parameters; one that does the work of teammates itself; and one that does so if their methods fail.
+(`envs.wrappers.Choices`), on 17 embedded classes. The versions are the solution, the solution with an error, empty
+methods, methods with other parameters, methods that do the work of teammates themselves, and methods that do this work
+only if the methods of teammates fail.
 
 Measured (`env.measure`): class and method success; with `assign="chosen"` coverage and overlap.
 

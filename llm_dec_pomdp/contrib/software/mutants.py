@@ -1,16 +1,16 @@
-"""Mutations of a module of an embedded package: the candidates among which authors of `modules-v0` choose.
+"""Mutations of a module of an embedded package: the candidates of `modules-v0`, among which authors choose.
 
 | kind | module |
 |---|---|
 | gold | the solution, which calls the functions of teammates |
-| off by one | the same with one change, so that a test of it fails and one passes |
+| off by one | the solution with one change, so that one of its tests fails and another passes |
 | stub | its functions return None |
-| other signature | its first function has one parameter more |
+| other signature | its first function has one more parameter |
 | alone | does the work of the teammates itself |
 | fallback | calls the functions of teammates, and does their work if these raise an error |
-| raises, renamed | in place of the last two if it imports none: its functions raise an error, or have other names |
+| raises, renamed | replace the last two if the module imports none: functions that raise an error; other names |
 
-Gold, alone and fallback pass all tests with the gold of the teammates.
+The kinds gold, alone and fallback pass all tests with the solutions of the teammates.
 """
 
 from __future__ import annotations

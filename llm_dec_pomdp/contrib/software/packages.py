@@ -1,4 +1,4 @@
-"""Packages of `modules-v0`: their embedded rows, and the parts of a solution that authors read.
+"""Packages of `modules-v0`: their embedded rows, and the parts of a solution that authors observe.
 
 `scripts/build_packages.py` generates the rows and describes the packages.
 """

@@ -1,4 +1,4 @@
-"""Assembly of a class from the methods that several authors wrote, and the assignment of methods to authors."""
+"""Assembly of a class from the methods of several authors, and the assignment of methods to authors."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The reward of a class that several authors wrote, 0 to 4: form 0..0.8, tests 0..1.2, weakest 0..2.
 
-A test passes if it passes in the class that the authors wrote together, and for each author in the class that has the
-methods of this author and, for all other methods, those of the solution.
+A test passes if it passes in the class with the methods of all authors and, for each author, in the solution with the
+methods of this author.
 """
 
 from __future__ import annotations
