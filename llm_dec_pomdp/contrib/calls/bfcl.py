@@ -248,7 +248,7 @@ def _schema(value: Any) -> Any:
 
 
 class BFCL(Dispatch):
-    """The multi-turn rows of BFCL v4; the module is the manual.
+    """The multi-turn rows of BFCL v4. See the module docstring.
 
     Args:
         category: Whose rows are played.

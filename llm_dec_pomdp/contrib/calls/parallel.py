@@ -100,7 +100,7 @@ def _reference(gold: list[Mapping[str, Mapping[str, list[Any]]]]) -> tuple[str, 
 
 
 class BFCLParallel(TextTask):
-    """Calls of two agents at once; the module is the manual.
+    """Calls of two agents at once. See the module docstring.
 
     Args:
         category: Whose rows are played.

@@ -36,7 +36,7 @@ Options. `rows=[2, 3]` selects only the third and the fourth row. With `candidat
 
 | agent | chooses among |
 |---|---|
-| dispatcher | the order needed next, the same with a wrong value, one to another application, the end of the user turn |
+| dispatcher | the order needed next, the same with a wrong value, an order to another application, the turn's end |
 | specialist | the call that its order means, the same with a wrong argument, a call of another tool, no call |
 
 The results of a specialist's calls are then its report, and its history is reset with each order. The letters depend
@@ -117,7 +117,7 @@ VALUES: Mapping[str, Sequence[Any]] = {  # of arguments
 
 
 class Calls(Dispatch):
-    """Orders, calls and reports in five applications; the module is the manual.
+    """Orders, calls and reports in five applications. See the module docstring.
 
     Args:
         tasks, common: See `Dispatch`.

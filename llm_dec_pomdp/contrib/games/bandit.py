@@ -55,7 +55,7 @@ def _tasks() -> list[TaskItem]:
 
 
 class Bandit(TextTask):
-    """A word for each context; the module is the manual.
+    """A word for each context. See the module docstring.
 
     Args:
         scale: What the right word pays, above 0.

@@ -73,7 +73,7 @@ class State(NamedTuple):
 
 
 class Kuhn(Task[State]):
-    """Three-card poker; the module is the manual.
+    """Three-card poker. See the module docstring.
 
     Args:
         tasks: "sample" are the six deals, which are in every split; items of your own ask in other words.

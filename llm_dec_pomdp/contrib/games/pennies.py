@@ -58,7 +58,7 @@ class State(NamedTuple):
 
 
 class Pennies(Task[State]):
-    """Matching pennies; the module is the manual.
+    """Matching pennies. See the module docstring.
 
     Args:
         tasks: "sample" is the one task, which is in every split; items of your own ask in other words.

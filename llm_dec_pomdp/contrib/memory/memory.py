@@ -175,7 +175,7 @@ class State(NamedTuple):
 
 
 class Memory(Task[State]):
-    """Notes for somebody else; the module is the manual.
+    """Notes for somebody else. See the module docstring.
 
     Args:
         notes: How many are kept, at least 1.

@@ -83,29 +83,29 @@ OK, BROKEN = "ok", "broken"
 _SET = re.compile(r"\bSET\s+(\w{1,20})\s+(on|off)\b", re.IGNORECASE | re.ASCII)
 _PAIR = re.compile(rf"\b(?:({'|'.join(SETTINGS)}) (on|off)|({'|'.join(ACCOUNTS)}) (ok|broken))\b", re.ASCII)
 _MENDED = "Faults mended:"
-Pair = tuple[str, str]  # a setting or an item, and how it is or has to be
+Pair = tuple[str, str]  # (setting or account item, value)
 
 
 class World(NamedTuple):
-    """How things have to be, in the order of the manual, and how they are at first."""
+    """The right values in the order of the manual, and the initial values."""
 
     manual: tuple[Pair, ...]
     phone: Mapping[str, str]
 
     @property
     def faults(self) -> tuple[Pair, ...]:
-        """What has to be done, in order."""
+        """The repairs that are needed, in order: (name, right value)."""
         return tuple((name, value) for name, value in self.manual if self.phone[name] != value)
 
 
 class Repair(Dialogue):
-    """Mend a phone; the module is the manual.
+    """Environment in which two agents repair a phone. See the module docstring.
 
     Args:
-        settings: Of the phone, 1 to 8.
-        accounts: Items of the account, 0 to 4.
-        faults: How many of both are wrong; one of them is a setting.
-        tasks, common: See `Dialogue`; H is 8.
+        settings: The number of settings of the phone, 1 to 8.
+        accounts: The number of account items, 0 to 4.
+        faults: The number of wrong settings and items, at least 1; at least one is a setting.
+        tasks, common: See `Dialogue`; `max_turns` is 8 by default.
     """
 
     most_wrong = 2
@@ -128,7 +128,9 @@ class Repair(Dialogue):
         self.settings = SETTINGS[: check_int("settings", settings, 1, len(SETTINGS))]
         self.accounts = ACCOUNTS[: check_int("accounts", accounts, 0, len(ACCOUNTS))]
         if check_int("faults", faults, 1) > settings + accounts:
-            raise ValueError(f"faults is {faults}, and {settings} settings and {accounts} accounts can be wrong")
+            raise ValueError(
+                f"faults is {faults}, and only {settings} settings and {accounts} accounts can be wrong; reduce faults"
+            )
         self.faults = faults
         calls = (f"fix_{name}()" for name in self.accounts)
         words = f"{LABELS} Assistant: Customer: {_MENDED} SET Set on off {OK} {BROKEN} is Please now".split()
@@ -140,12 +142,12 @@ class Repair(Dialogue):
     # --- rows --------------------------------------------------------------------------------------------------------
 
     def size(self) -> tuple[int, ...]:
-        """Settings, items of the account, and faults."""
+        """Return the numbers of settings, account items, and faults."""
         return len(self.settings), len(self.accounts), self.faults
 
     @staticmethod
     def sample_instance(settings: int, accounts: int, faults: int, split: str, number: int) -> TaskItem:
-        """A manual in any order, and faults of which one is a setting."""
+        """Sample a task: a manual in random order, and random faults, at least one in a setting."""
         random = generator(0, "repair", settings, accounts, faults, split, number)
         names = [*SETTINGS[:settings], *ACCOUNTS[:accounts]]
         order = [names[int(place)] for place in random.permutation(len(names))]
@@ -158,7 +160,7 @@ class Repair(Dialogue):
         return TaskItem(f"{split}-{number}", "A phone has no connection.", split, fields=fields)
 
     def problem(self, item: TaskItem) -> str:
-        """A manual or a phone that cannot be read, or another size of either, or no fault."""
+        """Return the reason for which manual or phone are invalid; "" if they are valid."""
         names = {*self.settings, *self.accounts}
         for field in self.row_fields:
             text = " ".join(item.fields[field].split())
@@ -166,22 +168,25 @@ class Repair(Dialogue):
             if _spoken(pairs) != text or len(dict(pairs)) < len(pairs):
                 return f"field {field!r}: {text[:60]!r} is no list such as 'roaming on line ok', each name once"
             if strange := sorted(names.symmetric_difference(dict(pairs))):
-                return f"field {field!r}: {strange[0]!r} must stand in it exactly if settings and accounts have it"
+                return (
+                    f"field {field!r}: {strange[0]!r} is missing or not among the settings and accounts of this size; "
+                    "change the row, or the options settings and accounts"
+                )
             if field == "manual" and any(value == BROKEN for _, value in pairs):
-                return f"field 'manual': asks for something {BROKEN}; an item of the account has to be {OK}"
-        return "" if self._faults(item) else "field 'phone': has no fault; set something otherwise than the manual"
+                return f"field 'manual': has an item that is {BROKEN}; give every account item the value {OK}"
+        return "" if self._faults(item) else "field 'phone': has no fault; give a setting another value than the manual"
 
     # --- the task ----------------------------------------------------------------------------------------------------
 
     def optimal_turns(self, item: TaskItem) -> int:
-        """The turns of the shortest plan."""
+        """Return the number of turns of the shortest plan."""
         return shortest(self._faults(item))
 
     def _faults(self, item: TaskItem) -> tuple[Pair, ...]:
         return _world(*(item.fields[field] for field in self.row_fields)).faults
 
     def knows(self, item: TaskItem, agent: str) -> str:
-        """The manual and the account, or the settings of the phone."""
+        """Return the manual and the broken account items, or the settings of the phone."""
         phone = read_pairs(item.fields["phone"])
         if agent == CUSTOMER:
             return _spoken(pair for pair in phone if pair[0] in SETTINGS)
@@ -189,7 +194,7 @@ class Repair(Dialogue):
         return " ".join([*item.fields["manual"].split(), *([_NOW, _spoken(broken)] if broken else [])])
 
     def introduction(self, item: TaskItem, agent: str, variant: int) -> str:
-        """What is known, and what can be done."""
+        """Return the description of the role and of its acts."""
         calls = " or ".join(f"fix_{name}()" for name in self.accounts) or "no tool"
         if agent == ASSISTANT:
             return (
@@ -210,7 +215,7 @@ class Repair(Dialogue):
         )[variant]
 
     def read(self, item: TaskItem, agent: str, text: str) -> tuple[str | Pair | None, str]:
-        """The first tool that the assistant calls, or the last setting of the customer."""
+        """Return the first tool call of the assistant, or the last setting of the customer."""
         if agent == CUSTOMER:
             found = _SET.findall(text)
             if not found:
@@ -221,7 +226,7 @@ class Repair(Dialogue):
         return (calls[0].name.removeprefix("fix_"), OK) if calls else None, ""
 
     def act(self, item: TaskItem, plan: Any, acts: Mapping[str, Pair]) -> ActResult:
-        """Mend the next fault, and the one after it where the other has mended that."""
+        """Repair the next fault, and the one after it if both agents' acts follow each other."""
         faults, before = self._faults(item), len(plan)
         mended = mend(faults, before, tuple(acts.values()))
         done = faults[before:mended]
@@ -239,7 +244,7 @@ class Repair(Dialogue):
         return f"{name} is {value} now." if mended else f"{name} {value} mends nothing now."
 
     def tools(self, agent: str) -> tuple[Tool, ...]:
-        """One for each item of the account, for the assistant."""
+        """Return for the assistant one tool for each account item."""
         if agent == CUSTOMER:
             return ()
         return tuple(Tool(f"fix_{name}", f"Mends the {name} of the account.") for name in self.accounts)
@@ -247,7 +252,7 @@ class Repair(Dialogue):
     # --- teams without a model ---------------------------------------------------------------------------------------
 
     def choices(self, agent: str, history: Sequence[Message] = ()) -> Sequence[str]:
-        """All that is known, an instruction or how a setting is, a tool or a setting, or nothing."""
+        """Return messages about settings, tool calls or settings, all knowledge (`TELL`), and no message."""
         pairs = list(itertools.product(self.settings, VALUES))
         if agent == ASSISTANT:
             calls = (f"fix_{name}()" for name in self.accounts)
@@ -256,13 +261,13 @@ class Repair(Dialogue):
         return [TELL, *known, *acts, NOTHING]
 
     def single_agent_choices(self, history: Sequence[Message] = ()) -> Sequence[str]:
-        """Those of both, and a tool and a setting in one text."""
+        """Return the acts of both agents, and every pair of a tool call and a setting in one text."""
         acts = super().single_agent_choices(history)
         sets, calls = ([text for text in acts if text.startswith(word)] for word in ("SET", "fix"))
         return [*acts, *map("\n".join, itertools.product(calls, sets))]
 
     def plays(self, agent: str, private: str, heard: Mapping[str, str], turn: int, observations: Sequence[str]) -> str:
-        """Mend the next fault, or the one after it while the other mends that; without words try what there is."""
+        """Repair the next fault, or the one after it if a teammate repairs the next; without messages try all."""
         known = [heard.get(ASSISTANT, ""), heard.get(CUSTOMER, "")]
         known[agent == CUSTOMER] = private
         manual, _, broken = known[0].partition(_NOW)
@@ -281,11 +286,11 @@ class Repair(Dialogue):
         return NOTHING
 
 
-_NOW = "now"  # before what is broken in the account
+_NOW = "now"  # precedes the broken account items
 
 
 def mend(faults: Sequence[Pair], mended: int, acts: Sequence[Pair]) -> int:
-    """How many faults are mended after the acts of a turn, in whatever order they help."""
+    """Return the number of repaired faults after the acts of a turn, which count in any order."""
     left = list(acts)
     while mended < len(faults) and faults[mended] in left:
         left.remove(faults[mended])
@@ -295,7 +300,7 @@ def mend(faults: Sequence[Pair], mended: int, acts: Sequence[Pair]) -> int:
 
 @functools.cache
 def shortest(faults: tuple[Pair, ...]) -> int:
-    """The least number of turns that mend all faults: breadth-first search over faults mended and all joint acts."""
+    """Return the least number of turns that repair all faults, by breadth-first search over all joint acts."""
     by_owner = [[pair for pair in faults if _owner(pair) == agent] for agent in (ASSISTANT, CUSTOMER)]
     joint = [tuple(filter(None, acts)) for acts in itertools.product(*([None, *private] for private in by_owner))]
     reached, turns = {0}, 0
@@ -306,7 +311,7 @@ def shortest(faults: tuple[Pair, ...]) -> int:
 
 
 def read_pairs(text: str) -> list[Pair]:
-    """What a text says of settings and items, in order: `roaming on`, `line ok`; everything else is passed over."""
+    """Return the settings and items that a text states, in order: `roaming on`, `line ok`; other words are ignored."""
     return [(setting or account, value or state) for setting, value, account, state in _PAIR.findall(text)]
 
 

@@ -8,9 +8,9 @@ Every text of main that asks is a decision, and so is its decision to answer.
 |---|---|---|
 | spawned when it helped | invocations while a step was open | at most one for each step that could be asked for |
 | asked the right one | invocations, if there are several specialists | it has the skill that the step needs |
-| said what was needed | subtasks; reports after a call that showed the value | it names the subject; it names the value |
+| said what was needed | subtasks; reports after a call that showed the value | it names the subject; or the value |
 | kept what it was told | answers with no step open | the answer is right |
-| stopped in time | decisions to end, and decisions when it had to end | it ends with no step open, or no invocation left |
+| stopped in time | decisions to end, and decisions when it had to end | it ends with no step or no invocation left |
 
 The first figure is 0 if main never asked although a step was open. A subtask belongs to the step whose relation or
 subject it names, and to an open step first. A figure is the mean over the episodes in which there is something to

@@ -160,7 +160,7 @@ def toolbox(name: str, kinds: tuple[str, ...], most: int) -> Toolbox:
 
 
 class Research(Hierarchy[QuestionState]):
-    """Ask, read, query, compute, answer; the module is the manual.
+    """Ask, read, query, compute, answer. See the module docstring.
 
     Args:
         max_invocations: How many sub-agents may be asked, 1 to 64.

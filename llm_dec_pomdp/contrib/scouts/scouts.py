@@ -93,7 +93,7 @@ class State(NamedTuple):
 
 
 class Scouts(Task[State]):
-    """Search with recall by a team; the module is the manual.
+    """Search with recall by a team. See the module docstring.
 
     Args:
         tasks: "sample" is the one task, which is in every split; items of your own explain it in other words.

@@ -136,8 +136,8 @@ from .program import MODULE, Spec, Written, assembled, dealt, gold_of, in_order,
 
 Assign = Literal["given", "chosen"]
 Feedback = Literal["none", "passed", "level_passed", "level_feedback"]
-MOST_ASSERTS = 20  # of a tester that are run
-LONGEST_REVIEW = 1000  # characters for one author
+MOST_ASSERTS = 20  # asserts of the tester that are run
+LONGEST_REVIEW = 1000  # characters of a review for one author
 _ONLY = "Write only complete functions with `self`: no explanation, no code fences, no tests."
 
 
@@ -150,15 +150,15 @@ class Found(NamedTuple):
 
 
 class ClassEval(TextTask):
-    """Classes by several authors; the module is the manual.
+    """Environment in which several authors write one class. See the module docstring.
 
     Args:
-        n_agents: Authors; rows with fewer methods are left out.
-        assign: Whether methods are given to authors, or chosen by them.
-        tester: There is an agent that writes asserts.
-        reviewer: There is an agent that reads all bodies in every other turn; at least 3 turns.
-        feedback: What authors read from the second turn on.
-        feedback_tests: How many failed tests "level_feedback" may explain.
+        n_agents: The number of authors; rows with fewer methods are left out.
+        assign: "given": each method has one author; "chosen": authors choose their methods.
+        tester: Add an agent that writes asserts.
+        reviewer: Add an agent that reads all bodies in every other turn; needs at least 3 turns.
+        feedback: The results that authors observe from the second turn on.
+        feedback_tests: The number of failed tests that "level_feedback" explains.
         tasks, common: See `TextTask`.
     """
 
@@ -192,19 +192,19 @@ class ClassEval(TextTask):
         **common: Unpack[TextOptions],
     ) -> None:
         if isinstance(n_agents, bool) or not isinstance(n_agents, int) or n_agents < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ValueError(f"n_agents is {n_agents!r}; give a number of authors, at least 1")
+            raise ValueError(f"n_agents is {n_agents!r}; it is a number of authors, give an integer of at least 1")
         for name, value, offered in (("assign", assign, get_args(Assign)), ("feedback", feedback, get_args(Feedback))):
             if value not in offered:
                 raise ValueError(f"{name} is {value!r}; {nearest(str(value), offered)}")
         if feedback_tests < 0:
-            raise ValueError(f"feedback_tests is {feedback_tests}; it is a number of tests, at least 0")
+            raise ValueError(f"feedback_tests is {feedback_tests}; it is a number of tests, give at least 0")
         if reviewer and common.get("max_turns", 3) < 3:
             raise ValueError(
-                f"max_turns is {common.get('max_turns')} with a reviewer, who speaks second; give at least 3"
+                f"max_turns is {common.get('max_turns')}, and a reviewer acts in the second turn; give at least 3"
             )
         if reviewer and common.get("turn_reward", "final") != "final":
             raise ValueError(
-                f"turn_reward is {common.get('turn_reward')!r} with a reviewer, whose turns have no score; give 'final'"
+                f"turn_reward is {common.get('turn_reward')!r}, and turns of a reviewer have no score; give 'final'"
             )
         if reviewer:
             common.setdefault("max_turns", 3)
@@ -220,15 +220,17 @@ class ClassEval(TextTask):
     # --- rows --------------------------------------------------------------------------------------------------------
 
     def problem(self, item: TaskItem) -> str:
-        """Return why the fields are no class with methods and tests; "" if they are, or if the row is left out."""
+        """Return the reason for which a row is invalid; "" if it is valid or left out."""
         if item.id in AUDIT:
             return ""
         try:
             value = json.loads(item.fields["methods"])
         except ValueError as error:
-            return f"field 'methods': is no JSON ({error}); see contrib.software.classes"
+            return f"field 'methods': is no JSON ({error}); give an object of methods and their test classes"
         if not isinstance(value, dict) or not value:
-            return f"field 'methods': is {item.fields['methods']!r:.60}; see contrib.software.classes"
+            return (
+                f"field 'methods': is {item.fields['methods']!r:.60}; give an object of methods and their test classes"
+            )
         spec = spec_of(item)
         for name, source in {"solution": spec.solution, "test": spec.test, "prompt": item.prompt}.items():
             if problem := analysis.syntax_error(source):
@@ -240,13 +242,13 @@ class ClassEval(TextTask):
         return ""
 
     def prepare(self, items: tuple[TaskItem, ...]) -> tuple[TaskItem, ...]:
-        """The rows that can be played by so many authors, each with its reference."""
+        """Return the rows with at least as many methods as authors, each with its reference."""
         fitting = [item for item in items if not left_out(item)]
         fitting = [item for item in fitting if len(spec_of(item).names) >= self.n_authors]
         if not fitting:
             raise TaskError(
-                f"n_agents is {self.n_authors}, and none of {len(items)} rows is a class of the standard library with "
-                "so many methods; give fewer authors, or other rows"
+                f"n_agents is {self.n_authors}, and none of {len(items)} rows is a class with so many methods that "
+                "needs only the standard library; give fewer authors, or other rows"
             )
         return tuple(replace(item, reference=self._reference(item)) for item in fitting)
 
@@ -257,7 +259,11 @@ class ClassEval(TextTask):
         return (*texts, *[""] * (len(self.declared.roles) - self.n_authors))
 
     def try_rows(self) -> None:
-        """Run the solutions of rows that a user brought."""
+        """Run the tests on the solutions of the user's own rows.
+
+        Raises:
+            TaskError: A solution fails; the message names the row and the reason.
+        """
         if self._rows_of in ("", "hub"):
             return
         jobs = [reward.job(spec, gold_of(spec.solution, spec.class_name)) for spec in map(spec_of, self.items)]
@@ -265,13 +271,14 @@ class ClassEval(TextTask):
             if verdict.outcome != "passed":
                 note = next(iter(verdict.notes), verdict.outcome)
                 raise TaskError(
-                    f"{self._rows_of}, task {item.id!r}, field 'solution': fails {note!r:.200}; correct or remove it"
+                    f"{self._rows_of}, task {item.id!r}, field 'solution': fails its tests ({note!r:.200}); correct or "
+                    "remove the row"
                 )
 
     # --- observations ------------------------------------------------------------------------------------------------
 
     def observe(self, item: TaskItem, agent: str) -> str:
-        """Return the skeleton, as far as the agent reads it, and the request; "" for the reviewer."""
+        """Return the skeleton with the docstrings that the agent may read, and the request; "" for the reviewer."""
         if agent == self.reviewer:
             return ""
         spec = spec_of(item)
@@ -298,7 +305,7 @@ class ClassEval(TextTask):
         return [method for method, owner in dealt(key_of(spec), self.n_authors).items() if owner == author]
 
     def offered_texts(self, item: TaskItem, role: str) -> Mapping[str, str]:
-        """Return versions of the methods of an author by kind, of two authors of given methods."""
+        """Return the candidates of an author by kind; empty unless there are two authors with given methods."""
         if role not in self.declared.roles[: self.n_authors] or self.n_authors != 2 or self.assign != "given":
             return {}
         return candidates().get(item.id, ({}, {}))[self.declared.roles.index(role)]
@@ -313,7 +320,7 @@ class ClassEval(TextTask):
         return written(spec, texts, None if self.assign == "chosen" else dealt(key_of(spec), self.n_authors))
 
     def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
-        """Compute the reward of `contrib.software.reward`."""
+        """Compute the reward, see `contrib.software.reward`."""
         return reward.score(spec_of(item), self.written(item, actions), self.n_authors)
 
     # --- turns -------------------------------------------------------------------------------------------------------
@@ -332,7 +339,7 @@ class ClassEval(TextTask):
         return after
 
     def observations(self, state: TextState) -> Mapping[str, str]:
-        """Return the observations of the next turn; authors and tester have none while the reviewer reads."""
+        """Return the observations of the next turn; in the reviewer's turn no other agent has one."""
         return {agent: text for agent, text in state.observations if text and not agent.startswith(_WAITING)}
 
     def _shown(self, item: TaskItem, actions: Mapping[str, str], turn: int) -> str:
@@ -415,7 +422,7 @@ class ClassEval(TextTask):
         return Found(found, verdict, asserts)
 
     def measure(self, groups: Sequence[Group]) -> Mapping[str, Mapping[str, float]]:
-        """Class and method success, and how authors divided the methods among them, in %."""
+        """Return class and method success in %; if authors choose, also coverage and overlap of their methods."""
         final = [e.final.diagnostics for group in groups for e in group.episodes if e.final]
         if not final:
             return {}
@@ -425,7 +432,7 @@ class ClassEval(TextTask):
         return {"software": {column: 100 * fmean(d[name] for d in final) for name, column in names.items()}}
 
 
-_WAITING = "later: "  # before the name of an agent whose words wait for the reviewer's
+_WAITING = "later: "  # prefix of an agent whose observation waits for the review
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -433,7 +440,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _asserts(text: str) -> tuple[str, ...]:
-    """The lines of a text that are statements with an assert."""
+    """Return the lines of a text that are statements with an assert."""
     found: list[str] = []
     for line in text[: analysis.MAX_SOURCE].splitlines():
         tree = analysis.parse(line.strip()) if "assert" in line else None

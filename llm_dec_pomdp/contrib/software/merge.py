@@ -58,7 +58,7 @@ _CONFLICT = "What both wrote is in conflict: the same place was changed in diffe
 
 
 class Merge(TextTask):
-    """Two features of one module, merged by lines; the module is the manual."""
+    """Environment in which two agents add features to one module. See the module docstring."""
 
     declared = Facts(
         name="merge-v0",
@@ -74,7 +74,7 @@ class Merge(TextTask):
     )
 
     def problem(self, item: TaskItem) -> str:
-        """Return why the tests do not parse; "" if they do."""
+        """Return the reason for which the tests do not parse; "" if they do."""
         problem = analysis.syntax_error(item.fields["test"])
         return f"field 'test': does not parse ({problem}); correct or remove the row" if problem else ""
 
@@ -103,7 +103,7 @@ class Merge(TextTask):
         return Score(share, {"tests": share}, counts, {"detail": "\n".join(verdict.notes)})
 
     def respond(self, item: TaskItem, actions: Mapping[str, str], score: Score) -> Mapping[str, str]:
-        """Return whether the texts were in conflict, for both authors."""
+        """Return for both authors whether there was a conflict or a failed test."""
         message = _CONFLICT if score.diagnostics.get("conflict") else "Not all tests passed."
         return dict.fromkeys(self.possible_agents, message)
 
@@ -126,7 +126,7 @@ class Merge(TextTask):
 
 
 def merged(base: str, first: str, second: str) -> str | None:
-    """Return a text with two changes of it, by lines; None if they are in conflict.
+    """Merge two changed versions of a text by lines; return None if they are in conflict.
 
     Changes of the same lines, or additions at the same place, are a conflict unless both are the same.
     """

@@ -94,10 +94,10 @@ from .packages import TOGETHER, class_of, interface, own_rows, specification, st
 from .reward import passed_in_all
 
 LIMITS = Limits(cpu_seconds=4.0, case_seconds=1.0)
-WORDS = 30  # of a message
-LONGEST_MESSAGE = 400  # characters
-AT_ONCE = 8  # calls of a text
-CHARACTERS = 20_000  # of an author's files
+WORDS = 30  # longest message, in words
+LONGEST_MESSAGE = 400  # longest message, in characters
+AT_ONCE = 8  # most calls in a text
+CHARACTERS = 20_000  # most characters in an author's files
 _MESSAGE = re.compile(r"^[ \t]*to[ \t]+(\w+)[ \t]*:[ \t]*(\S.*)$", re.IGNORECASE | re.MULTILINE)
 
 
@@ -107,21 +107,21 @@ class State(NamedTuple):
     item: TaskItem
     tools: ToolState = ToolState()
     turn: int = 0
-    passed: frozenset[str] = frozenset()  # tests
-    sources: tuple[str, ...] = ()  # of the modules after the last turn
+    passed: frozenset[str] = frozenset()  # tests that passed after the last turn
+    sources: tuple[str, ...] = ()  # modules after the last turn
     score: float = 0.0
     spent: float = 0.0
     observations: tuple[tuple[str, str], ...] = ()
 
 
 class Modules(Task[State]):
-    """Programs by several authors; the module is the manual.
+    """Environment in which each author writes one module of a program. See the module docstring.
 
     Args:
-        modules: How many modules, 3 to 6; each has an author.
-        messages: Authors may write to each other.
-        call_cost: Of a call of a tool, at least 0.
-        message_cost: Of a message, at least 0.
+        modules: The number of modules, 3 to 6; each has an author.
+        messages: Whether authors may send messages to each other.
+        call_cost: The cost of a tool call, at least 0.
+        message_cost: The cost of a message, at least 0.
         tasks, common: See `Task`.
     """
 
@@ -148,7 +148,7 @@ class Modules(Task[State]):
         check_int("modules", modules, 3, 6)
         for name, value in {"call_cost": call_cost, "message_cost": message_cost}.items():
             if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < math.inf:  # pyright: ignore[reportUnnecessaryIsInstance]
-                raise ValueError(f"{name} is {value!r}; it is a price, a number of at least 0")
+                raise ValueError(f"{name} is {value!r}; a cost is a finite number, give at least 0")
         self.messages = bool(messages)
         self.call_cost, self.message_cost = float(call_cost), float(message_cost)
         self._dearest = modules * (AT_ONCE * self.call_cost + self.message_cost)
@@ -168,12 +168,12 @@ class Modules(Task[State]):
 
     @property
     def facts(self) -> Facts:
-        """The lowest score is that of the most calls and messages of all turns."""
+        """The facts; the lowest score is minus the highest possible cost of calls and messages."""
         low = -self._dearest * self.max_turns
         return replace(self.declared, score_range=(low, 1.0), turn_range=(-1.0 - self._dearest, 1.0), best=1.0)
 
     def problem(self, item: TaskItem) -> str:
-        """Files that are no such package."""
+        """Return the reason for which a row is no package for these authors; "" if it is one."""
         if problem := analysis.syntax_error(item.fields["test"]):
             return f"field 'test': does not parse ({problem}); correct or remove the row"
         found = unpacked(item.fields["solution"])
@@ -190,12 +190,12 @@ class Modules(Task[State]):
         return self.problem(item)
 
     def prepare(self, items: tuple[TaskItem, ...]) -> tuple[TaskItem, ...]:
-        """The rows, with the modules of their solutions as references."""
+        """Return the rows, with the modules of their solutions as references."""
         sources = [tuple(source for _, source in unpacked(item.fields["solution"])) for item in items]
         return tuple(replace(item, reference=texts) for item, texts in zip(items, sources, strict=True))
 
     def script(self, name: str) -> Script:
-        """The team "gold" says the modules of the solution."""
+        """Return the team "gold", in which each author writes its module of the solution."""
         if name != "gold":
             return super().script(name)
         known = {
@@ -210,7 +210,7 @@ class Modules(Task[State]):
     # --- observations ----------------------------------------------------------------------------------------------
 
     def tools(self, agent: str) -> tuple[Tool, ...]:
-        """Files of its own, and `run_tests`."""
+        """Return the tools of an author: for its own files, and `run_tests`."""
         return self.toolbox.tools(agent)
 
     def initial_state(self, item: TaskItem, seed: int) -> State:
@@ -245,7 +245,7 @@ class Modules(Task[State]):
         return "\n\n".join(parts)
 
     def offered_texts(self, item: TaskItem, role: str) -> Mapping[str, str]:
-        """Return versions of the module of an author by kind, for the embedded packages."""
+        """Return the candidates of an author's module by kind; empty for rows that are not embedded."""
         return {} if self._rows_of else of_module(item.fields["solution"], self.declared.roles.index(role))
 
     # --- a turn ------------------------------------------------------------------------------------------------------
@@ -294,7 +294,7 @@ class Modules(Task[State]):
         return passed_in_all(cached_verdicts([_job(item, self._files(item, program)) for program in programs]))
 
     def _act(self, state: State, tools: ToolState, place: int, text: str) -> tuple[ToolState, list[Answered]]:
-        """Run the calls of a text; or keep it as the module, where it is source."""
+        """Run the calls of a text; if it has none and is source, replace the module by it."""
         agent = self.possible_agents[place]
         answers: list[Answered] = []
         calls = self.toolbox.calls(agent, text)
@@ -309,7 +309,7 @@ class Modules(Task[State]):
         return tools, answers
 
     def _with_program(self, state: State, tools: ToolState, place: int) -> ToolState:
-        """The tools, of which `run_tests` has the program as it is for an author: others' modules as they were."""
+        """Return the tool state in which `run_tests` has the author's module as it is now, the others as before."""
         sources = [*state.sources]
         sources[place] = self._source(tools, state, place)
         files_now = (("", state.item.fields["test"]), *self._files(state.item, sources))
@@ -317,7 +317,7 @@ class Modules(Task[State]):
         return tools._replace(states=(*kept, (_TESTS, "", files_now)))
 
     def _source(self, tools: ToolState, state: State, place: int) -> str:
-        """The module of an author; as it was, where it has not written it."""
+        """Return the module of an author; a stub if it has not written one."""
         path = unpacked(state.item.fields["solution"])[place][0]
         agent = self.possible_agents[place]
         written: Files = next((value for kit, who, value in tools.states if (kit, who) == (_FILES, agent)), ())
@@ -333,7 +333,7 @@ class Modules(Task[State]):
     def _messages(
         self, item: TaskItem, actions: Mapping[str, str], notes: Mapping[str, list[str]], events: list[Event]
     ) -> int:
-        """Hand messages on; how many there were."""
+        """Deliver the messages in `notes`, add `read` events, and return the number of messages."""
         names = [_name(path) for path, _ in unpacked(item.fields["solution"])]
         sent = 0
         for place, agent in enumerate(self.possible_agents):
@@ -348,7 +348,7 @@ class Modules(Task[State]):
         return sent
 
     def _broken(self, state: State, sources: Sequence[str], passed: frozenset[str]) -> list[tuple[str, str]]:
-        """(who changed a module, whose tests no longer pass though its own module is as it was)."""
+        """Return pairs: an author that changed its module, and an unchanged author whose tests no longer pass."""
         if not state.turn:
             return []
         names = [_name(path) for path, _ in unpacked(state.item.fields["solution"])]
@@ -358,17 +358,20 @@ class Modules(Task[State]):
         return [(who, other) for other in hit if other not in changed for who in changed]
 
     def describe(self, state: State) -> Mapping[str, Any]:
-        """What every module is now."""
+        """Return the present sources of all modules, and the score."""
         return {"sources": list(state.sources), "score": state.score}
 
-    # --- what is known of episodes -----------------------------------------------------------------------------------
+    # --- measures of episodes -----------------------------------------------------------------------------------
 
     def contributions(self, item: TaskItem, texts: Sequence[str]) -> tuple[float, ...]:
-        """By author how much the score falls when its module is replaced by stubs; NaN where it could not be judged.
+        """Compute for each author by how much the score falls if its module is replaced by stubs.
 
         Args:
             item: A row.
             texts: The source of every module, in order.
+
+        Returns:
+            One difference for each author; NaN where the sandbox failed.
         """
         stubs = self._stubs(item)
         without = [[*texts[:place], stubs[place], *texts[place + 1 :]] for place in range(len(texts))]
@@ -377,7 +380,7 @@ class Modules(Task[State]):
         return tuple(whole - other for other in others)
 
     def measure(self, groups: Sequence[Group]) -> Mapping[str, Mapping[str, float]]:
-        """Shares of programs and tests that pass, what changes broke, and messages."""
+        """Return shares of programs and tests that pass in %, and broken modules and messages per episode."""
         episodes = [episode for group in groups for episode in group.episodes if episode.final]
         if not episodes:
             return {}
@@ -420,14 +423,14 @@ def _job(item: TaskItem, program: Files) -> Job:
 
 
 def weighted(verdict: Verdict) -> float:
-    """The share of tests that pass, those across modules at half the weight."""
+    """Return the share of tests that pass, in [0, 1]; tests across modules have half the weight."""
     weights = [0.5 if name.startswith(f"{TOGETHER}.") else 1.0 for name in verdict.tests]
     held = sum(weight for weight, case in zip(weights, verdict.cases, strict=True) if case)
     return held / sum(weights) if weights else 0.0
 
 
 def _report(verdict: Verdict, module: str) -> str:
-    """What tests say, with the first reason."""
+    """Return the number of passed tests of a module as a sentence, with the first reason of a failure."""
     chosen = [
         (name, case)
         for name, case in zip(verdict.tests, verdict.cases, strict=True)
@@ -439,19 +442,19 @@ def _report(verdict: Verdict, module: str) -> str:
 
 
 def _name(path: str) -> str:
-    """The name of the module of a path."""
+    """Return the name of the module at a path."""
     return path.rpartition("/")[2].removesuffix(".py")
 
 
 def _imports(source: str, module: str) -> bool:
-    """Whether a source imports a module of its package."""
+    """Return whether a source imports a module of its package."""
     return re.search(rf"^from \w+ import {re.escape(module)}$", source, re.MULTILINE) is not None
 
 
 def source_in(text: str) -> str:
-    """Return the Python source of a text, without messages; "" where it has no definition that parses.
+    """Return the Python source of a text, without messages; "" if it has no definition that parses.
 
-    It is all of the text where that parses, else the first fenced block that does (`envs.fences`).
+    The source is the whole text if this parses, else the first fenced block that does (`envs.fences`).
     """
     text = text[: 4 * analysis.MAX_SOURCE]
 
@@ -466,11 +469,15 @@ def source_in(text: str) -> str:
 
 
 def _recalled(known: Mapping[tuple[str, str], str], agent: str, history: Sequence[Message]) -> str:
-    """What the team "gold" says at a first message; raises KeyError for one of another environment."""
+    """Return the module that the team "gold" writes after a first observation.
+
+    Raises:
+        UnknownNameError: The observation is not one of this environment.
+    """
     try:
         return known[agent, history[0].text]
     except KeyError:
         raise UnknownNameError(
-            f'no module for {agent!r} and the observation {history[0].text[:60]!r}...; the team "gold" knows the tasks '
-            "of this environment"
+            f'the team "gold" has no module for {agent!r} and the observation {history[0].text[:60]!r}...; play it on '
+            "the tasks of its own environment"
         ) from None
