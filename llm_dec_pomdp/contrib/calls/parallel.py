@@ -64,7 +64,7 @@ from .parallel_reward import HIGHEST, LOWEST, WEIGHTS, score
 from .published import rows
 
 Category = Literal["", "parallel", "parallel_multiple", "live_parallel", "live_parallel_multiple"]
-_SHAPES = {  # of fields
+_SHAPES = {  # an example of each field
     "functions": '[{"name": "f", "parameters": {"properties": {"a": {"type": "integer"}}}}]',
     "calls": '[{"f": {"a": [1]}}]',
 }
@@ -89,7 +89,7 @@ def _tasks() -> tuple[TaskItem, ...]:
 
 
 def _reference(gold: list[Mapping[str, Mapping[str, list[Any]]]]) -> tuple[str, ...]:
-    """The calls of the answer key, the first half by agent_0, with the first of the values that are right."""
+    """Return the calls of the answer key with the first right values; agent_0 has the first half."""
     lines = [
         f"{name}({', '.join(f'{argument}={values[0]!r}' for argument, values in arguments.items())})"
         for call in gold
@@ -100,10 +100,10 @@ def _reference(gold: list[Mapping[str, Mapping[str, list[Any]]]]) -> tuple[str, 
 
 
 class BFCLParallel(TextTask):
-    """Calls of two agents at once. See the module docstring.
+    """Environment in which two agents make calls in parallel. See the module docstring.
 
     Args:
-        category: Whose rows are played.
+        category: The category of rows; "" for all.
         tasks, common: See `TextTask`.
 
     Raises:
@@ -129,11 +129,11 @@ class BFCLParallel(TextTask):
         super().__init__(tasks, **common)
 
     def prepare(self, items: tuple[TaskItem, ...]) -> tuple[TaskItem, ...]:
-        """The rows of the category."""
+        """Return the rows of the category."""
         return tuple(item for item in items if self.category in ("", item.id.rpartition("_")[0]))
 
     def problem(self, item: TaskItem) -> str:
-        """Functions or calls that cannot be read."""
+        """Return the reason for which functions or calls of a row are invalid; "" if they are valid."""
         name = "functions"
         try:
             functions = _loaded(item, name)
@@ -145,12 +145,12 @@ class BFCLParallel(TextTask):
         return ""
 
     def observe(self, item: TaskItem, agent: str) -> str:
-        """The functions, the user's words and how to answer."""
+        """Return the functions, the user's words and the instruction."""
         functions = "\n".join(json.dumps(f, ensure_ascii=False) for f in _loaded(item, "functions"))
         return f"Functions:\n{functions}\n\nThe user: {item.prompt}\n\n{_REQUEST}"
 
     def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
-        """The published formula."""
+        """Compute the published reward, see `contrib.calls.parallel_reward`."""
         texts = [actions[agent] for agent in self.possible_agents]
         return score(texts, _loaded(item, "functions"), _loaded(item, "calls"))
 

@@ -106,7 +106,7 @@ from .generator import (
 
 DONE = "Done."
 REFUSED = "I cannot do that."
-VALUES: Mapping[str, Sequence[Any]] = {  # of arguments
+VALUES: Mapping[str, Sequence[Any]] = {  # possible values of each argument
     **dict.fromkeys(("person", "sender", "to"), PEOPLE),
     "item": ITEMS,
     "title": TITLES,
@@ -117,7 +117,7 @@ VALUES: Mapping[str, Sequence[Any]] = {  # of arguments
 
 
 class Calls(Dispatch):
-    """Orders, calls and reports in five applications. See the module docstring.
+    """Environment with orders, calls and reports in five applications. See the module docstring.
 
     Args:
         tasks, common: See `Dispatch`.
@@ -133,14 +133,14 @@ class Calls(Dispatch):
 
     def with_candidates(self) -> TextDecPOMDP:
         """Return the task with agents that choose orders and calls by letter."""
-        from .choices import CallsChoices  # which imports this module
+        from .choices import CallsChoices  # here, since it imports this module
 
         return CallsChoices(self)
 
     # --- rows --------------------------------------------------------------------------------------------------------
 
     def problem(self, item: TaskItem) -> str:
-        """A world or calls that cannot be read, or that fail."""
+        """Return the reason for which the world or the calls of a row are invalid; "" if they are valid."""
         try:
             states = world_of(item.fields["world"])
         except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -154,32 +154,32 @@ class Calls(Dispatch):
                 f"field 'turns': {type(error).__name__}: {error}; give lines such as "
                 '{"words": "Ask Ada.", "calls": [["send_mail", {"to": "Ada", "text": "12"}]]}'
             )
-        return "" if turns else "field 'turns': holds no user turn"
+        return "" if turns else "field 'turns': has no user turn; give at least one line"
 
     def words(self, item: TaskItem) -> Sequence[str]:
-        """As the row has them."""
+        """Return the messages of the user, one for each user turn."""
         later = (turn.words for turn in turns_of(item.fields["turns"])[1:])
         return [" ".join(words.split()) for words in (item.prompt, *later)]
 
     def tools_at_first(self, item: TaskItem) -> ToolState:
-        """The world of the row."""
+        """Return the applications in the world of the row."""
         world = world_of(item.fields["world"])
         return ToolState(tuple((place, "", world[name]) for place, name in enumerate(APPLICATIONS)))
 
-    # --- what is right -----------------------------------------------------------------------------------------------
+    # --- checks of user turns -----------------------------------------------------------------------------------------
 
     def right(self, state: State) -> bool:
-        """The applications are as the calls of the row leave them."""
+        """Return whether the applications are in the state that results from the calls of the row."""
         place = {kit: state_of for kit, _, state_of in state.tools.states}
         now = {name: place[i] for i, name in enumerate(APPLICATIONS)}
         return now == states_after(state.item.fields["world"], state.item.fields["turns"])[state.user]
 
     def gold(self, item: TaskItem) -> Sequence[tuple[str, Mapping[str, Any]]]:
-        """See `Dispatch`."""
+        """Return the calls of the row; see `Dispatch.gold`."""
         return _gold(item.fields["turns"])
 
     def missing(self, state: State, user: int) -> list[Asked]:
-        """See `Dispatch`."""
+        """Return the calls of the row in a user turn that were not made in it."""
         called = {(m.tool, m.arguments) for m in state.calls if m.valid and m.user == user}
         calls = turns_of(state.item.fields["turns"])[user].calls
         return [call for call in calls if (call.tool, json.dumps(dict(call.arguments), sort_keys=True)) not in called]
@@ -187,7 +187,7 @@ class Calls(Dispatch):
     # --- teams without a model ---------------------------------------------------------------------------------------
 
     def script(self, name: str) -> Script:
-        """The teams of the module."""
+        """Return the team "gold", "parrot" or "random"; see the module docstring."""
         if name not in self.declared.scripts:
             return super().script(name)
         teams = {"gold": self._gold, "parrot": self._parrot, "random": self._random}
@@ -202,20 +202,22 @@ class Calls(Dispatch):
             return self._understood(agent, history)
         prompt = history[0].text.partition("The user: ")[2].partition("\n")[0]
         if prompt not in self._known:
-            raise UnknownNameError(f'no request {prompt[:60]!r} is known; the team "gold" plays the tasks that it has')
+            raise UnknownNameError(
+                f'the team "gold" does not know the request {prompt[:60]!r}; play it on the tasks of its environment'
+            )
         texts = [text for turn in self._known[prompt] for text in (*map(ordered, turn.calls), DONE)]
         spoken = sum(message.role == "action" for message in history)
         return texts[min(spoken, len(texts) - 1)]
 
     def _understood(self, agent: str, history: Sequence[Message]) -> str:
-        """What a specialist does that understands orders by their usual words: a call, then what it gave."""
+        """Act as a specialist that understands orders in their usual words: call, then report the result."""
         if history[-1].role == "tool":
             return history[-1].text
         call = understood(self.role(agent), history[-1].text.rpartition("Order: ")[2])
         return call.text if call else REFUSED
 
     def _parrot(self, agent: str, history: Sequence[Message]) -> str:
-        """The words of the user go to all applications, once."""
+        """Pass the words of the user to all applications, once."""
         if agent != LEADER:
             return self._understood(agent, history)
         words = _heard(history)
@@ -224,7 +226,7 @@ class Calls(Dispatch):
         return "\n".join(f"{name}: {words}" for name in APPLICATIONS)
 
     def _random(self, agent: str, history: Sequence[Message]) -> str:
-        """An application and a call by chance, which follows from the history."""
+        """Choose a random application and call; the history is the seed."""
         label = derive(0, agent, *map(str, history))
         application = APPLICATIONS[label % len(APPLICATIONS)] if agent == LEADER else self.role(agent)
         call = drawn_call(application, label)
@@ -240,7 +242,7 @@ def _gold(turns: str) -> tuple[tuple[str, Mapping[str, Any]], ...]:
 
 @functools.lru_cache(maxsize=4096)
 def states_after(world: str, turns: str) -> tuple[dict[str, AppState], ...]:
-    """The states of the applications after every user turn of a row."""
+    """Return the states of the applications after every user turn of a row."""
     states, after = dict(world_of(world)), list[dict[str, AppState]]()
     for turn in turns_of(turns):
         for call in turn.calls:
@@ -255,13 +257,13 @@ def ordered(call: Asked) -> str:
 
 
 def _heard(history: Sequence[Message]) -> str:
-    """What the user said last."""
+    """Return the last message of the user."""
     heard = (m.text.rpartition("The user: ")[2] for m in history if "The user: " in m.text)
     return [words.partition("\n")[0] for words in heard][-1]
 
 
 def drawn_call(application: str, label: int, but: str = "") -> Asked:
-    """A call of an application, of another tool than `but`, decided by a number."""
+    """Return a random call of an application, not of the tool `but`; `label` is the seed."""
     tools = [tool for tool, owner in TOOLS.items() if owner == application and tool != but]
     tool = tools[derive(label, "tool") % len(tools)]
     schema = next(f.tool.json_schema for kit in KITS for f in kit.functions if f.tool.name == tool)

@@ -68,16 +68,16 @@ class State(NamedTuple):
     """The state of `Kuhn`."""
 
     item: TaskItem
-    played: tuple[bool, ...] = ()  # whether each move was a bet
+    played: tuple[bool, ...] = ()  # for each move whether it was a bet
     over: bool = False
 
 
 class Kuhn(Task[State]):
-    """Three-card poker. See the module docstring.
+    """Environment of three-card poker. See the module docstring.
 
     Args:
-        tasks: "sample" are the six deals, which are in every split; items of your own ask in other words.
-        common: See `Task`; H is 3.
+        tasks: "sample": the six deals, which are in every split; rows of your own have another request.
+        common: See `Task`; `max_turns` is 3 by default.
     """
 
     source = TaskSource("kuhn", required=("prompt", "cards"), sample=_tasks, every_split=True)
@@ -97,17 +97,17 @@ class Kuhn(Task[State]):
         super().__init__(tasks, **common)
 
     def problem(self, item: TaskItem) -> str:
-        """Cards that are no deal."""
+        """Return the reason for which the cards of a row are invalid; "" if they are valid."""
         cards = item.fields["cards"]
         deal = len(cards) == 2 and set(cards) <= set(CARDS) and cards[0] != cards[1]
-        return "" if deal else f"field 'cards': {cards!r:.60} is no deal of two of {', '.join(CARDS)}, such as KJ"
+        return "" if deal else f"field 'cards': {cards!r:.60} is no deal; give two of {', '.join(CARDS)}, such as KJ"
 
     def initial_state(self, item: TaskItem, seed: int) -> State:
-        """The deal of the item."""
+        """Return the state after the deal."""
         return State(item)
 
     def observations(self, state: State) -> Mapping[str, str | Message]:
-        """The card, and the last move of the other player."""
+        """Return the card at a player's first turn, and the last move of the other player."""
         if state.over:
             return {}
         mover = len(state.played) % 2
@@ -118,7 +118,7 @@ class Kuhn(Task[State]):
         return {self.possible_agents[mover]: text}
 
     def transition(self, state: State, actions: Mapping[str, str], seed: int) -> Transition[State]:
-        """A move, and the payment where it was the last."""
+        """Make a move; after the last one, compute the rewards."""
         mover = self.possible_agents[len(state.played) % 2]
         played = (*state.played, actions[mover].strip().lower() == BET)
         over = len(played) == 3 or (len(played) == 2 and played != (False, True)) or len(played) == self.max_turns
@@ -127,23 +127,23 @@ class Kuhn(Task[State]):
         return Transition(State(state.item, played, over), won, Score(won, {"won": won}), over, rewards)
 
     def choices(self, agent: str, history: Sequence[Message] = ()) -> Sequence[str]:
-        """The two moves."""
+        """Return the two moves."""
         return PASS, BET
 
     def exploitability(self, strategy: Strategy) -> float:
-        """The mean gain of a best response, see `self_play.exploitability`."""
+        """Return the mean gain of a best response, see `self_play.exploitability`."""
         return exploitability(self, strategy)
 
     def measure(self, groups: Sequence[Group]) -> Mapping[str, Mapping[str, float]]:
-        """The exploitability of how often the players bet in each situation."""
+        """Return the exploitability of the observed frequencies of bets in each situation."""
         return {"self-play": {"exploitability": self.exploitability(frequencies(groups))}} if groups else {}
 
     def equilibrium(self, agent: str, history: History) -> Mapping[str, float]:
-        """A Nash equilibrium as a strategy: that of Kuhn's with alpha = 0."""
+        """Return the probability of each move in a Nash equilibrium: Kuhn's with alpha = 0."""
         first = history[0].text
         card = next((card for card in CARDS if first.startswith(f"Your card is {card} ")), None)
         if card is None:
-            raise ValueError(f"kuhn-v0 tells of no {first!r:.60}; give a history of this environment")
+            raise ValueError(f"kuhn-v0 has no observation {first!r:.60}; give a history of this environment")
         if agent == self.possible_agents[0] and len(history) == 1:
             bet = 0.0
         elif "player bets" in history[-1].text:
@@ -153,13 +153,13 @@ class Kuhn(Task[State]):
         return {PASS: 1 - bet, BET: bet}
 
     def script(self, name: str) -> Script:
-        """ "equilibrium" draws its moves from an equilibrium."""
+        """Return the team "equilibrium", which samples moves from an equilibrium."""
         return drawn(self.equilibrium) if name == "equilibrium" else super().script(name)
 
 
 def _won(cards: str, played: Sequence[bool]) -> float:
-    """What the first player wins: the pot of a player that gave up, or of the lower card."""
-    bets = [any(played[0::2]), any(played[1::2])]  # who has paid 2
+    """Return the reward of the first player; the second player's reward is its negative."""
+    bets = [any(played[0::2]), any(played[1::2])]  # whether each player has put 2 into the pot
     if bets[0] != bets[1]:
         return 1.0 if bets[0] else -1.0
     stake = 1.0 + all(bets)

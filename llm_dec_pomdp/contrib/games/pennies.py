@@ -58,11 +58,11 @@ class State(NamedTuple):
 
 
 class Pennies(Task[State]):
-    """Matching pennies. See the module docstring.
+    """Environment of matching pennies. See the module docstring.
 
     Args:
-        tasks: "sample" is the one task, which is in every split; items of your own ask in other words.
-        common: See `Task`; H is 1.
+        tasks: "sample" is the one task, which is in every split; rows of your own have another request.
+        common: See `Task`; `max_turns` is 1.
 
     Raises:
         ValueError: `max_turns` is not 1.
@@ -85,18 +85,18 @@ class Pennies(Task[State]):
         super().__init__(tasks, **common)
 
     def initial_state(self, item: TaskItem, seed: int) -> State:
-        """Nothing is shown yet."""
+        """Return the state before the turn."""
         return State(item)
 
     def observations(self, state: State) -> Mapping[str, str | Message]:
-        """Who wins when."""
+        """Return for each player when it wins."""
         if state.over:
             return {}
         wins = dict(zip(self.possible_agents, ("are equal", "differ"), strict=True))
         return {agent: f"You win where the two coins {when}. {state.item.prompt}" for agent, when in wins.items()}
 
     def transition(self, state: State, actions: Mapping[str, str], seed: int) -> Transition[State]:
-        """Pay the winner."""
+        """Compare the sides and compute the rewards."""
         sides = [actions[agent].strip().lower() for agent in self.possible_agents]
         shown = [side in SIDES for side in sides]
         won = (1.0 if sides[0] == sides[1] else -1.0) if all(shown) else float(shown[0] - shown[1])
@@ -104,21 +104,21 @@ class Pennies(Task[State]):
         return Transition(State(state.item, over=True), won, Score(won, {"won": won}), terminated=True, rewards=rewards)
 
     def choices(self, agent: str, history: Sequence[Message] = ()) -> Sequence[str]:
-        """The sides."""
+        """Return the sides."""
         return SIDES
 
     def exploitability(self, strategy: Strategy) -> float:
-        """The mean gain of a best response, see `self_play.exploitability`."""
+        """Return the mean gain of a best response, see `self_play.exploitability`."""
         return exploitability(self, strategy)
 
     def measure(self, groups: Sequence[Group]) -> Mapping[str, Mapping[str, float]]:
-        """The exploitability of how often the players showed each side."""
+        """Return the exploitability of the observed frequencies of the sides."""
         return {"self-play": {"exploitability": self.exploitability(frequencies(groups))}} if groups else {}
 
     def equilibrium(self, agent: str, history: History) -> Mapping[str, float]:
-        """The Nash equilibrium as a strategy."""
+        """Return the probability of each side in the Nash equilibrium."""
         return dict.fromkeys(SIDES, 0.5)
 
     def script(self, name: str) -> Script:
-        """ "equilibrium" draws the sides evenly."""
+        """Return the team "equilibrium", which samples the sides uniformly."""
         return drawn(self.equilibrium) if name == "equilibrium" else super().script(name)

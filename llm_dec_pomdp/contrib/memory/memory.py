@@ -35,9 +35,9 @@ pieces. The options `facts`, `twice`, `talk` and `conversations` make smaller ta
 Teams. `script:gold` keeps each of the 8 facts in a few words and receives 1. `choices` are keep and skip for the
 writer, and all answers for the reader.
 
-Measured (`env.measure`): the shares of episodes in which the writer observes the answer, keeps it, and the reader
-observes it. Traces have events `knows`, `keeps` and `loses`. The viewer uses them to show which agent knew the answer
-when.
+Measured (`env.measure`): the shares of episodes in which the writer observes the answer ("told %"), the writer keeps it
+("kept %"), and the reader observes it ("reader was told %"). Traces have events `knows`, `keeps` and `loses`. The
+viewer uses them to show which agent knew the answer when.
 
 Files. BFCL v4 has 155 questions about 5 people, in 37 conversations. `tasks=memory_rows()` loads them; see
 `contrib.calls.published`.
@@ -70,9 +70,9 @@ from llm_dec_pomdp.types import Event, Group, Message, Score, TaskItem
 
 WRITER, READER = "agent_0", "agent_1"
 KEEP, SKIP = "keep", "skip"
-MOST_WORDS = 30  # of an answer
+MOST_WORDS = 30  # most words of an answer
 CONVERSATIONS, QUESTIONS = 60, 5
-FEW = 30  # notes of embedded conversations that a model of words can read
+FEW = 30  # most notes with which the environment has a vocabulary
 _UNKNOWN = "I do not know."
 _WRITE = (
     "You keep notes of a conversation for somebody who will be asked about it. Lines `note: ...` and `forget: 2` "
@@ -81,9 +81,9 @@ _WRITE = (
 
 
 class Kind(NamedTuple):
-    """A fact that may be asked."""
+    """A kind of fact that a question may ask for."""
 
-    words: str  # in a piece and in a note
+    words: str  # words before the value in a piece and in a note
     question: str
     values: tuple[str, ...]
 
@@ -113,13 +113,13 @@ _LINE = re.compile(r"^[ \t]*(?:(note|forget)[ \t]*:[ \t]*+(.*\S)|(keep))[ \t]*$"
 
 
 def conversation(seed: int, facts: int = 8, twice: int = 4, talk: int = 8) -> tuple[list[str], list[tuple[str, str]]]:
-    """Pieces of a conversation, and all questions about it with their answers.
+    """Generate the pieces of a conversation, and all (question, answer) pairs about it.
 
     Args:
-        seed: All follows from it.
-        facts: Kinds of facts, at most 8.
-        twice: How many of them are told again with another value, which is true.
-        talk: Pieces without a fact.
+        seed: The seed of the conversation.
+        facts: The number of kinds of facts, at most 8.
+        twice: The number of facts that occur again with another value, which is the right one.
+        talk: The number of pieces without a fact.
     """
     draw = generator(seed, "conversation")
 
@@ -127,7 +127,7 @@ def conversation(seed: int, facts: int = 8, twice: int = 4, talk: int = 8) -> tu
         return [values[int(i)] for i in draw.permutation(len(values))[:count]]
 
     person, kinds = some(PEOPLE, 1)[0], some(KINDS, facts)
-    values = {kind: some(kind.values, 2) for kind in kinds}  # the last one is true
+    values = {kind: some(kind.values, 2) for kind in kinds}  # the last value is the right one
     left = {kind: values[kind][-2 if kind in kinds[:twice] else -1 :] for kind in kinds}
     pieces = list[str]()
     for kind in some([*[None] * talk, *kinds, *kinds[:twice]], talk + facts + twice):
@@ -137,7 +137,7 @@ def conversation(seed: int, facts: int = 8, twice: int = 4, talk: int = 8) -> tu
 
 
 def _piece(person: str, fact: tuple[Kind, str] | None, talk: Sequence[str]) -> str:
-    """Sentences, of which the first is the fact, if there is one."""
+    """Return sentences of small talk; a fact replaces the first one."""
     first, *rest = talk
     return " ".join([f"{person} {fact[0].words} {fact[1]}." if fact else first, *rest])
 
@@ -157,7 +157,7 @@ def _tasks(facts: int, twice: int, talk: int, conversations: int) -> tuple[TaskI
 
 @functools.cache
 def _vocabulary(notes: int) -> tuple[str, ...]:
-    """Every word of embedded conversations, of their questions, and of what the environment and its scripts say."""
+    """Return all words of embedded conversations and questions, and of the texts of environment and scripts."""
     texts = [_WRITE, *_TALK, _UNKNOWN, KEEP, SKIP, "Your notes of a conversation Notes note: forget:"]
     texts += [f"{person} {kind.question.format(person)}" for person in PEOPLE for kind in KINDS]
     texts += [f"{kind.words} {value} {value}. {value};" for kind in KINDS for value in kind.values]
@@ -169,20 +169,20 @@ class State(NamedTuple):
     """The state of `Memory`."""
 
     item: TaskItem
-    piece: int = 0  # pieces that were told before this turn
+    piece: int = 0  # pieces before this turn
     notes: tuple[str, ...] = ()
     over: bool = False
 
 
 class Memory(Task[State]):
-    """Notes for somebody else. See the module docstring.
+    """Environment in which a writer takes notes for a reader. See the module docstring.
 
     Args:
-        notes: How many are kept, at least 1.
-        characters: Of each, at least 1; a longer one is cut.
-        facts, twice, talk: Of each embedded conversation; see `conversation`.
-        conversations: How many of these there are, at least 3.
-        tasks, common: See `Task`; H is 200.
+        notes: The number of notes, at least 1.
+        characters: The longest note, at least 1 character; longer notes are cut.
+        facts, twice, talk: The sizes of each embedded conversation; see `conversation`.
+        conversations: The number of embedded conversations, at least 3.
+        tasks, common: See `Task`; `max_turns` is 200 by default.
     """
 
     declared = Facts(
@@ -221,11 +221,11 @@ class Memory(Task[State]):
     # --- the task ----------------------------------------------------------------------------------------------------
 
     def initial_state(self, item: TaskItem, seed: int) -> State:
-        """There are no notes."""
+        """Return the state without notes."""
         return State(item)
 
     def observations(self, state: State) -> Mapping[str, str | Message]:
-        """The writer a piece, the reader the question, both the notes."""
+        """Return a piece and the notes for the writer, in the last turn the notes and the question for the reader."""
         pieces = _pieces(state.item)
         if state.over:
             return {}
@@ -238,7 +238,7 @@ class Memory(Task[State]):
         return "\n".join([f"{title} ({len(notes)} of {self.notes}):", *lines])
 
     def transition(self, state: State, actions: Mapping[str, str], seed: int) -> Transition[State]:
-        """The writer changes the notes, or the reader answers."""
+        """Change the notes by the writer's text, or score the reader's answer."""
         pieces = _pieces(state.item)
         if state.piece < len(pieces):
             notes = self.written(state.notes, pieces[state.piece], actions[WRITER])
@@ -253,7 +253,7 @@ class Memory(Task[State]):
         return Transition(following, answered, self._score(following, answered), terminated=True)
 
     def _passed(self, before: State, after: State) -> Iterator[Event]:
-        """What became of the answer: the writer is told it, keeps or loses it, and the reader finds it in the notes."""
+        """Yield events of the answer: the writer observes it, keeps or loses it, and the reader observes it."""
         right, pieces = before.item.fields["answer"].splitlines(), _pieces(before.item)
 
         def in_notes(state: State) -> str:
@@ -265,18 +265,18 @@ class Memory(Task[State]):
         was, now = in_notes(before), in_notes(after)
         if bool(was) != bool(now):
             yield Event("keeps" if now else "loses", WRITER, {"value": now or was})
-        if after.piece == len(pieces) and now:  # who reads whose text is said by protocols
+        if after.piece == len(pieces) and now:  # a `read` event is added by the protocol
             yield Event("knows", READER, {"value": now, "from": "writer"})
 
     def measure(self, groups: Sequence[Group]) -> Mapping[str, Mapping[str, float]]:
-        """How often the writer was told the answer, kept it, and still had it at the end; see the module."""
+        """Return shares of episodes in %: the writer observed the answer, kept it, and the reader observed it."""
         episodes = [episode for group in groups for episode in group.episodes]
         did = [{(e.kind, e.agent) for turn in episode.turns for e in turn.events} for episode in episodes]
         columns = {"told %": ("knows", WRITER), "kept %": ("keeps", WRITER), "reader was told %": ("knows", READER)}
         return {"answers": {c: 100 * fmean(event in of for of in did) for c, event in columns.items()}} if did else {}
 
     def written(self, notes: tuple[str, ...], piece: str, text: str) -> tuple[str, ...]:
-        """The notes after a text of the writer."""
+        """Return the notes after a text of the writer."""
         for verb, what, _ in _LINE.findall(text):
             if verb.lower() == "forget":
                 number = int(what[:9]) if what.isascii() and what.isdigit() else 0
@@ -291,11 +291,11 @@ class Memory(Task[State]):
         return Score(answered, {"answered": answered}, facts)
 
     def describe(self, state: State) -> Mapping[str, Any]:
-        """The notes."""
+        """Return the notes."""
         return {"notes": list(state.notes)}
 
     def choices(self, agent: str, history: Sequence[Message] = ()) -> Sequence[str]:
-        """Keep or skip; all answers of the rows."""
+        """Return keep and skip for the writer, all answers of the rows for the reader."""
         if agent == WRITER:
             return KEEP, SKIP
         return tuple(dict.fromkeys(item.fields["answer"].splitlines()[0] for item in self.items))
@@ -303,7 +303,7 @@ class Memory(Task[State]):
     # --- teams without a model ---------------------------------------------------------------------------------------
 
     def script(self, name: str) -> Script:
-        """Return the writer of the module, with a reader that finds facts in their usual words."""
+        """Return the team "gold": a writer that keeps each fact, and a reader that finds facts in the usual words."""
         if name != "gold":
             return super().script(name)
         return lambda agent, history: (_facts if agent == WRITER else _found)(history[-1].text)
@@ -314,12 +314,12 @@ def _pieces(item: TaskItem) -> list[str]:
 
 
 def answers(text: str, right: Sequence[str], most: int | None = MOST_WORDS) -> bool:
-    """Whether a right answer stands in a text of at most so many words, by the rule of BFCL v4.
+    """Return whether a text contains a right answer, by the rule of BFCL v4.
 
     Args:
-        text: What somebody wrote.
-        right: Answers, each of which is right.
-        most: Words; None: any number.
+        text: The text of an agent.
+        right: The answers, each of which is right.
+        most: The most words that the text may have; None: any number.
     """
     plain = _plain(text)
     if most is not None and len(plain.split()) > most:
@@ -338,7 +338,7 @@ def _facts_in(text: str) -> Iterator[tuple[Kind, str]]:
 
 
 def _facts(observation: str) -> str:
-    """One note of all facts so far, where the piece has one."""
+    """Return a text that replaces the note by one with all facts so far; skip if the piece has no fact."""
     piece, _, notes = observation.partition("Your notes (")
     if not (new := dict(_facts_in(piece))):
         return SKIP
@@ -347,7 +347,7 @@ def _facts(observation: str) -> str:
 
 
 def _found(observation: str) -> str:
-    """The answer to the question by the last note that has it."""
+    """Return the answer to the question from the last note that contains it."""
     notes, _, question = observation.rpartition("\n\n")
     pattern = {kind: re.escape(kind.question).replace(r"\{\}", ".*") for kind in KINDS}
     known = [value for kind, value in _facts_in(notes) if re.fullmatch(pattern[kind], question)]

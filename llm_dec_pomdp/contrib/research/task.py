@@ -14,8 +14,8 @@ Observation. Main observes the question, and later the reports of its sub-agents
 tools. Each invocation of a sub-agent has its own history: its subtask, then the results of its calls. An invocation
 reports once and does not act again. It stays in the episode until the end, because its reward depends on main's answer.
 
-Action. Agents call [tools](../tools.md), in any of the forms that this page lists. A text without a call is the answer
-of main, or the report of a sub-agent. Reports have at most 60 words; longer reports are cut with a note.
+Action. Agents call [tools](../tools.md#how-agents-call). A text without a call is the answer of main, or the report of
+a sub-agent. Reports have at most 60 words; longer reports are cut with a note.
 
 | agent | tools |
 |---|---|
@@ -24,7 +24,7 @@ of main, or the report of a sub-agent. Reports have at most 60 words; longer rep
 | analyst | `schema()`, `query(statement)` (sqlite) |
 | calculator | `python(code)` |
 
-A sub-agent has six texts, and the last one has to be the report. A call that cannot be run is answered with the reason.
+A sub-agent has six texts, and the last one has to be the report. If a call cannot be run, its result is the reason.
 An answer or report is invalid if it has no words, if the sixth text of a sub-agent is a call, or if the turns run out.
 
 With `candidates=True`, for small models, every action is a letter (the first one counts) that selects one of three
@@ -118,13 +118,13 @@ from .scoring import judged, redundancy, truth_of
 from .scripts import TEAMS, Scripts, reported
 from .worlds import SKILLS
 
-Orders = tuple[tuple[str, str], ...]  # whom main has asked, and for what
-MOST = 64  # invocations
-SUB_TURNS = 6  # texts of an invocation, the last of which has to be its report
-CALLS = 24  # of each tool, by an invocation
+Orders = tuple[tuple[str, str], ...]  # (sub-agent, subtask) of each question of main
+MOST = 64  # most invocations
+SUB_TURNS = 6  # texts of an invocation; the last one has to be its report
+CALLS = 24  # most calls of each tool by an invocation
 REPORT_WORDS, SUBTASK_WORDS = 60, 60
-CHARACTERS = 8  # allowed for a word, on average, where a text is cut
-_TOOLS = {"search": "reader", "sql": "analyst", "python": "calculator"}  # skill by kit
+CHARACTERS = 8  # characters per word, on average, at which a text is cut
+_TOOLS = {"search": "reader", "sql": "analyst", "python": "calculator"}  # kit -> skill
 _DOES = {"reader": "searches texts", "analyst": "queries tables", "calculator": "runs Python"}
 
 
@@ -147,7 +147,7 @@ class AskTool(NamedTuple):
 
 @functools.lru_cache(maxsize=64)
 def toolbox(name: str, kinds: tuple[str, ...], most: int) -> Toolbox:
-    """The tools for the corpus of that name: `ask` for main, those of their skills for sub-agents."""
+    """Return the tools for a corpus: `ask` for main, and for sub-agents the tools of their skills."""
     held = corpus(name)
     kits = [search(held.texts), sql(held.script), replace(python(), private=True)]
     users = {
@@ -160,17 +160,17 @@ def toolbox(name: str, kinds: tuple[str, ...], most: int) -> Toolbox:
 
 
 class Research(Hierarchy[QuestionState]):
-    """Ask, read, query, compute, answer. See the module docstring.
+    """Environment in which a main agent asks specialists and answers a question. See the module docstring.
 
     Args:
-        max_invocations: How many sub-agents may be asked, 1 to 64.
-        specialists: Their skills, joined by "+"; each may be asked `max_invocations` times.
-        cost_per_invocation: Main pays it for every sub-agent that it asks.
-        cost_per_turn: Main pays it for every turn of the episode.
-        context: How many words of the reports main is told, the last ones; None: all.
-        expert: Judges reports instead of the rule.
-        needs: Embedded questions that need so many invocations, 1 to 6; () for all.
-        tasks, common: See `Task`; H is 32.
+        max_invocations: The number of sub-agents that main may ask, 1 to 64.
+        specialists: The skills of each specialist, joined by "+"; each may be asked `max_invocations` times.
+        cost_per_invocation: Cost in main's reward for every sub-agent that it asks, at least 0.
+        cost_per_turn: Cost in main's reward for every turn of the episode, at least 0.
+        context: The number of words of the reports that main observes, the last ones; None: all.
+        expert: Judge that scores reports in place of the rule.
+        needs: Use only embedded questions that need so many invocations, 1 to 6; () for all.
+        tasks, common: See `Task`; `max_turns` is 32 by default.
     """
 
     declared = Facts(
@@ -180,7 +180,7 @@ class Research(Hierarchy[QuestionState]):
         score_range=(-math.inf, 1.0),  # follows max_turns
         joint_reward=False,
         hierarchical=True,
-        shares_texts=True,  # reports are for main
+        shares_texts=True,  # main observes reports
         hidden_fields=("answer", "steps"),
         scripts=TEAMS,
     )
@@ -224,12 +224,12 @@ class Research(Hierarchy[QuestionState]):
 
     @property
     def facts(self) -> Facts:
-        """From minus all costs to 1."""
+        """The facts; the score ranges from minus all costs to 1."""
         costs = self.max_invocations * self.cost_per_invocation + self.max_turns * self.cost_per_turn
         return replace(self.declared, score_range=(-costs, 1.0))
 
     def script(self, name: str) -> Script:
-        """Return a team that plays embedded questions."""
+        """Return a scripted team for embedded questions."""
         if name not in self.declared.scripts:
             return super().script(name)
         teams = Scripts((*embedded(), *self.items), roles(self.kinds, self.max_invocations), self.max_invocations)
@@ -242,7 +242,7 @@ class Research(Hierarchy[QuestionState]):
         return ResearchChoices(self)
 
     def tools(self, agent: str) -> tuple[Tool, ...]:
-        """`ask` for main, those of their skills for sub-agents."""
+        """Return `ask` for main, and for sub-agents the tools of their skills."""
         return self._box(self.items[0]).tools(agent)
 
     def measure(self, groups: Sequence[Group]) -> Mapping[str, Mapping[str, float]]:
@@ -256,7 +256,7 @@ class Research(Hierarchy[QuestionState]):
     # --- tasks ---------------------------------------------------------------------------------------------------
 
     def prepare(self, items: tuple[TaskItem, ...]) -> tuple[TaskItem, ...]:
-        """Make the paths of corpora independent of the folder of the task file, and leave out what is not wanted."""
+        """Resolve the paths of corpora, and select the questions by `needs`."""
         return tuple(
             replace(item, fields={**item.fields, "corpus": placed(item.fields["corpus"], self._folder)})
             for item in items
@@ -264,26 +264,26 @@ class Research(Hierarchy[QuestionState]):
         )
 
     def problem(self, item: TaskItem) -> str:
-        """A corpus that cannot be read."""
+        """Return the reason for which the corpus of a row cannot be read; "" if it can."""
         try:
             corpus(placed(item.fields["corpus"], self._folder))
         except TaskError as error:
             return f"field 'corpus': {error}"
         return ""
 
-    # --- what agents are told ------------------------------------------------------------------------------------
+    # --- observations ------------------------------------------------------------------------------------
 
     def initial_state(self, item: TaskItem, seed: int) -> QuestionState:
-        """Main is told the question."""
+        """Return the state in which main observes the question."""
         state = QuestionState(item)
         return state._replace(messages=((LEADER, self._prompt(state)),))
 
     def observations(self, state: QuestionState) -> Mapping[str, str | Message]:
-        """What follows from the last texts."""
+        """Return the observations of the agents that act next."""
         return dict(state.messages)
 
     def _prompt(self, state: QuestionState) -> Message:
-        """All that main knows."""
+        """Return the prompt of main with the question, the rules, and the reports so far."""
         able = (f"{kind} ({', '.join(_DOES[skill] for skill in kind.split('+'))})" for kind in self.kinds)
         rules = (
             "You ask sub-agents, who know what you write to them and nothing else, and see nothing but their reports: "
@@ -310,19 +310,19 @@ class Research(Hierarchy[QuestionState]):
         )
 
     def describe(self, state: QuestionState) -> Mapping[str, Any]:
-        """What every invocation did, and what main called."""
+        """Return all invocations, and the calls of main."""
         works = [{**work._asdict(), "calls": [used._asdict() for used in work.calls]} for work in state.invocations]
         return {"invocations": works, "calls": [used._asdict() for used in state.calls]}
 
     # --- the course of a question --------------------------------------------------------------------------------
 
     def transition(self, state: QuestionState, actions: Mapping[str, str], seed: int) -> Transition[QuestionState]:
-        """Main decides, or the sub-agents go on with their work."""
+        """Process the text of main, or the texts of the working sub-agents."""
         now = state._replace(turn=state.turn + 1, messages=())
         return self._work(now, actions) if state.working else self._lead(now, actions[LEADER])
 
     def _lead(self, state: QuestionState, text: str) -> Transition[QuestionState]:
-        """Main asks or answers."""
+        """Start the invocations that main asks for, or end with its answer."""
         box = self._box(state.item)
         if not (calls := box.calls(LEADER, text)):
             event = Event("answer" if text.strip() else "stop", LEADER, {"text": text})
@@ -348,7 +348,7 @@ class Research(Hierarchy[QuestionState]):
         return self._on(following, events) if following.working else self._tell_main(following, events)
 
     def _work(self, state: QuestionState, actions: Mapping[str, str]) -> Transition[QuestionState]:
-        """The sub-agents go on with their work; main is told when the last one has reported."""
+        """Run the calls of working sub-agents; when the last one has reported, main observes the reports."""
         box, events = self._box(state.item), list[Event]()
         for place, work in enumerate(state.invocations):
             if work.report is not None:
@@ -370,14 +370,14 @@ class Research(Hierarchy[QuestionState]):
         return self._on(state, events) if state.working else self._tell_main(state, events)
 
     def _reported(self, item: TaskItem, work: Invocation, text: str) -> Invocation:
-        """An invocation after its report."""
+        """Return an invocation after its report, with its expert score."""
         work = work._replace(report=cut(text, REPORT_WORDS), valid=bool(text.strip()))
         if not work.usable:
             return work
         return work._replace(expert=judged(self.expert, work) if self.expert else truth_of(item).expert(work))
 
     def _tell_main(self, state: QuestionState, events: Sequence[Event]) -> Transition[QuestionState]:
-        """Tell main what its calls gave, after all sub-agents have reported."""
+        """Return the transition after which main observes the reports of all sub-agents."""
         if self.context is not None:  # each prompt is complete and resets the history
             return self._on(state._replace(messages=((LEADER, self._prompt(state)),)), events, reset_history=(LEADER,))
         reports = {work.agent: reported(work) for work in state.invocations}
@@ -388,14 +388,14 @@ class Research(Hierarchy[QuestionState]):
     def _on(
         self, state: QuestionState, events: Sequence[Event], reset_history: Sequence[str] = ()
     ) -> Transition[QuestionState]:
-        """The question goes on, unless its turns are used up."""
+        """Continue the question, or end it if no turn is left."""
         if state.turn < self.max_turns:
             return self.go_on(state, events, reset_history)
         score = self.score(state, "", f"no answer in {self.max_turns} turns")
         return self.end(state._replace(messages=()), score, events)
 
     def score(self, state: QuestionState, answer: str, otherwise: str) -> Score:
-        """R_M and what explains it; `otherwise` says why there is no answer."""
+        """Compute R_M with its diagnostics; `otherwise` is noted as the reason if the answer is empty."""
         truth, works = truth_of(state.item), state.invocations
         valid, right, support = bool(answer.strip()), truth.right(answer), truth.supported(works)
         cost = self.cost_per_invocation * len(works) + self.cost_per_turn * state.turn
@@ -414,19 +414,19 @@ class Research(Hierarchy[QuestionState]):
 
 
 def roles(kinds: Sequence[str], most: int) -> dict[str, str]:
-    """Who may be there: main, and each specialist as often as it may be asked."""
+    """Return the role of each agent: main, and each specialist as often as it may be asked."""
     names = ["main", *(kind for kind in kinds for _ in range(most))]
     return {f"agent_{place}": name for place, name in enumerate(names)}
 
 
 def used(answered: Sequence[Answered]) -> tuple[Used, ...]:
-    """The calls of a text with the first argument of each."""
+    """Return the calls of a text, each with its first argument and its result."""
     first = (str(next(iter((*call.places, *call.arguments.values())), "")) for call, *_ in answered)
     return tuple(Used(a.call.name, argument, a.answer, a.valid) for a, argument in zip(answered, first, strict=True))
 
 
 def cut(text: str, words: int) -> str:
-    """A text cut to so many words; a cut is noted at its end."""
+    """Cut a text to a number of words; a cut is noted at its end."""
     characters = CHARACTERS * words
     kept = " ".join(text[: 4 * characters].split()[:words])[:characters]
     if len(kept) == len(" ".join(text[: 4 * characters].split())) and len(text) <= 4 * characters:
@@ -435,7 +435,7 @@ def cut(text: str, words: int) -> str:
 
 
 def last_words(text: str, count: int) -> str:
-    """The last words of a text, its line breaks kept; of 100 characters each at most, on average."""
+    """Return the last `count` words of a text with their line breaks, at most 100 characters per word on average."""
     text = text[-100 * count :]
     starts = [
         place for place, sign in enumerate(text) if not sign.isspace() and (not place or text[place - 1].isspace())
@@ -444,14 +444,14 @@ def last_words(text: str, count: int) -> str:
 
 
 def check_options(most: int, context: int | None, kinds: Sequence[str], costs: Mapping[str, float]) -> None:
-    """Refuse impossible options with a ValueError that names the option and its value."""
+    """Raise ValueError for invalid options; the message names the option and its value."""
     if isinstance(most, bool) or most not in range(1, MOST + 1):
-        raise ValueError(f"max_invocations is {most!r}; sub-agents may be asked 1 to {MOST} times")
+        raise ValueError(f"max_invocations is {most!r}; give an integer from 1 to {MOST}")
     if context is not None and (isinstance(context, bool) or context < 1):
-        raise ValueError(f"context is {context!r}; it counts words, at least 1, or is None for all")
+        raise ValueError(f"context is {context!r}; give a number of words, at least 1, or None for all words")
     for name, cost in costs.items():
         if not 0 <= cost < float("inf"):
-            raise ValueError(f"{name} is {cost!r}; a cost is finite and at least 0")
+            raise ValueError(f"{name} is {cost!r}; a cost is a finite number, give at least 0")
     if isinstance(kinds, str) or not kinds or len(set(kinds)) < len(kinds):
         raise ValueError(f"specialists is {kinds!r}; give a list of different skills, such as {list(SKILLS)}")
     if unknown := [skill for kind in kinds for skill in kind.split("+") if skill not in SKILLS]:

@@ -38,7 +38,7 @@ Only methods that count for `form` are part of the tested class. All other metho
 
 Tests are `unittest` classes. They run one by one in the code sandbox, separately from the class (docs/sandbox.md).
 
-Turns. From the second turn on, authors read the results of their methods. The option `feedback` says how much:
+Turns. From the second turn on, authors read the results of their methods. The option `feedback` selects them:
 
 | `feedback` | authors read |
 |---|---|

@@ -192,7 +192,7 @@ def test_players_of_a_game_learn_each_from_what_it_was_paid(learner: str) -> Non
     [
         ({"sees": "adviser"}, "did you mean advisers"),
         ({"roles": ("player",)}, "set sees='all'"),
-        ({"players": 3}, "for 3 players, and there are 2 roles"),
+        ({"players": 3}, "high-card has 3 players"),
     ],
 )
 def test_roles_that_do_not_fit_are_refused(arguments: dict[str, Any], message: str) -> None:

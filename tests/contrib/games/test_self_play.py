@@ -68,7 +68,7 @@ def test_the_script_draws_the_equilibrium() -> None:
 
 
 def played(*rewards: Sequence[float]) -> Group:
-    """A turn of two agents for each pair of their rewards; the team gets the first one's."""
+    """Return a turn of two agents for each pair of rewards; the team has the first reward."""
     texts = [
         {agent: Completion(f"{agent} {g}", (1,), (g,), (0.0,)) for agent in ("agent_0", "agent_1")}
         for g in range(len(rewards))

@@ -19,7 +19,7 @@ Say = Callable[[str, Sequence[Message]], str]
 
 
 def research(**options: Any) -> Any:
-    """The environment."""
+    """Return the environment."""
     return llm_dec_pomdp.make("research-v0", **options)
 
 
@@ -35,7 +35,7 @@ def play(env: Any, say: Say, **options: Any) -> tuple[Mapping[str, float], list[
 
 
 def main_says(*texts: str, sub: Say) -> Say:
-    """Main says these in turn, sub-agents what `sub` says."""
+    """Return a team in which main sends these texts in order, and sub-agents the texts of `sub`."""
     left = list(texts)
 
     def say(agent: str, history: Sequence[Message]) -> str:

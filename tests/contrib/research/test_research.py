@@ -222,7 +222,7 @@ def test_a_judge_may_say_what_a_report_is_worth() -> None:
     rewards, _ = play(research(expert=judge), say)
     assert rewards["agent_1"] == pytest.approx(0.1 + 0.5 * 0.7)
     assert "It reports: somebody" in prompts[0]
-    with pytest.warns(UserWarning, match="the judge gave no number in 3 tries: it said 'fine'"):
+    with pytest.warns(UserWarning, match="the judge .* no number in 3 tries: .*'fine'"):
         silent, _ = play(
             research(expert=lambda prompt, number: "fine"), main_says(ASK, "x", sub=lambda agent, history: "somebody")
         )

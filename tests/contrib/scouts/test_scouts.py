@@ -27,7 +27,7 @@ class Known(Scouts):
 
 
 def play(env: Scouts, decisions: Sequence[str], report: str = "poor") -> list[float]:
-    """What each decision pays; the scouts report in between."""
+    """Return the reward of each decision; the scouts report in between."""
     env.reset(seed=0)
     paid: list[float] = []
     for decision in decisions:
@@ -88,9 +88,9 @@ def test_offers_follow_from_the_seed_and_are_uniform() -> None:
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ({"scouts": 0}, "scouts is 0; it must be an integer of at least 1"),
-        ({"offers": 1.5}, "offers is 1.5; it must be an integer of at least 2"),
-        ({"cost": 0}, "cost is 0; it is the price of a look"),
+        ({"scouts": 0}, "scouts is 0"),
+        ({"offers": 1.5}, r"offers is 1\.5"),
+        ({"cost": 0}, "cost is 0"),
         ({"cost": math.nan}, "cost is nan"),
     ],
 )

@@ -28,7 +28,7 @@ def looks_of(search: Search) -> list[tuple[int, ...]]:
 
 
 def best_play(search: Search, seen: Sequence[tuple[int, ...]]) -> float:
-    """The most that can be earned after everything that was seen, by trying both decisions after every history."""
+    """Return the highest expected return after a history, by trying both decisions after every history."""
     now = max(itertools.chain([0], *seen)) - search.cost * len(seen)
     if len(seen) == search.looks:
         return now
@@ -37,7 +37,7 @@ def best_play(search: Search, seen: Sequence[tuple[int, ...]]) -> float:
 
 
 def value_of_rule(search: Search, z: float, seen: Sequence[tuple[int, ...]] = ()) -> float:
-    """What looking while the best offer is below z earns, over all that can be shown."""
+    """Return the expected return of looking while the best offer is below z, over all offers."""
     best = max(itertools.chain([0], *seen))
     if best >= z or len(seen) == search.looks:
         return best - search.cost * len(seen)

@@ -41,7 +41,7 @@ def played(env: TextDecPOMDP, index: int, texts: Sequence[str]) -> float:
 
 
 def stubs(item: TaskItem, constant: object = None) -> list[str]:
-    """The reference with bodies that return a constant."""
+    """Return the reference with bodies that return a constant."""
     trees = [ast.parse(text) for text in item.reference]
     for tree in trees:
         for node in tree.body:
