@@ -45,10 +45,11 @@ only on the row and the order.
 Teams. `script:gold` receives 1. In `script:parrot` the dispatcher passes the words of the user to all applications,
 and these carry out the orders that they understand. `script:random` writes random orders and calls.
 
-Measured (`env.measure`): the value of each of the three rewards; the calls of an episode; the shares of calls of
-unknown tools, of calls with wrong arguments, and of calls that the same agent repeats. Traces have an event `knows`
-where an agent first observes a value of the calls of the row, with its source. The viewer uses these events to show
-which agent knew which value when.
+Measured (`env.measure`): the value of each of the three rewards, and the number of calls in an episode. Three shares of
+calls are also measured: unknown tools, wrong arguments, and calls that the same agent repeats.
+
+Traces have an event `knows` where an agent first observes a value of the calls of the row, with its source. The viewer
+uses these events to show which agent knew which value when.
 
 Source: this suite's own.
 

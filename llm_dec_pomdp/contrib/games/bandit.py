@@ -84,7 +84,7 @@ class Bandit(TextTask):
     ) -> None:
         for name, value in {"scale": scale, "offset": offset, "slope": slope}.items():
             if not 0 <= value < math.inf or (name == "scale" and not value):
-                raise ValueError(f"{name} is {value!r}; give a finite number of at least 0, for scale above 0")
+                raise ValueError(f"{name} is {value!r}; give a finite number of at least 0 (scale: above 0)")
         self.scale, self.offset, self.slope = float(scale), float(offset), float(slope)
         super().__init__(tasks, **common)
         low, high = self.offset, self.scale + self.offset + (CONTEXTS - 1) * self.slope

@@ -35,9 +35,15 @@ pieces. The options `facts`, `twice`, `talk` and `conversations` make smaller ta
 Teams. `script:gold` keeps each of the 8 facts in a few words and receives 1. `choices` are keep and skip for the
 writer, and all answers for the reader.
 
-Measured (`env.measure`): the shares of episodes in which the writer observes the answer ("told %"), the writer keeps it
-("kept %"), and the reader observes it ("reader was told %"). Traces have events `knows`, `keeps` and `loses`. The
-viewer uses them to show which agent knew the answer when.
+Measured (`env.measure`):
+
+| column | share of episodes in which |
+|---|---|
+| told % | the writer observes the answer |
+| kept % | the writer keeps the answer in its notes |
+| reader was told % | the reader observes the answer |
+
+Traces have events `knows`, `keeps` and `loses`. The viewer uses them to show which agent knew the answer when.
 
 Files. BFCL v4 has 155 questions about 5 people, in 37 conversations. `tasks=memory_rows()` loads them; see
 `contrib.calls.published`.

@@ -10,9 +10,9 @@
 | files | rows of `prompt` and `calendars`, a line for each person: `Monday 9 11 Tuesday 10 best Tuesday 10` |
 | return | at most 1.0 minus the cost of one turn; optimum 0.95 |
 
-Observation. In the first turn an agent observes the task, the hours at which it is free, the hour that it likes best,
-and the number of turns left. Only this agent knows its hours. Later it observes the messages of its teammates and the
-results of the bookings.
+Observation. In the first turn an agent observes the task, the hours at which it is free, and the hour that it likes
+best. No teammate knows these hours. Later it observes the messages of its teammates and the results of the bookings. At
+every turn it observes the number of turns left.
 
 Action. A text with words such as `BOOK Monday 9`, in any case, is a booking. The last such words count, and the
 remaining text is ignored. Any other text is a message to all teammates, who observe its first 40 words. The text `TELL`

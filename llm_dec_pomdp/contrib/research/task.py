@@ -27,9 +27,10 @@ a sub-agent. Reports have at most 60 words; longer reports are cut with a note.
 A sub-agent has six texts, and the last one has to be the report. If a call cannot be run, its result is the reason.
 An answer or report is invalid if it has no words, if the sixth text of a sub-agent is a call, or if the turns run out.
 
-With `candidates=True`, for small models, every action is a letter (the first one counts) that selects one of three
-texts: the text of an optimal team, the same with a wrong argument, and a text for another tool, specialist or end. The
-seed decides their order. Each prompt is complete and resets the history. This form works for embedded questions only.
+With `candidates=True`, for small models, every action is a letter that selects one of three texts; the first letter
+counts. The texts are the one of an optimal team, the same with a wrong argument, and one for another tool, specialist
+or end. The seed decides their order. Each prompt is complete and resets the history. This form works for embedded
+questions only.
 
 Reward. Agents receive individual rewards, all at the end (arXiv:2511.13288, section 3):
 
@@ -72,10 +73,16 @@ Measured (`env.measure`): five decisions of main on embedded questions, each as 
 Teams. On all embedded questions `script:optimal` receives 1.0 minus its costs. `script:ask_everything` uses every
 invocation and receives the same minus more costs. `script:never_ask` receives 0.1.
 
-Files. A row of a task file has `question`, `answer` and `corpus`. The corpus is the path of a JSONL file (`text`, and
-optionally `title`) or of a folder of text files (a line is a passage), relative to the task file or to the working
-folder. Instead of `corpus` a row may have the fields of HotpotQA and 2WikiMultihopQA (`context`, `supporting_facts`).
-These rows have no tables, so `specialists=["reader"]` is enough.
+Files. A row of a task file has `question`, `answer` and `corpus`, a path relative to the task file or to the working
+folder:
+
+| corpus | passages |
+|---|---|
+| a JSONL file | one in each line: `text`, and optionally `title` |
+| a folder of text files | the lines of the files |
+
+Instead of `corpus` a row may have the fields of HotpotQA and 2WikiMultihopQA (`context`, `supporting_facts`). Rows of
+files have no tables, so `specialists=["reader"]` is enough.
 
 Source: "Multi-Agent Deep Research: Training Multi-Agent Systems with M-GRPO", arXiv:2511.13288, for setting and
 rewards; worlds and questions are this suite's own. BM25: `bm25s`, arXiv:2407.03618.

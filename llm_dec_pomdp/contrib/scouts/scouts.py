@@ -20,8 +20,13 @@ Reward (one float for the team). The reward of a LOOK is its improvement of the 
 STOP and reports have reward 0. The sum is the score, with the parts `offer` (the best one) and `cost` (negative). The
 last look ends the episode, because no decision is left.
 
-Measured (`env.measure`): the mean number of looks (`looks`), the mean number that the best rule makes on the same
-offers (`optimal_looks`), and the shares of episodes with fewer looks (too early) or more looks (too late).
+Measured (`env.measure`):
+
+| column | mean over episodes |
+|---|---|
+| looks | number of looks |
+| best looks | number of looks of the best rule on the same offers |
+| too early %, too late % | share of episodes with fewer, or more, looks than the best rule |
 
 Optimum. A look is one box of Weitzman's problem; its prize M is the best of its n offers. The best rule looks while the
 best offer so far is below z, where E[(M - z)+] = cost (Weitzman, Econometrica 1979). One bit from each scout is enough:

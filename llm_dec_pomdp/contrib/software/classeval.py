@@ -30,8 +30,8 @@ Reward (one float for the team):
 
 Only methods that count for `form` are part of the tested class. All other methods raise NotImplementedError.
 
-- A test passes if it passes in two kinds of classes: in the class with the methods of all authors, and, for each
-  author, in the solution with the methods of this author.
+- A test passes if it passes in several classes. One has the methods of all authors. For each author there is another
+  one, which is the solution with the methods of this author.
 - A test needs a method if it fails for the solution with this method returning None.
 - A test does not count if it passes when all methods raise NotImplementedError, or all return None, True, False, 0, ""
   or [].
@@ -95,9 +95,14 @@ ClassEval_20 and ClassEval_36 compare times of day to the second. Their tests th
 second.
 
 Candidates. With `make(..., candidates=True)` each of two authors chooses one of six versions of its methods by a letter
-(`envs.wrappers.Choices`), on 17 embedded classes. The versions are the solution, the solution with an error, empty
-methods, methods with other parameters, methods that do the work of teammates themselves, and methods that do this work
-only if the methods of teammates fail.
+(`envs.wrappers.Choices`), on 17 embedded classes:
+
+- the solution;
+- the solution with an error;
+- empty methods;
+- methods with other parameters;
+- methods that do the work of teammates themselves;
+- methods that do this work only if the methods of teammates fail.
 
 Measured (`env.measure`): class and method success; with `assign="chosen"` coverage and overlap.
 

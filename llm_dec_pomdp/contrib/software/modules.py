@@ -30,24 +30,36 @@ the solution. An author therefore receives nothing for replacing functions of ot
 change of the score, minus `call_cost` for each call and `message_cost` for each message. An episode ends when all tests
 pass.
 
-Options. `modules` is 3 to 6. The script can also generate packages with another depth of imports, or with shared data
-types. This command writes 4 modules with a depth of 4 and 2 shared types: `scripts/build_packages.py --modules 4 --deep
-4 --shared 2 --out rows.jsonl`. The options `modules=4, tasks="rows.jsonl"` load them. Rows from files have `prompt`,
+Options. `modules` is 3 to 6. `scripts/build_packages.py` generates packages with another depth of imports, or with
+shared data types. The arguments `--modules 4 --deep 4 --shared 2 --out rows.jsonl` write packages of 4 modules with a
+depth of 4 and 2 shared types. Load them by the options `modules=4, tasks="rows.jsonl"`. Rows from files have `prompt`,
 `solution` (files, `# file: PATH` before each) and `test`.
 
 Candidates. With `make(..., candidates=True)` each author chooses one of six versions of its module by a letter
 (`envs.wrappers.Choices`). `contrib.software.mutants` lists their kinds. The protocol "centralized" is then a single
 agent that chooses one module after another.
 
-Degenerate strategies. These teams receive 0 %: empty texts, or functions that all raise an error, return one constant
-(None, True, False, 0, 1, "", [] or {}), or return their first argument. Tests that such constants pass are left out
-when a package is generated. If one author writes its module and the others write nothing, the team receives 0 to 38 %
-with three modules and 0 to 23 % with six. It receives most for the first module, which imports no other module. A first
-module that also replaces the functions of all other modules receives the same.
+Degenerate strategies. Tests that constants pass are left out when a package is generated.
 
-Measured (`env.measure`): shares of programs that pass all tests and of passed tests, by the number of modules; how
-often a change broke tests of a module whose author had changed nothing; messages. `contributions` measures how much
-each module adds to the score.
+| team | return |
+|---|---|
+| empty texts | 0 % |
+| all functions raise an error, or return their first argument | 0 % |
+| all functions return one constant: None, True, False, 0, 1, "", [] or {} | 0 % |
+| one author writes its module, the others write nothing | 0 to 38 % with three modules, 0 to 23 % with six |
+| the same, and the first module also replaces the functions of all other modules | the same |
+
+The return is highest for the first module, which imports no other module.
+
+Measured (`env.measure`), for each number of modules:
+
+| column | value |
+|---|---|
+| all tests %, tests % | share of programs that pass all tests, and share of passed tests |
+| broken | how often in an episode a change broke tests of an unchanged module |
+| messages | number of messages in an episode |
+
+`env.contributions` computes how much each module adds to the score.
 
 Source: the question is from arXiv:2508.04652; tasks and reward are this suite's own.
 

@@ -92,7 +92,7 @@ def test_gold_tells_rows_of_all_categories_apart(rows: Any) -> None:
 
 @needs_bfcl
 def test_two_rows_cannot_both_be_played_right() -> None:
-    """Calls that are right in one are observed alike in the other, until both want another booking."""
+    """The right calls of one row have the same results in the other row, until the rows require different bookings."""
     observed: list[Any] = []
     for name in ("base", "miss_param"):
         env = BFCL(category=name)

@@ -1,4 +1,4 @@
-"""memory-v0: what is kept, what is read, and how much of it answers questions, by hand."""
+"""memory-v0: kept notes, observations, and scored answers, computed by hand."""
 
 from __future__ import annotations
 

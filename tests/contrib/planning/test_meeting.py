@@ -1,4 +1,4 @@
-"""meeting-v0: what a booking pays, what is answered to one that fails, and how calendars are read."""
+"""meeting-v0: rewards of bookings, answers to failed bookings, and the parsing of calendars."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""repair-v0: what mends a fault, what is told where nothing is mended, and how long the shortest plan is."""
+"""repair-v0: acts that repair a fault, observations after other acts, and the length of the shortest plan."""
 
 from __future__ import annotations
 

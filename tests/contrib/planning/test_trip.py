@@ -1,4 +1,4 @@
-"""trip-v0: what a trip is worth, which proposals are refused, and what follows an answer."""
+"""trip-v0: rewards of trips, invalid proposals, and the effects of answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Questions and corpora of one's own, and rows of published sets."""
+"""Questions and corpora from task files, and rows of published data sets."""
 
 from __future__ import annotations
 
@@ -102,12 +102,12 @@ def test_rows_of_published_sets_are_played_from_a_file(write: Callable[..., str]
     assert env.item.id == "5a7a"
     assert rewards["agent_0"] == pytest.approx(1.0)
     unread, _ = play(env, main_says("Vistula", sub=two_steps), index=0)
-    assert unread["agent_0"] == pytest.approx(0.1)  # right, but nobody read what it rests on
+    assert unread["agent_0"] == pytest.approx(0.1)  # right, but without the supporting passages
     assert env.last_score.diagnostics["right"] == 1.0
 
 
 def test_the_hub_is_asked_for_the_published_set(write: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """By its name and configuration; what comes is read by the same code as a local file of that form."""
+    """The data set is loaded by name and configuration; its rows are parsed like a local file of the same form."""
     asked: list[Any] = []
     path = write("rows.jsonl", {**HOTPOT, "id": HOTPOT["_id"], **AS_COLUMNS})
     load = datasets.load_dataset

@@ -1,4 +1,4 @@
-"""scouts-v0: who is told what, what looks pay, and what teams of known value earn."""
+"""scouts-v0: observations, rewards of looks, and returns of teams with a known value."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SHOWN = ((3, 1), (2, 5), (9, 0))
 
 
 class Known(Scouts):
-    """Every episode shows the same offers."""
+    """Environment with the same offers in every episode."""
 
     def shown_at(self, seed: int, look: int) -> tuple[int, ...]:
         return SHOWN[look - 1]
@@ -131,7 +131,7 @@ def test_the_optimal_team_makes_the_looks_of_the_best_rule(options: dict[str, An
 
 @pytest.mark.slow
 def test_a_million_episodes_of_the_best_rule_earn_the_optimum() -> None:
-    """The rule on the offers of the environment: the test above says that the optimal team plays it."""
+    """This tests the rule on the environment's offers; the test above shows that the optimal team follows it."""
     env = Scouts()
     most, total, squares, count = env.search.looks, 0.0, 0.0, 1_000_000
     for seed in range(count):

@@ -1,4 +1,4 @@
-"""classeval-v0: rows, the reward of teams with and without skill, turns with a tester and a reviewer."""
+"""classeval-v0: rows, rewards of good and degenerate teams, turns with a tester and a reviewer."""
 
 from __future__ import annotations
 
