@@ -347,7 +347,7 @@ class BFCL(Dispatch):
         gold = Counter(calls_of(row_of(state.item.fields["row"]).gold[user : user + 1]))
         return tuple((gold - Counter({call: called[call[1:]] for call in gold})).elements())
 
-    # --- a team without a model --------------------------------------------------------------------------------------
+    # --- a team without a model ---------------------------------------------------------------------------------------
 
     def script(self, name: str) -> Script:
         """Return the team "gold", which orders the calls of the row."""

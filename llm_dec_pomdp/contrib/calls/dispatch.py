@@ -112,7 +112,7 @@ class Dispatch(Task[State]):
             raise ValueError(f"rows has {wrong[0]!r}, and there are {len(items)} rows; give positions from 0")
         return tuple(items[row] for row in self.rows) or items
 
-    # --- abstract methods --------------------------------------------------------------------------------------
+    # --- abstract methods ---------------------------------------------------------------------------------------------
 
     @abstractmethod
     def words(self, item: TaskItem) -> Sequence[str]:
@@ -142,7 +142,7 @@ class Dispatch(Task[State]):
         """Return the tools that agents observe in a user turn."""
         return self.toolbox
 
-    # --- the task ----------------------------------------------------------------------------------------
+    # --- the task -----------------------------------------------------------------------------------------------------
 
     def tools(self, agent: str) -> tuple[Tool, ...]:
         """Return the tools of the agent's application."""
@@ -164,7 +164,7 @@ class Dispatch(Task[State]):
         """Return the calls so far, and whether each ended user turn was right."""
         return {"calls": [list(call) for call in state.calls], "right": list(state.right)}
 
-    # --- a joint action ----------------------------------------------------------------------------------------------
+    # --- a joint action -----------------------------------------------------------------------------------------------
 
     def transition(self, state: State, actions: Mapping[str, str], seed: int) -> Transition[State]:
         """Process the text of the dispatcher, or the texts of the specialists with orders."""
@@ -274,7 +274,7 @@ class Dispatch(Task[State]):
         shares = {"wrong names %": wrong, "wrong arguments %": invalid, "repeated %": repeated}
         return {"calls": every / len(episodes), **{name: 100 * count / every for name, count in shares.items()}}
 
-    # --- rewards --------------------------------------------------------------------------------------------
+    # --- rewards ------------------------------------------------------------------------------------------------------
 
     def values(self, state: State) -> dict[str, float]:
         """Return the value of each reward, in [0, 1].

@@ -138,7 +138,7 @@ class Calls(Dispatch):
 
         return CallsChoices(self)
 
-    # --- rows --------------------------------------------------------------------------------------------------------
+    # --- rows ---------------------------------------------------------------------------------------------------------
 
     def problem(self, item: TaskItem) -> str:
         """Return the reason for which the world or the calls of a row are invalid; "" if they are valid."""
@@ -185,7 +185,7 @@ class Calls(Dispatch):
         calls = turns_of(state.item.fields["turns"])[user].calls
         return [call for call in calls if (call.tool, json.dumps(dict(call.arguments), sort_keys=True)) not in called]
 
-    # --- teams without a model ---------------------------------------------------------------------------------------
+    # --- teams without a model ----------------------------------------------------------------------------------------
 
     def script(self, name: str) -> Script:
         """Return the team "gold", "parrot" or "random"; see the module docstring."""

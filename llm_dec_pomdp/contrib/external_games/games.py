@@ -201,7 +201,7 @@ class Game(Task[Played]):
         start = item.fields["start"]
         return "" if start.isascii() and start.isdigit() else f"field 'start': {start!r} is not a number of at least 0"
 
-    # --- the game ----------------------------------------------------------------------------------------------------
+    # --- the game -----------------------------------------------------------------------------------------------------
 
     def initial_state(self, item: TaskItem, seed: int) -> Played:
         """Return the state at the start that the row names."""

@@ -11,7 +11,7 @@
 
 Observation. A player observes its own card at its first turn, and the other player's last move.
 
-Action. The text bet is a bet; any other text is a pass. Both players have put 1 into the pot. A bet adds 1. After a bet
+Action. The text `bet` is a bet; any other text is a pass. Both players have put 1 into the pot. A bet adds 1. After a bet
 of the other player, bet calls it and pass gives up. After two passes, or after a bet and a call, the higher card wins.
 
 Reward. Agents receive individual rewards (`joint_reward=False`) at the end. The winner receives the amount that the
@@ -21,10 +21,10 @@ What it tests. Self-play with hidden cards: an equilibrium includes bluffs. `env
 exact mean, over the players, of the gain by a best response. It is 0 in an equilibrium, and 11/24 if both players
 choose uniformly. `script:equilibrium` plays this equilibrium:
 
-| player | bets or calls with |
-|---|---|
-| first | never bets first; calls with K, and with Q one time in three |
-| second | bets with K, and with J one time in three (a bluff); calls with K, and with Q one time in three |
+| player | bets with | calls a bet with |
+|---|---|---|
+| first | no card | K, and Q one time in three |
+| second | K, and J one time in three (a bluff) | K, and Q one time in three |
 
 Measured (`env.measure`): the exploitability of the observed frequencies of a bet in each situation. With few episodes
 it is a little too high.

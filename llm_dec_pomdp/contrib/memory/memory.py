@@ -224,7 +224,7 @@ class Memory(Task[State]):
         common.setdefault("max_turns", 200)
         super().__init__(tasks, **common)
 
-    # --- the task ----------------------------------------------------------------------------------------------------
+    # --- the task -----------------------------------------------------------------------------------------------------
 
     def initial_state(self, item: TaskItem, seed: int) -> State:
         """Return the state without notes."""
@@ -306,7 +306,7 @@ class Memory(Task[State]):
             return KEEP, SKIP
         return tuple(dict.fromkeys(item.fields["answer"].splitlines()[0] for item in self.items))
 
-    # --- teams without a model ---------------------------------------------------------------------------------------
+    # --- teams without a model ----------------------------------------------------------------------------------------
 
     def script(self, name: str) -> Script:
         """Return the team "gold": a writer that keeps each fact, and a reader that finds facts in the usual words."""

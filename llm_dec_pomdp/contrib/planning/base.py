@@ -129,7 +129,7 @@ class Dialogue(Task[State]):
         self._known: tuple[int, tuple[TaskItem, ...], Facts] | None = None  # cached facts, with their H and tasks
         super().__init__(tasks, **common)
 
-    # --- abstract methods --------------------------------------------------------------------------------------
+    # --- abstract methods ---------------------------------------------------------------------------------------------
 
     row_fields: ClassVar[tuple[str, ...]]
     sample_instance: ClassVar[Callable[..., TaskItem]]  # (*size, split, number) -> row
@@ -162,7 +162,7 @@ class Dialogue(Task[State]):
     def act(self, item: TaskItem, plan: Any, acts: Mapping[str, Any]) -> ActResult:
         """Return the result of the acts of a turn."""
 
-    # --- facts -------------------------------------------------------------------------------------------------------
+    # --- facts --------------------------------------------------------------------------------------------------------
 
     @property
     def facts(self) -> Facts:
@@ -203,7 +203,7 @@ class Dialogue(Task[State]):
             found |= dict.fromkeys(text for text in texts if self.read(item, agent, text)[0] is not None)
         return list(found)
 
-    # --- the task ----------------------------------------------------------------------------------------------------
+    # --- the task -----------------------------------------------------------------------------------------------------
 
     def initial_state(self, item: TaskItem, seed: int) -> State:
         """Return the state before the first turn."""
@@ -309,7 +309,7 @@ class Dialogue(Task[State]):
         }
         return {"dialogue": numbers}
 
-    # --- teams without a model ---------------------------------------------------------------------------------------
+    # --- teams without a model ----------------------------------------------------------------------------------------
 
     @abstractmethod
     def plays(self, agent: str, private: str, heard: Mapping[str, str], turn: int, observations: Sequence[str]) -> str:

@@ -133,7 +133,7 @@ class Meeting(Dialogue):
         common_options.setdefault("max_turns", 6)
         super().__init__(tasks, **common_options)
 
-    # --- rows --------------------------------------------------------------------------------------------------------
+    # --- rows ---------------------------------------------------------------------------------------------------------
 
     def size(self) -> tuple[int, ...]:
         """Return the numbers of agents, days, hours and common hours."""
@@ -181,7 +181,7 @@ class Meeting(Dialogue):
             return f"has {_slot(outside[0])}, which {self.days} days of {self.hours} hours do not; set days and hours"
         return ""
 
-    # --- the task ----------------------------------------------------------------------------------------------------
+    # --- the task -----------------------------------------------------------------------------------------------------
 
     def optimal_turns(self, item: TaskItem) -> int:
         """Return 1: the turn of the bookings."""
@@ -233,7 +233,7 @@ class Meeting(Dialogue):
             return f"{_slot(slot)} is past, it is {_slot(self.slots[0])}."
         return f"{_slot(slot)} is not in the calendar, which ends on {_slot(self.slots[-1])}."
 
-    # --- teams without a model ---------------------------------------------------------------------------------------
+    # --- teams without a model ----------------------------------------------------------------------------------------
 
     def choices(self, agent: str, history: Sequence[Message] = ()) -> Sequence[str]:
         """Return messages about hours and days, bookings, all knowledge (`TELL`), and no message."""

@@ -139,7 +139,7 @@ class Repair(Dialogue):
         common.setdefault("max_turns", 8)
         super().__init__(tasks, **common)
 
-    # --- rows --------------------------------------------------------------------------------------------------------
+    # --- rows ---------------------------------------------------------------------------------------------------------
 
     def size(self) -> tuple[int, ...]:
         """Return the numbers of settings, account items, and faults."""
@@ -176,7 +176,7 @@ class Repair(Dialogue):
                 return f"field 'manual': has an item that is {BROKEN}; give every account item the value {OK}"
         return "" if self._faults(item) else "field 'phone': has no fault; give a setting another value than the manual"
 
-    # --- the task ----------------------------------------------------------------------------------------------------
+    # --- the task -----------------------------------------------------------------------------------------------------
 
     def optimal_turns(self, item: TaskItem) -> int:
         """Return the number of turns of the shortest plan."""
@@ -249,7 +249,7 @@ class Repair(Dialogue):
             return ()
         return tuple(Tool(f"fix_{name}", f"Mends the {name} of the account.") for name in self.accounts)
 
-    # --- teams without a model ---------------------------------------------------------------------------------------
+    # --- teams without a model ----------------------------------------------------------------------------------------
 
     def choices(self, agent: str, history: Sequence[Message] = ()) -> Sequence[str]:
         """Return messages about settings, tool calls or settings, all knowledge (`TELL`), and no message."""

@@ -142,7 +142,7 @@ class Travel(Dialogue):
         common.setdefault("max_turns", 6)
         super().__init__(tasks, **common)
 
-    # --- rows --------------------------------------------------------------------------------------------------------
+    # --- rows ---------------------------------------------------------------------------------------------------------
 
     def size(self) -> tuple[int, ...]:
         """Return the numbers of wishes, events, and lists of events."""
@@ -183,7 +183,7 @@ class Travel(Dialogue):
             return "field 'events': no three events fulfil a wish within day and budget; change times or prices"
         return ""
 
-    # --- the task ----------------------------------------------------------------------------------------------------
+    # --- the task -----------------------------------------------------------------------------------------------------
 
     def optimal_turns(self, item: TaskItem) -> int:
         """Return 2: the turns of a proposal and of its acceptance."""
@@ -244,7 +244,7 @@ class Travel(Dialogue):
                 answers[TRAVELLER] = " ".join(filter(None, [answers.get(TRAVELLER), proposal]))
         return ActResult(plan, answers)
 
-    # --- teams without a model ---------------------------------------------------------------------------------------
+    # --- teams without a model ----------------------------------------------------------------------------------------
 
     def choices(self, agent: str, history: Sequence[Message] = ()) -> Sequence[str]:
         """Return messages, answers or proposals, all knowledge (`TELL`), and no message."""

@@ -184,7 +184,7 @@ class Research(Hierarchy[QuestionState]):
         name="research-v0",
         components=("format", "correct", "cost"),
         diagnostics=("right", "support", "expert", "retrieval_hit", "redundancy", "invocations", "valid_subs"),
-        score_range=(-math.inf, 1.0),  # follows max_turns
+        score_range=(-math.inf, 1.0),  # set in `facts`, since it depends on max_turns
         joint_reward=False,
         hierarchical=True,
         shares_texts=True,  # main observes reports
@@ -260,7 +260,7 @@ class Research(Hierarchy[QuestionState]):
     def _box(self, item: TaskItem) -> Toolbox:
         return toolbox(item.fields["corpus"], self.kinds, self.max_invocations)
 
-    # --- tasks ---------------------------------------------------------------------------------------------------
+    # --- tasks --------------------------------------------------------------------------------------------------------
 
     def prepare(self, items: tuple[TaskItem, ...]) -> tuple[TaskItem, ...]:
         """Resolve the paths of corpora, and select the questions by `needs`."""
@@ -278,7 +278,7 @@ class Research(Hierarchy[QuestionState]):
             return f"field 'corpus': {error}"
         return ""
 
-    # --- observations ------------------------------------------------------------------------------------
+    # --- observations -------------------------------------------------------------------------------------------------
 
     def initial_state(self, item: TaskItem, seed: int) -> QuestionState:
         """Return the state in which main observes the question."""
@@ -321,7 +321,7 @@ class Research(Hierarchy[QuestionState]):
         works = [{**work._asdict(), "calls": [used._asdict() for used in work.calls]} for work in state.invocations]
         return {"invocations": works, "calls": [used._asdict() for used in state.calls]}
 
-    # --- the course of a question --------------------------------------------------------------------------------
+    # --- the course of a question -------------------------------------------------------------------------------------
 
     def transition(self, state: QuestionState, actions: Mapping[str, str], seed: int) -> Transition[QuestionState]:
         """Process the text of main, or the texts of the working sub-agents."""

@@ -51,7 +51,7 @@ class Relation:
 
     @property
     def place(self) -> tuple[str, str]:
-        """Table and column."""
+        """The table and the column of the value."""
         return self.table, self.column
 
     def select(self, subject: str) -> str:
@@ -205,7 +205,7 @@ class World:
     names: Mapping[str, tuple[str, ...]]  # kind -> all names
     facts: Mapping[tuple[str, str], Fact]  # (relation, subject) -> fact
     texts: tuple[str, ...]  # sentences, page by page
-    script: str  # SQL that makes the tables
+    script: str  # SQL that creates the tables
 
     @functools.cached_property
     def kind_of(self) -> Mapping[str, str]:

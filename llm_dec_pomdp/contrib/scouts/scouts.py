@@ -167,7 +167,7 @@ class Scouts(Task[State]):
         """Return LOOK and STOP for the coordinator, poor and good for scouts."""
         return (LOOK, STOP) if agent == COORDINATOR else (POOR, GOOD)
 
-    # --- the task ----------------------------------------------------------------------------------------------------
+    # --- the task -----------------------------------------------------------------------------------------------------
 
     def initial_state(self, item: TaskItem, seed: int) -> State:
         """Return the state before the first look."""
@@ -245,7 +245,7 @@ class Scouts(Task[State]):
         }
         return {"stopping": {"looks": fmean(looks), "best looks": fmean(best), **shares}}
 
-    # --- teams without a model ---------------------------------------------------------------------------------------
+    # --- teams without a model ----------------------------------------------------------------------------------------
 
     def script(self, name: str) -> Script:
         """Return the optimal team, or one of three teams that ignore the reports."""

@@ -222,7 +222,7 @@ class ClassEval(TextTask):
         self.tester = f"agent_{roles.index('tester')}" if tester else ""
         self.reviewer = f"agent_{roles.index('reviewer')}" if reviewer else ""
 
-    # --- rows --------------------------------------------------------------------------------------------------------
+    # --- rows ---------------------------------------------------------------------------------------------------------
 
     def problem(self, item: TaskItem) -> str:
         """Return the reason for which a row is invalid; "" if it is valid or left out."""
@@ -280,7 +280,7 @@ class ClassEval(TextTask):
                     "remove the row"
                 )
 
-    # --- observations ------------------------------------------------------------------------------------------------
+    # --- observations -------------------------------------------------------------------------------------------------
 
     def observe(self, item: TaskItem, agent: str) -> str:
         """Return the skeleton with the docstrings that the agent may read, and the request; "" for the reviewer."""
@@ -315,7 +315,7 @@ class ClassEval(TextTask):
             return {}
         return candidates().get(item.id, ({}, {}))[self.declared.roles.index(role)]
 
-    # --- reward ------------------------------------------------------------------------------------------------------
+    # --- reward -------------------------------------------------------------------------------------------------------
 
     def written(self, item: TaskItem, actions: Mapping[str, str]) -> Written:
         """Return the methods in the texts of the authors."""
@@ -328,7 +328,7 @@ class ClassEval(TextTask):
         """Compute the reward, see `contrib.software.reward`."""
         return reward.score(spec_of(item), self.written(item, actions), self.n_authors)
 
-    # --- turns -------------------------------------------------------------------------------------------------------
+    # --- turns --------------------------------------------------------------------------------------------------------
 
     def transition(self, state: TextState, actions: Mapping[str, str], seed: int) -> Transition[TextState]:
         """Score the texts of the authors, or deliver the text of the reviewer in its turn."""
@@ -412,7 +412,7 @@ class ClassEval(TextTask):
             lines += failed[: self.feedback_tests]
         return lines
 
-    # --- the tester --------------------------------------------------------------------------------------------------
+    # --- the tester ---------------------------------------------------------------------------------------------------
 
     def _tested(self, item: TaskItem, actions: Mapping[str, str]) -> Found:
         spec, found = spec_of(item), self.written(item, actions)

@@ -165,7 +165,7 @@ class Modules(Task[State]):
         self.call_cost, self.message_cost = float(call_cost), float(message_cost)
         self._dearest = modules * (AT_ONCE * self.call_cost + self.message_cost)
         sample = functools.partial(own_rows, f"packages_{modules}")
-        self.source = TaskSource("modules", required=("prompt", "solution", "test"), sample=sample)  # type: ignore[misc]  # of that size
+        self.source = TaskSource("modules", required=("prompt", "solution", "test"), sample=sample)  # type: ignore[misc]  # packages of that size
         self.declared = replace(
             self.declared,
             roles=tuple(f"author {number}" for number in range(1, modules + 1)),
@@ -176,7 +176,7 @@ class Modules(Task[State]):
         common.setdefault("max_turns", 2)
         super().__init__(tasks, **common)
 
-    # --- rows and facts ----------------------------------------------------------------------------------------------
+    # --- rows and facts -----------------------------------------------------------------------------------------------
 
     @property
     def facts(self) -> Facts:
@@ -198,7 +198,7 @@ class Modules(Task[State]):
         return ""
 
     def unusable(self, item: TaskItem) -> str:
-        """See `Task`."""
+        """Return the reason for which a row cannot be used; "" if it can."""
         return self.problem(item)
 
     def prepare(self, items: tuple[TaskItem, ...]) -> tuple[TaskItem, ...]:
@@ -219,7 +219,7 @@ class Modules(Task[State]):
         }
         return functools.partial(_recalled, known)
 
-    # --- observations ----------------------------------------------------------------------------------------------
+    # --- observations -------------------------------------------------------------------------------------------------
 
     def tools(self, agent: str) -> tuple[Tool, ...]:
         """Return the tools of an author: for its own files, and `run_tests`."""
@@ -260,7 +260,7 @@ class Modules(Task[State]):
         """Return the candidates of an author's module by kind; empty for rows that are not embedded."""
         return {} if self._rows_of else of_module(item.fields["solution"], self.declared.roles.index(role))
 
-    # --- a turn ------------------------------------------------------------------------------------------------------
+    # --- a turn -------------------------------------------------------------------------------------------------------
 
     def transition(self, state: State, actions: Mapping[str, str], seed: int) -> Transition[State]:
         """Take the modules of the authors, run the tests, and compute the reward and the next observations."""
@@ -373,7 +373,7 @@ class Modules(Task[State]):
         """Return the present sources of all modules, and the score."""
         return {"sources": list(state.sources), "score": state.score}
 
-    # --- measures of episodes -----------------------------------------------------------------------------------
+    # --- measures of episodes -----------------------------------------------------------------------------------------
 
     def contributions(self, item: TaskItem, texts: Sequence[str]) -> tuple[float, ...]:
         """Compute for each author by how much the score falls if its module is replaced by stubs.
