@@ -11,8 +11,9 @@
 
 Observation. A player observes its own card at its first turn, and the other player's last move.
 
-Action. The text `bet` is a bet; any other text is a pass. Both players have put 1 into the pot. A bet adds 1. After a bet
-of the other player, bet calls it and pass gives up. After two passes, or after a bet and a call, the higher card wins.
+Action. The text `bet` is a bet; any other text is a pass. Both players have put 1 into the pot. A bet adds 1. After a
+bet of the other player, bet calls it and pass gives up. After two passes, or after a bet and a call, the higher card
+wins.
 
 Reward. Agents receive individual rewards (`joint_reward=False`) at the end. The winner receives the amount that the
 loser has put into the pot, 1 or 2, and the loser receives the negative amount. Reports show the first player's return.
