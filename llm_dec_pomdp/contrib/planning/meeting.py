@@ -27,14 +27,14 @@ Reward (one float for the team). A turn in which all agents book the same hour, 
 | turns | -`turn_cost` for every turn except the last one of an episode with a meeting |
 | words | -`word_cost` for every word of a message |
 
-After any other booking the agents observe why there is no meeting: the hour is past, is not in the calendar, or is not
-free for all.
+After other bookings all agents observe who has booked which hour. An agent whose hour is past or not in the calendar
+observes this, too. If all agents book the same hour, they observe that it is not free for all.
 
 Optimum. All agents send their calendars in the first turn. In the second turn they book the best common hour; of equal
 hours the earliest. The return is 1 minus the cost of one turn. No team can do better, because a booking in the first
 turn does not count. A single agent observes all calendars, books at once and receives 1. With `word_cost` above 0 the
 optimum is not known. `script:optimal` and `script:tells_all` play the optimum. In `script:silent` no agent sends
-messages, and each books the hours that it likes.
+messages, and each books its own free hours one after another, the best one first.
 
 Measured (`env.measure`): turns, words, and the shares of episodes with a meeting and with the best meeting.
 
