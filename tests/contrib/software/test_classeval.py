@@ -1,4 +1,4 @@
-"""classeval-v0: rows, the reward of teams with and without skill, turns with a tester and a reviewer."""
+"""classeval-v0: rows, rewards of good and degenerate teams, turns with a tester and a reviewer."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def played(env: TextDecPOMDP, index: int, texts: Sequence[str]) -> float:
 
 
 def stubs(item: TaskItem, constant: object = None) -> list[str]:
-    """The reference with bodies that return a constant."""
+    """Return the reference with bodies that return a constant."""
     trees = [ast.parse(text) for text in item.reference]
     for tree in trees:
         for node in tree.body:
