@@ -457,9 +457,7 @@ def named_item(items: Sequence[TaskItem], options: Mapping[str, Any]) -> TaskIte
         for item in items:
             if item.id == wanted:
                 return item
-        raise UnknownNameError(
-            f"no task {wanted!r} among {len(items)}; {nearest(str(wanted), (i.id for i in items))}"
-        )
+        raise UnknownNameError(f"no task {wanted!r} among {len(items)}; {nearest(str(wanted), (i.id for i in items))}")
     if "index" not in options:
         return None
     index = options["index"]

@@ -8,12 +8,13 @@
 | tables | `data/classics/dectiger.dpomdp` |
 | options | `words`: "fixed" (one sentence for each observation) or "paraphrased" (one of several sentences) |
 
-Observation. At the first turn the problem, the possible actions and the number of turns left. Later the side of a growl
-and the number of turns left. Each agent has its own observation; it observes neither the actions nor the observations
+Observation. At the first turn both agents observe the problem, the possible actions and the number of turns left. Later
+each agent observes the side of a growl and the number of turns left. It observes neither the action nor the observation
 of its teammate.
 
-Action. The last action name in the text: listen, open left or open right. Names are matched as whole words in any case,
-with spaces, hyphens or underscores between them. A text without an action name counts as "listen" and costs 1.
+Action. The action is the last action name in the text: listen, open left or open right. Names are matched as whole
+words in any case, with spaces, hyphens or underscores between them. A text without an action name counts as "listen"
+and costs 1.
 
 Reward. Both agents receive the same reward. The score is the return so far:
 

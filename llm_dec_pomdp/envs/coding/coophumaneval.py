@@ -24,12 +24,12 @@ prose. A fence is a line, as in CommonMark.
 With `make(..., candidates=True)` both agents select a function by a letter (`envs.wrappers.Choices`), on 8 embedded
 problems. `envs.coding.candidates` lists the kinds of functions.
 
-Reward. Both agents receive the same reward, the sum of four components. Levels are checked from top to bottom, and the
-first one that fails ends the sum:
+Reward. Both agents receive the same reward, the sum of four components. The components are checked from top to bottom.
+If one fails, all components below it are 0:
 
 | component | range | rule |
 |---|---|---|
-| structure | 0.4 + 0.6 | 0.4 if `aux` has a return; 0.6 if the entry point has one, otherwise the level fails |
+| structure | 0.4 + 0.6 | 0.4 if `aux` has a return; 0.6 if the entry point has one, otherwise fails |
 | syntax | 0.5 | the imports and helpers of the problem, aux and main parse together; otherwise fails |
 | tests | 0..1 | passed / all asserts; 0 if loading the program raises an error |
 | cooperation | 0..1.5 | main calls aux: +0.5; and is more than a wrapper: +1.0; and drops its value: -0.5 |

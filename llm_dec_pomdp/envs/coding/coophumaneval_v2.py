@@ -7,8 +7,8 @@
 | data | 64 problems with 3 variants each, written for this suite: 144 train, 48 test rows, split by problem |
 | return | 0 to 1 |
 
-Observation. agent_0, the author of aux, observes the signature of aux and a rule with examples. It observes nothing of
-the larger problem. agent_1, the author of main, observes both signatures and the problem, which refers to the value of
+Observation. The author of aux, agent_0, observes the signature of aux and a rule with examples. It observes nothing of
+the larger problem. The author of main, agent_1, observes both signatures and the problem, which refers to the value of
 `aux(...)`. It observes nothing of the rule.
 
 The three variants of a problem differ only in the rule, so agent_1 observes the same text in all of them. No variant is
@@ -39,9 +39,9 @@ and received 1 in each.
 Limits. On training problems a policy can memorise one variant of the rule. Such a main receives 1 in one of the three
 variants. Evaluate on the test problems.
 
-Turns. From the second turn on, agent_0 observes which of its own examples fail, and agent_1 which tests fail. Both
-observe how many tests passed. `feedback` is "none", "plain", "passed", "level_passed" or "level_feedback", the default,
-which shows `feedback_tests` (1) failures.
+Turns. From the second turn on, the author of aux observes which of its own examples fail, and the author of main which
+tests fail. Both observe how many tests passed. `feedback` is "none", "plain", "passed", "level_passed" or
+"level_feedback", the default, which shows `feedback_tests` (1) failures.
 
 Candidates. With `make(..., candidates=True)` both authors select one of five functions by a letter
 (`envs.wrappers.Choices`):
@@ -59,8 +59,8 @@ MIT licence) and from CoopHumanEval (arXiv:2508.04652). Of these 310 problems, 1
 vary and a composition. The audit states why each of the remaining problems cannot be split. Most of them return yes or
 no, or would leave main without work.
 
-Version history: v2, in which each author observes one half of the problem. Its returns are not comparable with those of
-v0 and v1.
+Version history: v2, another task, in which each author observes one half of the problem. Its returns are not comparable
+with those of v0 and v1.
 
 Example:
     >>> import llm_dec_pomdp

@@ -15,7 +15,7 @@ motivation, agent_1 for methodology and implications. The request states that an
 Action. Any text.
 
 Reward. Both agents receive the same reward, the sum of five components. c1 and c2 are the texts of agent_0 and agent_1.
-Levels are checked from top to bottom, and the first one that fails ends the sum:
+The components are checked from top to bottom. If one fails, all components below it are 0:
 
 | component | range | rule |
 |---|---|---|

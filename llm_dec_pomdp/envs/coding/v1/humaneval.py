@@ -10,8 +10,8 @@
 
 Observation, action: as in humaneval-v0.
 
-Reward. Both agents receive the same reward, the sum of four components. Levels are checked from top to bottom, and the
-first one that fails ends the sum:
+Reward. Both agents receive the same reward, the sum of four components. The components are checked from top to bottom.
+If one fails, all components below it are 0:
 
 | component | range | rule |
 |---|---|---|
@@ -28,9 +28,9 @@ first one that fails ends the sum:
 So constants and answers copied from the examples receive only structure and syntax. A team receives nothing for
 cooperation if main does not call the helper, drops its value, or uses its own solution when the helper returns None.
 
-Limits. n measures whether main fails without the helper, not whether the work is shared. The table has mean returns of
-degenerate strategies in % of the maximum, on 12 test rows each of humaneval and coophumaneval. The command is
-`python scripts/degenerate.py --family code`.
+Limits. The reward measures whether main fails without the helper, not whether the work is shared. The table has mean
+returns of degenerate strategies in % of the maximum, on 12 test rows each of humaneval and coophumaneval. The command
+is `python scripts/degenerate.py --family code`.
 
 | strategy | v0 | v1 |
 |---|---|---|

@@ -23,8 +23,8 @@ are 1 for the reference texts:
 
 `envs.writing.v1.quality` defines the properties. Each is in the infos as `diagnostic/<name>`.
 
-Limits. v1 compares words and does not measure whether a text makes sense. Degenerate strategies therefore still receive
-a high return on the test posts:
+Limits. The reward compares words and does not measure whether a text makes sense. Degenerate strategies therefore still
+receive a high return on the test posts:
 
 | texts | % of the maximum |
 |---|---|

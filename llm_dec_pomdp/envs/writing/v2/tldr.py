@@ -18,10 +18,10 @@ Reward. Every component of tldr-v0 is multiplied by two factors in [0, 1]. An LL
 | informativeness | gain in log p of the post after both texts, per token of the post | 0.032 | 0.16 |
 | fluency | log p(text) - log p(its words backwards) per word, lower of both texts | 2.0 | 2.5 |
 
-The gain compares log p after both texts with the mean log p after four other posts in place of the texts. These are the
-first posts of the task set, so a task set needs at least five posts. A token of the post counts 0 if it lies in a run
-of three words that also occurs in one of the texts. So copies, fixed texts and texts about another post have no gain.
-The judge does not read the subreddit and the labels of a post, nor texts that receive 0 from tldr-v0.
+The gain is log p after both texts minus the mean of log p after each of four other posts. These are the first posts of
+the task set, so a task set needs at least five posts. A token of the post counts 0 if it lies in a run of three words
+that also occurs in one of the texts. So copies, fixed texts and a pair of texts about another post have no gain. The
+judge does not read the subreddit and the labels of a post, nor texts that receive 0 from tldr-v0.
 
 Judge. The two ranges were set with SmolLM2-135M-Instruct. Another judge gives other returns, so the result of a run
 names the judge with a hash of its weights. `judge="base"` is the base model of a team with adapters (sharing=lora),
