@@ -36,9 +36,7 @@ class RememberingJudge:
         self.given = judge
         self._judge: TextJudge | None = None if isinstance(judge, str) else judge
         self._known: OrderedDict[tuple[Prefix, str], Likelihood] = OrderedDict()
-        self._wanted: dict[tuple[Prefix, str], None] | None = (
-            None  # questions to ask at the end of `put_off`; None outside
-        )
+        self._wanted: dict[tuple[Prefix, str], None] | None = None  # questions of a `put_off` block
         self._lock = threading.RLock()
 
     def __reduce__(self) -> tuple[Any, ...]:

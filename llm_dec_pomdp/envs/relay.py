@@ -93,7 +93,7 @@ class Relay(TextTask):
         return WORDS if agent == self.possible_agents[-1] else (*WORDS, NOTHING)
 
     def observe(self, item: TaskItem, agent: str) -> str:
-        """Return the request for the listener, the word for the informed speaker, and a notice for the others."""
+        """Return the request for the listener, the word for the informed speaker, and a notice for other speakers."""
         if agent == self.possible_agents[-1]:
             return item.prompt
         if agent == self.knowing(item):

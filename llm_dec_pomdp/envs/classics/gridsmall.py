@@ -1,4 +1,4 @@
-"""gridsmall-v0: Two robots, each of which sees one wall, try to meet on a grid of 2 x 2 fields.
+"""gridsmall-v0: Two robots, each of which sees one wall, try to meet on a grid of 2 x 2 cells.
 
 | fact | value |
 |---|---|
@@ -15,12 +15,12 @@ Reward. Both agents receive the same reward. The score is the return so far:
 
 | after the turn | reward |
 |---|---|
-| both robots are in the same field | 1 |
-| they are in different fields | 0 |
+| both robots are in the same cell | 1 |
+| they are in different cells | 0 |
 
 A robot moves in the chosen direction with probability 0.6. With probability 0.1 each it moves in one of the other three
 directions or stays. It also stays if a wall is in the way. The action stay always works. Robot 1 begins in the upper
-right field, robot 2 in the lower left field.
+right cell, robot 2 in the lower left cell.
 
 Optimum. `script:optimal` is an optimal team for horizons 2 to 4.
 

@@ -35,9 +35,7 @@ _WEIGHT = 2000  # weight of a pattern: its length times its counted repetitions
 _MOST_LEVELS = 120  # nested keywords of a check; a recursive schema ends before the stack does
 _REFERENCE = 20  # steps of a reference
 _STEP = 200  # weight times characters that count as one step
-_COUNT = re.compile(
-    r"([\w.\]])?\{(\d+)(?:,(\d*))?\}"
-)  # a counted repetition, with the repeated single character if any
+_COUNT = re.compile(r"([\w.\]])?\{(\d+)(?:,(\d*))?\}")  # a counted repetition, after its character if it is one
 _REFERENCES, _BASES = ("$ref", "$dynamicRef", "$recursiveRef"), ("$schema", "$id")
 _left: ContextVar[list[int]] = ContextVar("steps and levels that a check has left")
 
