@@ -47,6 +47,7 @@ HEADINGS = (
     "Single agent",
     "Optimum",
     "Limits",
+    "Degenerate strategies",
     "Candidates",
     "Default model",
     "Options",
