@@ -25,7 +25,7 @@ def audit_page() -> str:
         "This page lists the published problems of CoopHumanEval with wrong tests: each assert and the reason. All 82 "
         "problems were solved from their texts. The solutions were run against the tests and the examples in the "
         "texts, and every failure was examined. `coophumaneval-v1` leaves out rows whose asserts contradict the text, "
-        "its examples or each other. It keeps rows that allow two defensible readings and lists them in `env.ambiguous`.",
+        "its examples or each other. Rows with two defensible readings are kept and listed in `env.ambiguous`.",
     ]
     audit = importlib.import_module(registry.find("coophumaneval-v1").load().__module__).audit
     for kind, found in audit().items():
