@@ -157,11 +157,7 @@ BAD_ROWS: dict[str, tuple[Any, str]] = {
     "no such world": ({**QUESTION, "corpus": "world:900"}, r"corpus 'world:900' does not exist; worlds are world:2, "),
     "context": (
         {**HOTPOT, "context": "text"},
-<<<<<<< HEAD
-        r"mine.jsonl, row 1, is no row of hotpotqa/hotpot_qa: field 'context' is 'text'",
-=======
         r"mine.jsonl, row 1, cannot be read as a row of hotpotqa/hotpot_qa: field 'context' is 'text'",
->>>>>>> manA
     ),
 }
 BAD_CORPORA: dict[str, tuple[Any, str]] = {
