@@ -100,9 +100,9 @@ def percent_interval(values: Sequence[float]) -> Interval:
     """Return the mean of independent shares in % and its 95 % score interval.
 
     The interval is Wilson's (Journal of the American Statistical Association 22, 1927) with Student's t and the
-    effective number of values of Korn and Graubard (Survey Methodology 24, 1998). With mean m and variance v of the mean, the
-    effective number of yes-or-no answers is m (1 - m) / v. If all n values are 0, or all are 100, it is n. Other equal
-    values give an interval of width 0.
+    effective number of values of Korn and Graubard (Survey Methodology 24, 1998). With mean m and variance v of the
+    mean, the effective number of yes-or-no answers is m (1 - m) / v. If all n values are 0, or all are 100, it is n.
+    Other equal values give an interval of width 0.
 
     A t interval would be too short if few values differ, and would have width 0 if all values happen to be equal. For
     values outside of [0, 100] see `within_percent`.
@@ -144,8 +144,9 @@ def mixed_model(tables: Array) -> tuple[Array, Array, Array]:
         var(means of the seeds) / n + var(means of the tasks) / m,
 
     with Satterthwaite's degrees of freedom (Biometrics Bulletin 2, 1946). This counts the residual variance twice, so
-    it is rather too large. Its degrees of freedom grow with the number of tasks if the few seeds happen to agree. Its tail
-    is then far too light: at 0.05 / 45 with three seeds this test rejects ten times too often. The other two tests have
+    it is rather too large. Its degrees of freedom grow with the number of tasks if the few seeds happen to agree. Its
+    tail is then far too light: at 0.05 / 45 with three seeds this test rejects ten times too often. The other two tests
+        have
     degrees of freedom that do not depend on the data. Neither suffices, because each takes the other factor as fixed.
     With a single task only the test over seeds is used.
 

@@ -32,8 +32,8 @@ class Influence(Section):
     title = "Influence of each agent"
     note = (
         "Moves: mean absolute change of the score, in points, if the actions of the agent are replaced by its actions "
-        "in another episode of the task (if there is none, of the next task). Agents that then observe something else act "
-        "again; all others repeat their actions. Empty: share of the agent's texts that are empty."
+        "in another episode of the task (if there is none, of the next task). Agents that then observe something else "
+        "act again; all others repeat their actions. Empty: share of the agent's texts that are empty."
     )
 
 

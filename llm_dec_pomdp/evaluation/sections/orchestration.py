@@ -17,10 +17,10 @@ class Orchestration(Section):
 
     title = "Orchestration"
     note = (
-        "Outcome: reward and score. Efficiency: seconds of all events added up, divided by the seconds from first to last "
-        "event (parallelism); tokens, seconds, tool calls and messages. Coordination: share of agents whose events lead "
-        "to the result (utilisation), of tokens outside of scored actions (overhead), of messages that nearly repeat "
-        "another one (redundancy). Robustness: later messages that repeat a wrong claim, per wrong report "
+        "Outcome: reward and score. Efficiency: seconds of all events added up, divided by the seconds from the first "
+        "to the last event (parallelism); tokens, seconds, tool calls and messages. Coordination: share of agents "
+        "whose events lead to the result (utilisation), of tokens outside of scored actions (overhead), of messages "
+        "that nearly repeat another one (redundancy). Robustness: later messages that repeat a wrong claim, per wrong report "
         "(amplification). After arXiv:2605.02801, Table 13."
     )
     digits = 2

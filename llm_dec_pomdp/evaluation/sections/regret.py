@@ -16,9 +16,9 @@ class Regret(Section):
 
     title = "Regret"
     note = (
-        "Regret: the mean return of an optimal team minus the mean return. Regret %: the regret divided by the distance "
-        "from the return that counts as 0 % to the return that counts as 100 %. Intervals are 95 % t intervals, over "
-        "the seeds or over the episodes of one seed."
+        "Regret: the mean return of an optimal team minus the mean return. Regret %: the regret divided by the "
+        "distance from the return that counts as 0 % to the return that counts as 100 %. Intervals are 95 % t "
+        "intervals, over the seeds or over the episodes of one seed."
     )
     digits = 3
 
