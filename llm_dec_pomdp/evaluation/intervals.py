@@ -146,9 +146,8 @@ def mixed_model(tables: Array) -> tuple[Array, Array, Array]:
     with Satterthwaite's degrees of freedom (Biometrics Bulletin 2, 1946). This counts the residual variance twice, so
     it is rather too large. Its degrees of freedom grow with the number of tasks if the few seeds happen to agree. Its
     tail is then far too light: at 0.05 / 45 with three seeds this test rejects ten times too often. The other two tests
-        have
-    degrees of freedom that do not depend on the data. Neither suffices, because each takes the other factor as fixed.
-    With a single task only the test over seeds is used.
+    have degrees of freedom that do not depend on the data. Neither suffices, because each takes the other factor as
+    fixed. With a single task only the test over seeds is used.
 
     Args:
         tables: Array of shape (..., seeds, tasks), with at least two seeds.

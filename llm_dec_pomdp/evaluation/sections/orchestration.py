@@ -20,8 +20,8 @@ class Orchestration(Section):
         "Outcome: reward and score. Efficiency: seconds of all events added up, divided by the seconds from the first "
         "to the last event (parallelism); tokens, seconds, tool calls and messages. Coordination: share of agents "
         "whose events lead to the result (utilisation), of tokens outside of scored actions (overhead), of messages "
-        "that nearly repeat another one (redundancy). Robustness: later messages that repeat a wrong claim, per wrong report "
-        "(amplification). After arXiv:2605.02801, Table 13."
+        "that nearly repeat another one (redundancy). Robustness: later messages that repeat a wrong claim, per wrong "
+        "report (amplification). After arXiv:2605.02801, Table 13."
     )
     digits = 2
 
