@@ -87,8 +87,8 @@ def move(trace: Trace, kind: str, place: int) -> None:
 
 
 NOT_REPLAYABLE: dict[str, tuple[Mutation, str]] = {
-    "NaN": (lambda t: t["events"][2].update(t=math.nan), "event 'e2', field t: nan is no finite number"),
-    "infinite": (lambda t: t["costs"].update(tokens=math.inf), "field costs.tokens: inf is no finite number"),
+    "NaN": (lambda t: t["events"][2].update(t=math.nan), "event 'e2', field t: nan is"),
+    "infinite": (lambda t: t["costs"].update(tokens=math.inf), "field costs.tokens: inf is"),
     "an id twice": (lambda t: t["events"][2].update(id="e1"), "event 'e1', field id: another event has it too"),
     "an edge into nothing": (lambda t: t["edges"][0].update(dst="x"), "edge 0, field dst: there is no event 'x'"),
     "a circle": (
@@ -98,21 +98,21 @@ NOT_REPLAYABLE: dict[str, tuple[Mutation, str]] = {
     "time backwards": (lambda t: t["events"][3].update(t=0.0), "event 'e3', field t: it is 0.0, and event 'e2', which"),
     "turns backwards": (
         lambda t: t["events"][1].update(turn=9),
-        "event 'e2', field turn: it is 0, and events of turn 9",
+        "event 'e2', field turn: it is 0",
     ),
     "early": (
         lambda t: event_of(t, "message", 1).update({"agent": "agent_1"}),
-        "field agent: 'agent_1' does something before it is spawned",
+        "field agent: 'agent_1' acts before its spawn",
     ),
     "late": (
         lambda t: event_of(t, "tool_result").update({"type": "despawn"}),
-        "field agent: 'agent_1' does something after it has left",
+        "field agent: 'agent_1' acts after its despawn",
     ),
     "a result of nothing": (
         lambda t: event_of(t, "tool_call").update(tool="x"),
         "which agent_1 has not called before",
     ),
-    "a cost": (lambda t: t["costs"].update(tokens=7), "field costs.tokens: it is 7, and the events have"),
+    "a cost": (lambda t: t["costs"].update(tokens=7), "field costs.tokens: it is 7"),
     "no header": (lambda t: t["events"][0].pop("header"), "event 'e0': 'header' is a required property"),
     "a header of another kind": (
         lambda t: t["events"][0]["header"].update(seed="x"),
