@@ -189,7 +189,7 @@ def test_an_unknown_task_is_named() -> None:
 
 
 def test_an_agent_without_a_player_is_named() -> None:
-    with pytest.raises(KeyError, match="no member plays 'agent_1'"):
+    with pytest.raises(KeyError, match="no member for 'agent_1'"):
         play(Team({"agent_0": WRONG}))
 
 
