@@ -109,7 +109,7 @@ def test_a_server_with_weights_of_another_run_ends_this_one(server: Server, vllm
         ("weight_info", (200, b"[]"), "an answer without 'weight_version'"),
         ("collective_rpc", (500, b"no such file"), "reload_weights.*2 tries.*500.*no such file.*--all-weights"),
         ("collective_rpc", (404, b"Not Found"), "reload_weights.*1 try.*404.*--all-weights"),
-        ("reset_prefix_cache", (200, b'{"success": false}'), "keeps what it computed"),
+        ("reset_prefix_cache", (200, b'{"success": false}'), "did not drop its cache"),
         ("reset_prefix_cache", (200, b"<html>"), "an answer without 'success'"),
     ],
 )
