@@ -78,7 +78,7 @@ class BatchRollout(ABC):
         sampling: Sampling,
         width: int = 1,
     ) -> list[Group]:
-        """See `Rollout`."""
+        """Play every task; see `Rollout`."""
         played = self.groups(Batch(env, policy, item_ids, seeds, sampling, width))
         return [replace(group, parts_per_action=env.facts.parts_per_action) for group in played]
 

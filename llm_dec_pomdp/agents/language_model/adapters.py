@@ -243,8 +243,7 @@ def mix_adapters(model: Any) -> Rows:
     unlike = [
         type(layer).__name__
         for layer in layers
-        if not isinstance(layer, LoraLinear)
-        and not isinstance(layer.get_base_layer(), torch.nn.Linear)  # quantized
+        if not isinstance(layer, LoraLinear) and not isinstance(layer.get_base_layer(), torch.nn.Linear)  # quantized
     ]
     if unlike:
         raise ValueError(

@@ -96,7 +96,7 @@ class RowCaches:
         self.stored = _copied(cache, index, room)
 
     def keep(self, rows: torch.Tensor) -> None:
-        """Go on with these rows alone."""
+        """Continue with only these rows."""
         self.stored = _kept(self.stored, rows)
         self.padding = self.padding[rows] if self.padding is not None else None
 
@@ -108,7 +108,7 @@ class RowCaches:
         self.used += 1
 
     def attend(self, number: int, queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
-        """Attention of a new token to all before and itself."""
+        """Return the attention of a new token to all earlier tokens and itself."""
         keys, values = _with(self.stored[number], keys, values, self.used)
         padding = self.padding[..., : self.used] if self.padding is not None else None
         if queries.device.type != "cpu":
@@ -141,7 +141,7 @@ class FixedCaches:
         self.stored = _copied(cache, index, room)
 
     def keep(self, rows: torch.Tensor) -> None:
-        """Go on with these rows alone."""
+        """Continue with only these rows."""
         self.stored = _kept(self.stored, rows)
         self.hidden = self.hidden[rows]
 
@@ -151,7 +151,7 @@ class FixedCaches:
         self.hidden.index_fill_(1, self.place, 0)
 
     def attend(self, number: int, queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
-        """Attention of a new token to all before and itself."""
+        """Return the attention of a new token to all earlier tokens and itself."""
         for stored, new in zip(self.stored[number], (keys, values), strict=True):
             stored.index_copy_(2, self.place, new[:, :, None].to(stored.dtype))
         hidden = self.hidden[:, None, None]
@@ -178,7 +178,7 @@ class SharedCaches:
         self._place(index)
 
     def keep(self, rows: torch.Tensor) -> None:
-        """Go on with these rows alone."""
+        """Continue with only these rows."""
         self.sampled = _kept(self.sampled, rows)
         self._place(self.index[rows])
 
@@ -192,7 +192,7 @@ class SharedCaches:
         self.used += 1
 
     def attend(self, number: int, queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
-        """Attention of a new token to all before and itself."""
+        """Return the attention of a new token to all earlier tokens and itself."""
         prompt_keys, prompt_values = self.prompts[number]
         keys, values = _with(self.sampled[number], keys, values, self.used)
         queries = queries * self.scaling

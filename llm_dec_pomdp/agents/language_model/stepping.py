@@ -88,7 +88,7 @@ class ModelSteps:
         self.mask = mask[index]
 
     def keep(self, rows: torch.Tensor) -> None:
-        """Go on with these rows alone."""
+        """Continue with only these rows."""
         self.cache.batch_select_indices(rows)
         self.mask = self.mask[rows]
 
@@ -127,7 +127,7 @@ class LayerSteps:
         self.rotations = mask.new_empty(2, 0)
 
     def keep(self, rows: torch.Tensor) -> None:
-        """Go on with these rows alone."""
+        """Continue with only these rows."""
         self.caches.keep(rows)
         self.positions = self.positions[rows]
 
@@ -181,7 +181,7 @@ class Replayed:
         self.graph: Any = None
 
     def keep(self, rows: torch.Tensor) -> None:
-        """Go on with these rows alone."""
+        """Continue with only these rows."""
         self.steps.keep(rows)
         self._forget()
 
