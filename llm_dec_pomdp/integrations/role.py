@@ -1,10 +1,10 @@
 """One agent's view of an environment, while its teammates act by fixed policies.
 
     role = Role(env, "listener", "script:optimal")
-    told = role.reset(task_id="relay/red/0")
+    observation = role.reset(task_id="relay/red/0")
     while not role.over:
-        told = role.call("search", {"query": "..."})     # a turn whose action is this call
-        told = role.say("red")                           # a turn with this action
+        observation = role.call("search", {"query": "..."})     # a turn whose action is this call
+        observation = role.say("red")                           # a turn with this action
     role.total
 
 Adapters for single-agent libraries with tools use it: `trl.role_environment`, `verifiers.role_environment`.

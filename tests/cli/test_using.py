@@ -145,7 +145,7 @@ def test_what_is_no_saved_team_is_not_replaced(tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("precious")
     with pytest.raises(FileExistsError, match="not a saved team"):
         llm_dec_pomdp.save_team(trained(), tmp_path)
-    with pytest.raises(ValueError, match="nothing to save"):
+    with pytest.raises(ValueError, match="no trainable weights to save"):
         llm_dec_pomdp.save_team(llm_dec_pomdp.load_team(tiger(), "script:optimal"), tmp_path / "new")
     saved = tmp_path / "saved"
     llm_dec_pomdp.save_team(trained(), saved)
