@@ -143,23 +143,23 @@ def test_what_no_run_can_have_produced_is_refused(recorded: Trace, mutate: Mutat
 CHANGED: dict[str, tuple[Mutation, str]] = {
     "an observation": (
         lambda t: t["events"][1].update(content="S e1"),
-        "event 'e1', field content: it is 'S e1', played",
+        "event 'e1', field content: recorded 'S e1', replayed",
     ),
     "a reward": (
         lambda t: event_of(t, "aggregate", -1).update(reward=0.5),
-        "field reward: it is 0.5, played again 1.0",
+        "field reward: recorded 0.5, replayed 1.0",
     ),
     "the last bit of a component": (
         lambda t: event_of(t, "aggregate", -1)["score"]["components"].update(correct=math.nextafter(0.9, 1)),
-        "field score.components.correct: it is 0.9000000000000001, played again 0.9",
+        "field score.components.correct: recorded 0.9000000000000001, replayed 0.9",
     ),
     "the pay of an agent": (
         lambda t: event_of(t, "aggregate", -1)["rewards"].update(agent_1=0.0),
         "field rewards.agent_1",
     ),
-    "a text": (lambda t: event_of(t, "message", 1).update(content="ANS"), "field type: it is 'spawn', played again"),
+    "a text": (lambda t: event_of(t, "message", 1).update(content="ANS"), "field type: recorded 'spawn', replayed"),
     "what a tool gave": (lambda t: event_of(t, "tool_result")["content"].update(passage="P"), "field content.passage"),
-    "the end": (lambda t: t["events"][0]["header"].update(terminated=False), "field header.terminated: it is False"),
+    "the end": (lambda t: t["events"][0]["header"].update(terminated=False), "field header.terminated: recorded False"),
     "an edge": (lambda t: t["edges"].pop(), "field edges"),
 }
 

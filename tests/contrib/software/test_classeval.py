@@ -202,7 +202,7 @@ def test_wrong_options_are_named(options: dict[str, object], named: str) -> None
 
 @pytest.mark.parametrize("options", [{"n_agents": 3}, {"assign": "chosen"}])
 def test_candidates_are_offered_to_two_authors_of_given_methods(options: dict[str, object]) -> None:
-    with pytest.raises(ValueError, match="offers no texts"):
+    with pytest.raises(ValueError, match="no candidate actions"):
         llm_dec_pomdp.make("classeval-v0", candidates=True, **options)
 
 
