@@ -55,7 +55,7 @@ def test_a_run_becomes_traces_that_play_again(run: Path, tmp_path: Path) -> None
     place = str(tmp_path / "t.jsonl")
     assert call("export", str(run), place, "--texts", "hashed", "--token-ids").stdout.startswith("4 traces in ")
     assert call("validate", place).stdout == "4 traces: 4 replayable, 0 valid by the published schema, none wrong\n"
-    assert call("replay", place).stdout == "4 traces, none of them played otherwise\n"
+    assert call("replay", place).stdout == "4 traces, none of them with differences\n"
     means = json.loads(call("stats", place, str(EXAMPLE), "--json").stdout)
     assert [mean["traces"] for mean in means.values()] == [4, 1]
     assert means[place]["tokens"] > 0

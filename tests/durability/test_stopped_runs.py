@@ -115,7 +115,7 @@ def test_resuming_with_other_options_names_what_differs(stopped: tuple[Path, dic
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--set", "gamma=1.0", "--out", "elsewhere"], "--set, --out: --resume takes the options of the run"),
+        (["--set", "gamma=1.0", "--out", "elsewhere"], "--set, --out: --resume without an environment"),
         (["--save-every", "-1"], "--save-every = -1"),
     ],
 )

