@@ -153,7 +153,7 @@ def test_ctrl_c_lets_cells_save_and_leaves_no_process(alone: dict[str, Any], tmp
     for path in begun:
         assert max((path.parent / "checkpoints").iterdir()).name == f"step-{len(read_lines(path)):06d}"
     assert {json.loads(p.read_text())["reason"] for p in folder.glob("cells/*/failure.json")} == {
-        "stopped by a signal, goes on with bench --resume"
+        "stopped by a signal; resume it with bench --resume"
     }
     assert ours
     assert psutil.wait_procs(ours, timeout=30)[1] == []
