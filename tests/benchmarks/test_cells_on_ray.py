@@ -104,7 +104,7 @@ def test_a_cell_that_is_killed_runs_again_from_its_checkpoint(
     lines = Lines(act)
     run_suite(SUITE, tmp_path / "run", lines, executor="ray", address=cluster.address)
     assert outcome(tmp_path / "run") == alone
-    assert sum("it runs again, from its newest checkpoint" in text for text in lines.notes) == len(killed) > 0
+    assert sum("restarted from its newest checkpoint" in text for text in lines.notes) == len(killed) > 0
     assert len({label for label in lines.stages if ": train (" in label}) == 2
     assert not ray.is_initialized()
 

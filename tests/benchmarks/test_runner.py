@@ -73,10 +73,10 @@ def test_the_markdown_report_has_a_table_per_environment(run: Path) -> None:
     report = (run / "report.md").read_text()
     assert "## tldr-v0" in report
     assert "## coophumaneval-v0" in report
-    assert "No verdict on methods below 3 seeds" in report
+    assert "at least 3 seeds" in report
     assert "magrpo 94.5 % (2 x Qwen3-1.7B)" in report
-    assert "no sign of sense" in (run / "report.html").read_text()  # of a high distinct-2, which random words have too
-    assert "![Test return while training](curves.png)" in report
+    assert "does not mean that a text makes sense" in (run / "report.html").read_text()  # of a high distinct-2, which random words have too
+    assert "![Test return during training](curves.png)" in report
     assert (run / "curves.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -174,7 +174,7 @@ def test_a_resumed_run_repeats_only_what_is_not_done(small: Suite, run: Path, tm
     ("settings", "message"),
     [
         (["evaluation.items=3"], r"evaluation\.items: 2 -> 3 \(as in .*--overwrite"),
-        (["seeds=[7]"], "without its cells arxiv_v0-concat-builtin_tiny-seed0, tldr_v0-concat-builtin_tiny-seed0"),
+        (["seeds=[7]"], "lacks its runs arxiv_v0-concat-builtin_tiny-seed0, tldr_v0-concat-builtin_tiny-seed0"),
     ],
 )
 def test_finished_cells_are_not_removed_unless_that_is_asked_for(

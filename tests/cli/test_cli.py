@@ -179,7 +179,7 @@ def test_check_of_a_broken_environment_fails_with_exit_code_1(tmp_path: Path) ->
         (["train", "tldr-v0", "--steps", "-1"], "--steps = -1"),
         (["train", "tldr-v0", "--prompts", "0"], "--prompts = 0"),
         (["train", "tldr-v0", "--group-size", "0"], "--group-size = 0"),
-        (["train", "tldr-v0", "--group-size", "1"], "group_size is 1: magrpo compares"),
+        (["train", "tldr-v0", "--group-size", "1"], "group_size is 1, but magrpo"),
         (["train", "tldr-v0", "--save-every", "-1"], "--save-every = -1"),
         (["train", "tldr-v0", "--eval-every", "-1"], "--eval-every = -1"),
         (["train", "tldr-v0", "--sharing", "lora", "--load", "lora_rank=0"], "--load lora_rank = 0"),
@@ -334,7 +334,7 @@ def test_a_dry_run_counts_and_runs_nothing(tmp_path: Path, monkeypatch: pytest.M
     assert by_environment == {"tldr_v0": 5 * 2, "coophumaneval_v2_choice": 2 * 2, "dectiger_v0_H_2": 2 * 2}
     assert all(e["generated_tokens"] and e["minutes"] and e["gigabytes"] for e in found)
     shown = CliRunner().invoke(app, arguments, env={"COLUMNS": "80"}).stdout
-    assert "measured on two CPU cores" in " ".join(shown.split())
+    assert "rates of two CPU cores" in " ".join(shown.split())
     assert {"coophumaneval-v2", "sequential", "builtin:table"} <= set(shown.split())  # no word is broken
     assert list(tmp_path.iterdir()) == []
 

@@ -64,8 +64,8 @@ def test_a_page_holds_as_many_episodes_of_every_checkpoint_and_says_what_it_leav
     by_method = Counter((values[0], values[2]) for values in page["choices"])
     assert 1 <= len(page["traces"]) < 12
     assert max(by_method.values()) - min(by_method.values()) <= 1
-    assert f"the first {len(page['traces'])} of them" in " ".join(text.split())
-    assert "This page holds the first" not in (run / "report.html").read_text()
+    assert f"the first {len(page['traces'])} episodes" in " ".join(text.split())
+    assert "This page has the first" not in (run / "report.html").read_text()
 
 
 # --- in a browser -----------------------------------------------------------------------------------------------------

@@ -150,7 +150,7 @@ def test_a_click_shows_the_text_and_all_that_is_recorded(shown: Shown) -> None:
     row(page, 7).click()
     detail = page.get_by_label("Chosen event")
     assert detail.locator("pre").all_text_contents() == ["Box 14, Graz"]
-    detail.get_by_text("All that is recorded").click()
+    detail.get_by_text("All recorded fields").click()
     facts = detail.locator("dt").all_inner_texts()
     assert facts[:4] == ["id", "t", "type", "agent"]
     row(page, 11).click()
