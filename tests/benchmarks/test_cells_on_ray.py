@@ -166,5 +166,5 @@ def test_an_address_where_nothing_listens_is_refused_before_anything_is_made(tmp
 
 
 def test_a_folder_that_a_machine_does_not_see_is_told() -> None:
-    with pytest.raises(RunFolderError, match="'/nowhere/run/cells/a' is not there on "):
+    with pytest.raises(RunFolderError, match="'/nowhere/run/cells/a' does not exist on "):
         CellWorker().run(SUITE.cells()[0].to_dict(), "/nowhere/run/cells/a", {}, ".", print)

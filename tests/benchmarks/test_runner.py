@@ -75,7 +75,9 @@ def test_the_markdown_report_has_a_table_per_environment(run: Path) -> None:
     assert "## coophumaneval-v0" in report
     assert "at least 3 seeds" in report
     assert "magrpo 94.5 % (2 x Qwen3-1.7B)" in report
-    assert "does not mean that a text makes sense" in (run / "report.html").read_text()  # of a high distinct-2, which random words have too
+    assert (
+        "does not mean that a text makes sense" in (run / "report.html").read_text()
+    )  # of a high distinct-2, which random words have too
     assert "![Test return during training](curves.png)" in report
     assert (run / "curves.png").read_bytes().startswith(b"\x89PNG")
 
@@ -137,7 +139,7 @@ def test_an_unknown_option_of_a_method_is_found_before_anything_runs(small: Suit
 
 
 def test_an_executor_without_workers_is_refused_before_anything_is_made(small: Suite, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="'local' has no workers for the cells"):
+    with pytest.raises(ValueError, match="'local' cannot run the cells"):
         run_suite(small, tmp_path / "run", Silent(), executor="local")
     assert not (tmp_path / "run").exists()
 

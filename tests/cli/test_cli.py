@@ -166,7 +166,7 @@ def test_check_of_a_broken_environment_fails_with_exit_code_1(tmp_path: Path) ->
         (["bench", "quik"], "did you mean quick"),
         (["bench", "quick", "--set", "training.step=1"], "did you mean steps"),
         (["bench", "quick", "--algorithm", "no_such_module:X"], "no_such_module"),
-        (["bench", "--resume", "nowhere"], "'nowhere' does not exist, so there is no benchmark to resume"),
+        (["bench", "--resume", "nowhere"], "the folder 'nowhere' does not exist"),
         (["report", "one", "two"], "--out"),
         (["play", "tldr-v0", "--role", "sumary"], "did you mean summary"),
         (["play", "tldr-v0", "--seed", "-1"], "Invalid value for '--seed'"),
@@ -201,7 +201,7 @@ def test_check_of_a_broken_environment_fails_with_exit_code_1(tmp_path: Path) ->
             "the server 'https://host/v1' has a",
         ),
         (["eval", "tldr-v0", "--device", "gpu"], "device 'gpu' does not exist; give auto, cpu"),
-        (["eval", "tldr-v0", "--device", "cuda:99"], "device 'cuda:99': there are"),
+        (["eval", "tldr-v0", "--device", "cuda:99"], "device 'cuda:99': this machine has"),
         (["bench", "quick", "--overwrite"], "--overwrite is for --resume"),
     ],
 )

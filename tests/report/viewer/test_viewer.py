@@ -55,7 +55,7 @@ def test_a_page_of_nothing_or_of_too_much_is_refused(monkeypatch: pytest.MonkeyP
     with pytest.raises(ValueError, match="no trace to show; give a file"):
         render([])
     monkeypatch.setattr(pages, "_MOST", 1500)
-    with pytest.raises(ValueError, match=r"9 traces make a page above 0 MB with trace 'team/.'; give fewer"):
+    with pytest.raises(ValueError, match=r"9 traces exceeds 0 MB at trace 'team/.'; give fewer"):
         render([team(str(random.Random(number).random()) * 9, f"team/{number}") for number in range(9)])
 
 
