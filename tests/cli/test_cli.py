@@ -185,7 +185,7 @@ def test_check_of_a_broken_environment_fails_with_exit_code_1(tmp_path: Path) ->
         (["train", "tldr-v0", "--sharing", "lora", "--load", "lora_rank=0"], "--load lora_rank = 0"),
         (["train", "tldr-v0", "--load", "lora_rank=4"], "--load lora_rank would have no effect"),
         (["train", "tldr-v0", "--load", "lora_rnak=4"], "--load lora_rnak: no such key; did you mean lora_rank"),
-        (["train", "tldr-v0", "--load", "dtype=float16"], "--load dtype: it has an option of its own"),
+        (["train", "tldr-v0", "--load", "dtype=float16"], "--load dtype is refused"),
         (
             ["train", "tldr-v0", "--team", "t.toml", "--model", "m", "--sharing", "lora"],
             "--model, --sharing would have",
