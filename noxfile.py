@@ -118,7 +118,7 @@ def dpo(session: nox.Session) -> None:
 
 @nox.session(reuse_venv=True)
 def suites(session: nox.Session) -> None:
-    """Play games of GEM and TextArena; with `-- table`, all that run offline, for docs/notes/suites_tried.md."""
+    """Play games of GEM and TextArena; with `-- table`, check all that run offline and print tables."""
     _install(session, ".[gem,textarena]")
     names = ("games", "gem", "textarena")
     session.run(*PYTEST, *(f"tests/integrations/test_{name}.py" for name in names))

@@ -1,9 +1,9 @@
-"""A learner of one's own, in one file and from outside the package: imitate the best episode of every group.
+"""A custom learner in one file, outside of the package: imitate the best episode of every group.
 
     llm-dec-pomdp bench quick --algorithm examples.best_of_group:BestOfGroup
 
-It says which text is worth what; `PolicyLearner` moves the weights, saves and reports. An installed package announces
-its learner with the entry point `[project.entry-points."llm_dec_pomdp.algorithms"]  best = "my_package:BestOfGroup"`.
+It computes the advantages; `PolicyLearner` updates the weights, saves and reports. An installed package announces its
+learner with the entry point `[project.entry-points."llm_dec_pomdp.algorithms"]  best = "my_package:BestOfGroup"`.
 """
 
 from collections.abc import Sequence
@@ -16,10 +16,10 @@ from llm_dec_pomdp.types import Group
 
 
 class BestOfGroup(PolicyLearner):
-    """Raises the likelihood of each group's best texts (rejection sampling fine-tuning)."""
+    """A learner that imitates the best episode of each group (rejection sampling fine-tuning)."""
 
     def update(self, groups: Sequence[Group]) -> Metrics:
-        """One step on the best episodes: every text of theirs has advantage 1, which is maximum likelihood."""
+        """Take one step on the best episodes: all their completions have advantage 1, which is maximum likelihood."""
         scored = [[episode for episode in group.episodes if not isnan(episode.total)] for group in groups]
         best = [max(episodes, key=lambda e: e.total) for episodes in scored if episodes]
         turns = [turn for episode in best for turn in episode.turns]

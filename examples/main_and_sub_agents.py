@@ -1,4 +1,4 @@
-"""Train a main agent and the sub-agents that it calls with M-GRPO on keys-v0, from nothing, on one core.
+"""Train a main agent and the sub-agents that it calls with M-GRPO on keys-v0, from random weights, on one core.
 
 python examples/main_and_sub_agents.py --steps 200
 """
@@ -13,7 +13,7 @@ from llm_dec_pomdp.training import TrainingStep
 
 
 def main() -> None:
-    """Teach the form of a text, train on rewards, and show one episode."""
+    """Imitate well-formed actions, train on rewards, and print one episode."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=200)
     steps = parser.parse_args().steps

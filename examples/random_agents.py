@@ -1,4 +1,4 @@
-"""Random agents play every registered environment for a few episodes: the whole environment API in one file.
+"""Random agents in every registered environment for a few episodes: the whole environment API in one file.
 
 python examples/random_agents.py
 """
@@ -10,7 +10,7 @@ from llm_dec_pomdp.envs.registration import least_arguments
 
 
 def play(env_id: str, episodes: int = 3) -> float:
-    """Mean joint return of agents that say random words."""
+    """Return the mean joint return of agents that act with random words."""
     env = llm_dec_pomdp.make(env_id, split="test", **least_arguments(env_id))
     total = 0.0
     for episode in range(episodes):

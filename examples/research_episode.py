@@ -1,4 +1,4 @@
-"""One question of research-v0, played by the scripted optimal team: who asked whom, what they reported, who was paid.
+"""One question of research-v0 with the scripted optimal team: calls, reports and rewards, turn by turn.
 
 python examples/research_episode.py
 """

@@ -11,15 +11,15 @@ import llm_dec_pomdp
 
 
 def main() -> None:
-    """Measure, train, measure again, and show one pair of texts."""
+    """Evaluate, train, evaluate again, and print one joint action."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=80)
-    parser.add_argument("--posts", type=int, default=30, help="test posts to measure on")
+    parser.add_argument("--posts", type=int, default=30, help="number of test posts for the evaluation")
     steps, posts = vars(parser.parse_args()).values()
 
     train_env = llm_dec_pomdp.make("tldr-v0", split="train")
     test_env = llm_dec_pomdp.make("tldr-v0", split="test")
-    team = llm_dec_pomdp.load_team(train_env)  # a policy of its own for each agent, which copies sentences
+    team = llm_dec_pomdp.load_team(train_env)  # one policy per agent, which copies sentences
 
     print("before:", llm_dec_pomdp.evaluate(team, test_env, items=posts))
     llm_dec_pomdp.train(

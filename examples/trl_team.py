@@ -1,8 +1,8 @@
 # pyright: basic, reportMissingImports=false
 """A team of two that shares its weights, trained over two turns by GRPOTrainer of TRL.
 
-pip install torch==2.13.0 trl==1.16.0, then python trl_team.py. Prints the mean return of 64 episodes on training tasks
-before and after, in percent of the highest; --learning-rate 0 is the control.
+pip install torch==2.13.0 trl==1.16.0, then python trl_team.py. The program prints the mean return of 64 episodes on
+training tasks before and after training, in percent of the maximum. With --learning-rate 0 nothing is trained.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ TOKENS, GROUP, TASKS = 20, 8, 4
 
 
 def mean_return(env: llm_dec_pomdp.envs.TextDecPOMDP, policy: LanguageModel) -> float:
-    """Of the team, in percent of the highest return."""
+    """Return the mean return of the team, in percent of the maximum."""
     team = Team(dict.fromkeys(env.possible_agents, policy))
     items = [item.id for item in env.items[:16]]
     groups = Trajectories().play(env, team, items, list(range(16)), Sampling(max_new_tokens=TOKENS), 4)
@@ -35,7 +35,7 @@ def mean_return(env: llm_dec_pomdp.envs.TextDecPOMDP, policy: LanguageModel) -> 
 
 
 def main(steps: int = 30, learning_rate: float = 1e-3, seed: int = 0, out: Path | None = None) -> None:
-    """Train and print; add the run to a file."""
+    """Train, print the results, and add the run to a file."""
     env = llm_dec_pomdp.make("telegrams-v0", n_agents=2, max_turns=2)
     model, tokenizer = load_model("builtin:tiny", trained=True)
     before = mean_return(env, LanguageModel(model, tokenizer))

@@ -9,7 +9,7 @@
     llm_dec_pomdp.train(team, env, "magrpo", steps=40)
     print(llm_dec_pomdp.evaluate(team, llm_dec_pomdp.make("coophumaneval-v0", split="test")))
 
-Importing this package loads neither torch nor transformers; using a model does.
+Importing this package does not import torch or transformers; loading a model does.
 """
 
 from __future__ import annotations

@@ -9,5 +9,5 @@ from .cli import main
 
 if __name__ == "__main__":
     if not sys.flags.safe_path and sys.path[0] == str(Path.cwd()):
-        del sys.path[0]  # which Python puts there for `-m`; see `cli.trust`
+        del sys.path[0]  # the working folder, which `python -m` adds; see `cli.trust`
     main()

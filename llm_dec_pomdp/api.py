@@ -1,4 +1,4 @@
-"""Load, collect, train and evaluate in Python, in a line each; `llm_dec_pomdp` exports all of them.
+"""Functions to load, train and evaluate teams and to collect episodes; `llm_dec_pomdp` exports all of them.
 
     import llm_dec_pomdp
 
@@ -7,8 +7,8 @@
     llm_dec_pomdp.train(team, train_env, "magrpo", steps=40, learning_rate=6e-4)
     print(llm_dec_pomdp.evaluate(team, test_env))
 
-They do what the commands `train` and `eval` do, without files. `training.train` and the modules below it have every
-setting.
+`train` and `evaluate` do the same as the commands `train` and `eval`, without files. `training.train` has more
+settings.
 """
 
 from __future__ import annotations
@@ -51,31 +51,38 @@ def load_team(
     seed: int = 0,
     **options: Any,
 ) -> Team:
-    """Build a team for the agents of an environment, from one model for all roles or a model for each.
+    """Load a team for the agents of an environment, with one model for all roles or one model per role.
 
         load_team(env, "builtin:tiny")
         load_team(env, {"summary": "builtin:tiny", "elaboration": {"model": "./mine", "sharing": "lora"}})
         load_team(env, "team.toml")
 
     Args:
-        env: Whose agents, under the protocol of your choice (`envs.wrappers.with_protocol`).
-        model: "builtin:tiny", "builtin:extractive", "builtin:words", "builtin:table", a folder, a .gguf file, a name on
-            the hub, the address of a server, or a script of the environment such as "script:optimal". Or a mapping from
-            roles or agents to such names, or to tables with `model` and fields of `agents.io.load.MemberConfig`; or a
-            .toml file of members. Left out: that of `evaluation.teams.default_model`.
-        weights: Whose weights to take, and whose sampling: what `save_team`, a run or `export` wrote, a checkpoint, or
-            the folder of some, of which the newest undamaged one counts.
-        sampling: Of single agents, by name or role; the fields that are given take the place of those with which the
-            team is trained and measured: `{"agent_0": Sampling(temperature=0.5)}`. Left out, that of `weights`.
-        seed: Of first weights that are drawn.
-        options: Fields of `agents.options.ModelOptions`: sharing="lora", device="cuda:1", dtype="bfloat16", ...; for
-            members, what holds where their own table does not say it.
+        env: The environment, with its protocol (`envs.wrappers.with_protocol`).
+        model: One of these:
+
+            * a name: "builtin:tiny", "builtin:extractive", "builtin:words", "builtin:table", a folder, a .gguf file, a
+              name on the hub, the address of a server, or a script of the environment such as "script:optimal";
+            * a mapping from roles or agents to names, or to tables with `model` and fields of
+              `agents.io.load.MemberConfig`;
+            * a .toml file of members;
+            * "" (default): the model of `evaluation.teams.default_model`.
+        weights: The source of weights and of sampling options: a folder that `save_team`, a run or `export` wrote, a
+            checkpoint, or a folder of checkpoints, of which the newest undamaged one is loaded.
+        sampling: Sampling options of single agents, by name or role. Given fields override the team's sampling in
+            training and evaluation: `{"agent_0": Sampling(temperature=0.5)}`. Default: as in `weights`.
+        seed: The seed of randomly initialized weights.
+        options: Fields of `agents.options.ModelOptions`: sharing="lora", device="cuda:1", dtype="bfloat16", ...; with
+            several members, defaults that the table of a member overrides.
+
+    Returns:
+        The team.
 
     Raises:
-        TypeError: This is no environment.
-        ConfigError: An option, or an agent with a sampling, that does not exist, or a value that it does not take.
-        ModelError: A model cannot be loaded, or the members do not play each agent once.
-        CheckpointError: The weights are those of another kind of team.
+        TypeError: `env` is not an environment.
+        ConfigError: An option or an agent does not exist, or a value is invalid.
+        ModelError: A model cannot be loaded, or the members do not play each agent exactly once.
+        CheckpointError: The weights belong to another kind of team.
     """
     _check_env(env, "load_team(env)")
     if isinstance(model, Mapping):
@@ -99,13 +106,13 @@ def load_team(
     by_name = agents_by_name(env.possible_agents, [env.role(agent) for agent in env.possible_agents])
     for name, change in (sampling or {}).items():
         if name not in by_name:
-            raise ConfigError(f"a sampling is for {name!r}, which is no agent or role here; {nearest(name, by_name)}")
+            raise ConfigError(f"sampling has {name!r}, which is not an agent or role; {nearest(name, by_name)}")
         team.samplings |= dict.fromkeys(by_name[name], change)
     return team
 
 
 def _with_defaults(members: Sequence[MemberConfig], options: dict[str, Any]) -> list[MemberConfig]:
-    """Give members the options that they do not set themselves."""
+    """Return members with `options` as defaults."""
     return [
         build(MemberConfig, {**options, **member.model_dump(exclude_unset=True)}, source=f"options of {member.model}")
         for member in members
@@ -114,7 +121,7 @@ def _with_defaults(members: Sequence[MemberConfig], options: dict[str, Any]) -> 
 
 def _check_env(env: object, call: str) -> None:
     if not isinstance(env, TextDecPOMDP):
-        raise TypeError(f"env is {env!r:.80}, which is no environment; make one by make('tldr-v0'), and call {call}")
+        raise TypeError(f"env is {env!r:.80}, not an environment; make one with make('tldr-v0') and call {call}")
 
 
 def collect(
@@ -126,22 +133,22 @@ def collect(
     sampling: Sampling | None = None,
     seed: int = 0,
 ) -> list[Group]:
-    """Independent episodes of the environment's tasks.
+    """Collect independent episodes of the environment's tasks.
 
     Args:
-        policy: Who plays: a team, or anything else that answers for all agents.
-        env: What is played.
-        items: Number of tasks, from the first on; all when left out.
-        samples: Episodes of each.
-        sampling: How texts are drawn; left out, as in the training of the team (`Team.sampling`).
-        seed: Of the texts and of the environment's chance.
+        policy: The policy of all agents, usually a team.
+        env: The environment.
+        items: Number of tasks, starting with the first; None: all.
+        samples: Number of episodes per task.
+        sampling: Sampling options; None: those of the team (`Team.sampling`).
+        seed: The seed of completions and of the environment's chance.
 
     Returns:
-        A group for every task, with all texts, token ids, log-probabilities, rewards and events.
+        One group per task, with all actions, token ids, log-probabilities, rewards and events.
 
     Raises:
-        TypeError: This is no environment.
-        ConfigError: Less than one task or episode.
+        TypeError: `env` is not an environment.
+        ConfigError: `items` or `samples` is below 1.
     """
     _check_env(env, "collect(policy, env)")
     _check_numbers(items, samples)
@@ -154,7 +161,7 @@ def _check_numbers(items: int | None, samples: int | None) -> None:
 
 
 def _sampling_of(policy: Policy, sampling: Sampling | None) -> Sampling:
-    """What was given, or else how the team was trained."""
+    """Return the given sampling options, or those of the team."""
     return sampling or (policy.sampling if isinstance(policy, Team) else Sampling())
 
 
@@ -167,9 +174,17 @@ def evaluate(
     sampling: Sampling | None = None,
     seed: int = 0,
 ) -> Summary:
-    """Measure a team as `llm-dec-pomdp eval` does: `collect`, then return, parts and costs with intervals.
+    """Evaluate a team as `llm-dec-pomdp eval` does: collect episodes and summarize them.
 
-    The arguments are those of `collect`, with 100 episodes by default where there is a single task.
+    Args:
+        policy, env, items, sampling, seed: See `collect`.
+        samples: Number of episodes per task; None: 1, or 100 if there is a single task.
+
+    Returns:
+        Return, reward components and costs, with confidence intervals.
+
+    Raises:
+        TypeError, ConfigError: See `collect`.
     """
     _check_env(env, "evaluate(policy, env)")
     _check_numbers(items, samples)
@@ -197,34 +212,34 @@ def train(
     """Train a team in place.
 
     Args:
-        team: Who learns.
-        env: Its training tasks, under the communication protocol of the team.
+        team: The team, whose weights change.
+        env: The training tasks, with the communication protocol of the team.
         algorithm: A registered learner, or "module:Class".
-        steps, prompts_per_step, group_size, save_every, staleness: Of the training, see `options.TrainerConfig`, whose
-            defaults hold where they are left out.
-        sampling: How texts are drawn, also by the policy of the learner in evaluations; left out, that of the team.
-        seed: The same seed on the same kind of machine gives the same run.
-        on_step: Called after every update, with what was played and learnt: for logs, curves, evaluations.
-        checkpoints: Folder to save to. If it has checkpoints of this training, it goes on from the newest.
-        track: Where the numbers of updates also go: "tensorboard" (event files in the folder of the checkpoints, else a
-            new one in runs/), "wandb", "mlflow", or several of them.
-        progress: Show how far it is, on standard error.
-        options: Of the algorithm: learning_rate=6e-4, ...; or num_generations in place of group_size.
+        steps, prompts_per_step, group_size, save_every, staleness: Fields of `options.TrainerConfig`; None: their
+            defaults.
+        sampling: Sampling options, which the team keeps for evaluations; None: those of the team.
+        seed: The seed. The same seed on the same kind of machine gives the same run.
+        on_step: A function that is called after every update with its results, for logs, curves or evaluations.
+        checkpoints: A folder for checkpoints. If it has checkpoints of this training, training resumes from the newest.
+        track: Trackers that also receive the metrics of updates: "tensorboard" (event files in the folder of
+            checkpoints, else in a new folder in runs/), "wandb", "mlflow", or several of them.
+        progress: Show progress on standard error.
+        options: Options of the algorithm: learning_rate=6e-4, ...; or num_generations in place of group_size.
 
     Returns:
         The learner.
 
     Raises:
-        TypeError: This is no team, no environment, or no name of an algorithm.
-        ConfigError: An option that does not exist, a value that it does not take, an algorithm that does not learn, or
-            not in this environment, or a tracker that is not installed.
-        CheckpointError: The folder is that of another training.
+        TypeError: `team` is not a team, `env` is not an environment, or `algorithm` is not a name.
+        ConfigError: An option does not exist or has an invalid value, the algorithm does not learn or does not apply to
+            this environment, or a tracker is not installed.
+        CheckpointError: The folder has checkpoints of another training.
         TaskError: See `TextDecPOMDP.try_rows`.
         TrainingError: See `training.train`.
     """
     _check_env(env, "train(team, env)")
     if not isinstance(team, Team):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise TypeError(f"team is {team!r:.80}, which is no team; make one by load_team(env)")
+        raise TypeError(f"team is {team!r:.80}, not a team; make one with load_team(env)")
     trackers = check_trackers([track] if isinstance(track, str) else track)
     length = {
         "steps": steps,
@@ -239,7 +254,7 @@ def train(
     if not isinstance(algorithm, str):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeError(f"algorithm is {algorithm!r:.80}; give the name of a learner, or 'module:Class'")
     if not learns(algorithm):
-        raise ConfigError(f"algorithm {algorithm!r} does not learn; `llm-dec-pomdp list` says which do")
+        raise ConfigError(f"algorithm {algorithm!r} does not learn; see the learners in `llm-dec-pomdp list`")
     spec = find_algorithm(algorithm)
     config = spec.config(options)
     check_compatible(algorithm, config, env)

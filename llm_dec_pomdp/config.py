@@ -1,4 +1,4 @@
-"""Strict configurations: pydantic models that refuse unknown keys, read from TOML, overridden by `a.b=value`."""
+"""Strict configurations: pydantic models that refuse unknown keys, with TOML files and `a.b=value` assignments."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ _LARGEST = 1 << 20  # bytes of a TOML file
 
 
 class ConfigError(ValueError):
-    """A configuration that cannot be used; the message names the key, its value, and what to do."""
+    """A configuration is invalid; the message names the key, its value and the remedy."""
 
 
 class Config(pydantic.BaseModel):
-    """Base of all configurations: frozen, unknown keys refused, field docstrings kept as descriptions."""
+    """Base of all configurations: frozen, without unknown keys, with field docstrings as descriptions."""
 
     model_config = pydantic.ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
     kinds: ClassVar[Kinds] = {}
-    """Fields that hold one of several classes, with these classes by name. A user gives the name as the value of the
-    field (the default class when left out), and the options of the class next to it."""
+    """Fields that hold an object of one of several classes, with these classes by name. A user gives the name as the
+    value of the field (by default, the default class), and the options of the class next to it."""
 
     @pydantic.model_validator(mode="before")
     @classmethod
@@ -51,7 +51,7 @@ class Config(pydantic.BaseModel):
         return values
 
     def given(self) -> dict[str, Any]:
-        """Return the options that were given, by name, in the form that suites and `--set` take."""
+        """Return the options that the user set, by name, in the form that suites and `--set` take."""
         values = self.model_dump(exclude_unset=True, exclude=set(self.kinds))
         for field in self.kinds.keys() & self.model_fields_set:
             held: Config = getattr(self, field)
@@ -64,18 +64,26 @@ def read_toml(path: Path) -> dict[str, Any]:
     """Return the content of a TOML file of at most `_LARGEST` bytes.
 
     Raises:
-        ConfigError: The file is missing, no regular file, too large, too deep or not TOML.
+        ConfigError: The file is missing, not a regular file, too large, too deeply nested or not TOML.
     """
     try:
         return tomllib.loads(read_text(path, _LARGEST))
     except FileError as error:
         raise ConfigError(f"configuration file {error}") from None
-    except (ValueError, RecursionError) as error:  # a number of too many digits too
+    except (ValueError, RecursionError) as error:  # a number with too many digits also raises ValueError
         raise ConfigError(f"configuration file {str(path)!r} is not valid TOML: {error}") from error
 
 
 def override(values: dict[str, Any], assignments: Sequence[str]) -> dict[str, Any]:
-    """A nested dictionary with assignments applied: `a.b=value`, in the syntax of TOML; a bare word is a string."""
+    """Return a nested dictionary with assignments applied.
+
+    Args:
+        values: The dictionary, which is not changed.
+        assignments: `a.b=value` each, with the value in the syntax of TOML; a bare word is a string.
+
+    Raises:
+        ConfigError: An assignment is malformed, or goes below a value.
+    """
     result: dict[str, Any] = copy.deepcopy(values)
     for assignment in assignments:
         dotted, equals, text = assignment.partition("=")
@@ -86,7 +94,7 @@ def override(values: dict[str, Any], assignments: Sequence[str]) -> dict[str, An
         for parent in parents:
             inner: Any = node.setdefault(parent, {})
             if not isinstance(inner, dict):
-                raise ConfigError(f"{assignment!r}: {parent!r} is a value, it has no keys")
+                raise ConfigError(f"{assignment!r}: {parent!r} has a value and no keys; remove {last!r}")
             node = cast("dict[str, Any]", inner)
         node[last] = _parse(text.strip())
     return result
@@ -107,11 +115,12 @@ def build(
     Args:
         kind: The configuration class.
         values: Nested dictionary, e.g. from `read_toml`; options by name, or by an alias of `ALIASES`.
-        source: Where the values come from, for messages.
-        names: What the user calls a key, where that is not its name.
+        source: The origin of the values, for messages.
+        names: The user's names of keys, where they differ from the names of the fields.
 
     Raises:
-        ConfigError: Every problem on a line of its own: the key, its value, what is wrong, the nearest known key.
+        ConfigError: Values are invalid. The message has one line per problem: the key, its value, the reason, and the
+            nearest known key.
     """
     try:
         return kind.model_validate(values)
@@ -121,7 +130,11 @@ def build(
 
 
 def without_aliases(values: Mapping[str, Any], options: Collection[str] | None = None) -> dict[str, Any]:
-    """Return `values` with each alias (`ALIASES`) of these options (of all when left out) replaced by what it sets.
+    """Return `values` with each alias (`ALIASES`) replaced by the options that it sets.
+
+    Args:
+        values: Options by name or alias.
+        options: Replace only aliases of these options; None: replace all aliases.
 
     Raises:
         ConfigError: An option is given together with its alias.
@@ -153,7 +166,7 @@ def _options_of(kind: type[Config]) -> list[str]:
 
 
 def _with_object(kind: type[Config], values: dict[str, Any], field: str) -> dict[str, Any]:
-    """Return `values` in which `field` holds an object of the class that is named there, see `Config.kinds`."""
+    """Return `values` in which `field` holds an object of the class that it names; see `Config.kinds`."""
     classes, named = kind.kinds[field], values.get(field)
     own = {name for inner in classes.values() for name in inner.model_fields} & values.keys()
     if isinstance(named, Config) or not (named or own):
@@ -170,7 +183,7 @@ def _explain(kind: type[Config], problem: Any, names: Mapping[str, str]) -> str:
     key = ".".join(str(part) for part in problem["loc"])
     key = names.get(key, key)
     message = problem["msg"].removeprefix("Value error, ")
-    if not key:  # about several keys together
+    if not key:  # the problem concerns several keys
         return f"  {message}"
     if problem["type"] == "extra_forbidden":
         return f"  {key}: no such key; {nearest(str(problem['loc'][-1]), _keys_at(kind, problem['loc'][:-1]))}"
@@ -178,11 +191,11 @@ def _explain(kind: type[Config], problem: Any, names: Mapping[str, str]) -> str:
 
 
 def _shown(value: object) -> str:
-    """Return a value as Python writes it, without the middle of a long one."""
+    """Return the repr of a value, without the middle part if it is long."""
     try:
         text = repr(value)
     except ValueError:
-        return "a number of too many digits"
+        return "a number with too many digits"
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN // 2]}...{text[-_SHOWN // 2 :]}"
 
 
@@ -197,7 +210,7 @@ def _keys_at(kind: type[Config], parents: Sequence[str | int]) -> list[str]:
 
 
 def named_model(option: Any) -> str | None:
-    """NAME where an option of an environment is { model = "NAME" }, as for a reviewer or a reward model; else None."""
+    """Return NAME if an option of an environment is { model = "NAME" }, such as a reviewer; else None."""
     match option:
         case {"model": str(name), **others} if not others:
             return name
@@ -206,7 +219,7 @@ def named_model(option: Any) -> str | None:
 
 
 def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested dictionaries as one, with dotted keys."""
+    """Return nested dictionaries as one dictionary with dotted keys."""
     values_by_name: dict[str, Any] = {}
     for name, value in values.items():
         values_by_name |= flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {f"{prefix}{name}": value}  # pyright: ignore[reportUnknownArgumentType]

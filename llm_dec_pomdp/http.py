@@ -1,7 +1,7 @@
-"""HTTP requests: without redirects, and with a limit of bytes and of seconds for each whole answer.
+"""HTTP requests without redirects, with a limit of bytes and of seconds for each answer.
 
-By httpx2, with the proxies of the environment and the certificates of the system. Its own time limit is for each read;
-the limit here also ends an answer whose body is not complete in time.
+They use httpx2, the proxies of the environment and the certificates of the system. The time limit of httpx2 is for each
+read. The limit here is for the whole answer.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     import httpx2
 
 T = TypeVar("T")
-MOST_BYTES = 1 << 24  # of one answer
+MOST_BYTES = 1 << 24  # bytes of one answer
 LONGEST_TEXT = 1 << 20  # bytes of an answer with one text
-_FIRST_WAIT = 0.25  # seconds before the second try; they double from try to try
-_LONGEST_WAIT = 60.0  # seconds, also where a server asks for more
-_SHOWN = 300  # bytes of a refusal in a message
+_FIRST_WAIT = 0.25  # seconds before the second try; doubled with each try
+_LONGEST_WAIT = 60.0  # seconds, also if a server asks for more
+_SHOWN = 300  # bytes of a refusal that an error message quotes
 _REFUSAL = 1 << 12  # bytes of a refusal that are read
-_LONGEST_REST = 4.0  # seconds that an unused connection is kept; common servers close theirs after 5
-_AGAIN = (408, 425, 429)  # refusals below 500 that are worth another try
+_LONGEST_REST = 4.0  # seconds that an unused connection is kept; common servers close connections after 5
+_AGAIN = (408, 425, 429)  # status codes below 500 that are tried again
 
 
 class WireError(Exception):
@@ -41,9 +41,9 @@ class WireError(Exception):
 
     Attributes:
         again: Whether another try may help.
-        wait: Seconds that the server asks to wait; None where it says nothing.
-        status: HTTP status of a refusal; None where there was none.
-        body: The beginning of what the server wrote with it.
+        wait: Seconds that the server asks to wait; None if it does not ask.
+        status: HTTP status of a refusal; None if there was no response.
+        body: The beginning of the body of the refusal.
     """
 
     def __init__(
@@ -57,19 +57,19 @@ class WireError(Exception):
 
 
 def retried(attempt: Callable[[], T], tries: int, given_up: threading.Event | None = None) -> T:
-    """The result of `attempt`, tried again after a while where that may help.
+    """Return the result of `attempt`; call it again after a pause if it fails and a retry may help.
 
     Args:
-        attempt: Asks once; raises WireError where there is no usable answer.
-        tries: Most attempts. The pause between them is what the server asks for (Retry-After), else 0.25 s, then twice
-            as long each time; at most a minute.
-        given_up: Once it is set, nothing is tried again.
+        attempt: Sends the request once; raises WireError if there is no usable answer.
+        tries: Largest number of attempts. The pause is the one that the server asks for (Retry-After). Otherwise it is
+            0.25 s and doubles each time. It is at most a minute.
+        given_up: No further attempt is made once this event is set.
 
     Raises:
-        WireError: The last one, with the number of tries.
+        WireError: The last error, with the number of tries.
     """
     given_up = given_up or threading.Event()
-    number, failure, pause = 0, WireError("it was not asked"), 0.0
+    number, failure, pause = 0, WireError("no request was sent"), 0.0
     while failure.again and number < tries and not given_up.wait(min(pause, _LONGEST_WAIT)):
         number += 1
         try:
@@ -84,16 +84,16 @@ def retried(attempt: Callable[[], T], tries: int, given_up: threading.Event | No
 def checked_address(
     url: str, example: str = "http://host:port/v1", key: str = "the key as OPENAI_API_KEY (in Python: api_key)"
 ) -> str:
-    """The base address of a server, without a slash at its end.
+    """Return the base address of a server, without a slash at its end.
 
     Args:
         url: The address.
-        example: Such an address, for messages.
-        key: What to give in place of a password, and where, for messages.
+        example: An example of a valid address, for error messages.
+        key: How to pass a key in place of a password, for error messages.
 
     Raises:
-        ValueError: It is no address, or holds what must not be stored: a user name, a password, a query or a fragment,
-            which the message leaves out.
+        ValueError: The address is invalid, or has a part that must not be stored: a user name, a password, a query or a
+            fragment. The message leaves this part out.
     """
     address = re.split("[?#]", url.rpartition("@")[2])[0]
     if not url.startswith(("http://", "https://")):
@@ -101,55 +101,55 @@ def checked_address(
     try:
         parts = urlsplit(url)
         whole = bool(parts.hostname) and parts.port != 0 and url.isprintable() and " " not in url
-    except ValueError:  # about the port or brackets; its message may quote a password
+    except ValueError:  # an invalid port or bracket; the original message may quote a password
         whole, parts = False, None
     if "@" in url.split("/")[2] or "?" in url or "#" in url:
         raise ValueError(
-            f"the address of the server {address!r} has a user name, a password, a query or a fragment, and addresses "
-            f"are stored with every run; write it as {example} and give {key}"
+            f"the address of the server {address!r} has a user name, a password, a query or a fragment, which would be "
+            f"stored with every run; write it like {example} and give {key}"
         )
     if not whole:
-        raise ValueError(f"url is {address!r}, which is no address; write it as {example}")
+        raise ValueError(f"url is {address!r}, which is no address; write it like {example}")
     return url.rstrip("/")
 
 
 def bearer(key: str | None) -> dict[str, str]:
-    """The headers of a request in JSON, with a key where there is one; it is masked from now on."""
+    """Return the headers of a JSON request, with the key if there is one; `masked` hides the key from now on."""
     keep_secret(key)
     return {"Content-Type": "application/json", **({"Authorization": f"Bearer {key}"} if key else {})}
 
 
 def post(url: str, body: bytes, headers: dict[str, str], timeout: float, most: int = MOST_BYTES) -> bytes:
-    """Return the answer of a server to a body, over a connection of its own.
+    """Send a body over a new connection and return the answer of the server.
 
     Args:
         url: The address.
         body: Bytes to send.
-        headers: Headers besides the usual ones.
-        timeout: Seconds to connect, to send, until the server begins its answer, and until it is complete.
-        most: Bytes of the answer; no more are read.
+        headers: Headers in addition to the usual ones.
+        timeout: Seconds to connect, to send, to wait for the first byte, and to receive the whole answer.
+        most: Largest number of bytes of the answer.
 
     Raises:
-        WireError: Anything that goes wrong, refusals and redirects included.
+        WireError: The request failed; refusals and redirects included.
     """
     with _client() as client:
         return _answer(client, "POST", url, body, headers, timeout, most)
 
 
 def get(url: str, headers: dict[str, str], timeout: float) -> bytes:
-    """Return the answer of a server to an address alone; see `post`."""
+    """Send a GET request and return the answer of the server; see `post`."""
     with _client() as client:
         return _answer(client, "GET", url, None, headers, timeout, LONGEST_TEXT)
 
 
 class Client:
-    """Sends requests over connections that it keeps open between them (keep-alive); any thread may use it.
+    """A client that keeps connections open between requests (keep-alive); any thread may use it.
 
     A copy, an unpickled client and a forked process open their own connections. Cookies are not kept.
     """
 
     def __init__(self) -> None:
-        self._kept: dict[int, httpx2.Client] = {}  # by process: a fork must not use the connections of its parent
+        self._kept: dict[int, httpx2.Client] = {}  # by process: a fork must not use its parent's connections
 
     def __enter__(self) -> Client:
         return self
@@ -158,19 +158,19 @@ class Client:
         self.close()
 
     def __del__(self) -> None:
-        with contextlib.suppress(Exception):  # at the end of the interpreter its modules may be gone
+        with contextlib.suppress(Exception):  # when the interpreter ends, its modules may be gone
             self.close()
 
     def __reduce__(self) -> tuple[type[Client], tuple[()]]:
         return Client, ()
 
     def close(self) -> None:
-        """Close its connections; a later request opens new ones."""
+        """Close the connections; a later request opens new ones."""
         if client := self._kept.pop(os.getpid(), None):
             client.close()
 
     def post(self, url: str, body: bytes, headers: dict[str, str], timeout: float, most: int = MOST_BYTES) -> bytes:
-        """Return the answer of a server to a body; see the function `post`."""
+        """Send a body and return the answer of the server; see the function `post`."""
         if (client := self._kept.get(os.getpid())) is None:
             client = self._kept.setdefault(os.getpid(), _client())  # atomic: another thread may be first
         return _answer(client, "POST", url, body, headers, timeout, most)
@@ -207,7 +207,7 @@ def _answer(
                     raise _refusal(answer, received, deadline)
             except (httpx2.NetworkError, httpx2.RemoteProtocolError):
                 if opened or received:
-                    raise  # else the server had closed a kept connection: take the next one, at last a new one
+                    raise  # else the server had closed a kept connection: try the next one, finally a new one
     except (httpx2.TimeoutException, TimeoutError):
         raise WireError(f"timed out after {len(received)} bytes of {timeout:g} s") from None
     except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError) as error:
@@ -215,7 +215,7 @@ def _answer(
 
 
 def _reason(error: BaseException) -> str:
-    """What lies below an error of a connection: "Connection refused" rather than that all attempts failed."""
+    """Return the root cause of a failed connection, such as "Connection refused"."""
     while cause := error.__cause__ or error.__context__:
         error = cause
     if isinstance(error, OSError) and (error.errno or 0) > 0:
@@ -224,10 +224,10 @@ def _reason(error: BaseException) -> str:
 
 
 def _read(answer: httpx2.Response, received: bytearray, most: int, deadline: float) -> None:
-    """Receive the body of an answer as it comes.
+    """Receive the body of an answer in parts.
 
     Raises:
-        OSError: It is longer than `most` bytes, or not complete at the deadline (TimeoutError).
+        OSError: The body is longer than `most` bytes, or incomplete at the deadline (TimeoutError).
     """
     for part in answer.iter_raw():
         received += part
@@ -238,14 +238,14 @@ def _read(answer: httpx2.Response, received: bytearray, most: int, deadline: flo
 
 
 def _refusal(answer: httpx2.Response, received: bytearray, deadline: float) -> WireError:
-    """The error for a status other than success; only the beginning of its body is read."""
+    """Return the error for a status other than success; read only the beginning of its body."""
     import httpx2
 
     status = f"HTTP {answer.status_code}"
     if answer.is_redirect:
-        reason = "it redirects to another address, which is not followed; give the final address"
+        reason = "the server redirects to another address, and redirects are not followed; give the final address"
         return WireError(f"{status}: {reason}", again=False, status=answer.status_code)
-    with contextlib.suppress(httpx2.HTTPError, OSError):  # what came says enough
+    with contextlib.suppress(httpx2.HTTPError, OSError):  # the part that arrived suffices
         _read(answer, received, _REFUSAL, deadline)
     body = masked(bytes(received[:_REFUSAL])).decode(errors="replace")
     again = answer.status_code >= 500 or answer.status_code in _AGAIN
@@ -261,7 +261,7 @@ def _client() -> httpx2.Client:
         verify=_certificates(),
         headers={"Accept-Encoding": "identity"},
         limits=httpx2.Limits(max_connections=None, max_keepalive_connections=None, keepalive_expiry=_LONGEST_REST),
-        cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),  # none
+        cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),  # no cookies
     )
 
 
@@ -271,7 +271,7 @@ def _certificates() -> ssl.SSLContext:
 
 
 def wait_asked(retry_after: str | None) -> float | None:
-    """Seconds to wait by a Retry-After header, a number of seconds or a date; None where it says neither."""
+    """Return the seconds of a Retry-After header (a number or a date); None if it is neither."""
     if retry_after is None:
         return None
     if re.fullmatch("[0-9]{1,9}", retry_after.strip()):

@@ -1,4 +1,4 @@
-"""Options that commands, suites and functions share, with their defaults; importing this loads nothing heavy."""
+"""Options that commands, suites and functions share, with their defaults; without heavy imports."""
 
 from __future__ import annotations
 
@@ -10,62 +10,61 @@ from .config import Config, Count, NotNegative, Positive
 
 
 class Sampling(Config):
-    """How to draw a text."""
+    """Options of sampling a completion."""
 
     temperature: NotNegative = 1.0
-    """Divides the logits; 0 takes the most likely token."""
+    """Divisor of the logits; 0 takes the most likely token."""
     top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
-    """Draw from the fewest tokens that hold this share of the probability; 1 keeps all. Learners take log-probabilities
-    before truncation, so with top_p below 1 or a top_k their gradient is biased: it is that of the whole distribution,
-    on draws from a part of it."""
+    """Nucleus sampling: sample from the smallest set of tokens with this probability mass; 1 keeps all. Learners use
+    log-probabilities of the full distribution, so their gradient is biased if top_p is below 1 or top_k is set."""
     top_k: Count = 0
-    """Most likely tokens that are kept; 0 keeps all. See top_p."""
+    """Number of most likely tokens to sample from; 0 keeps all. See top_p."""
     max_new_tokens: Positive = 128
-    """Longest text of one agent, in tokens; TRL's max_completion_length."""
+    """Greatest length of one agent's completion, in tokens; TRL's max_completion_length."""
     stop: tuple[Annotated[str, Field(min_length=1)], ...] = ()
-    """Strings that end a text, which is then what stands before them, as with vLLM and OpenAI. Its tokens are kept and
-    trained on as they were sampled, those of the stop string included."""
+    """Strings that end a completion; its text ends before them, as with vLLM and OpenAI. All sampled tokens are kept
+    and trained on, including the tokens of the stop string."""
 
     def for_parts(self, parts: int) -> Sampling:
-        """Return the sampling of an action that holds the parts of several agents, with a limit for each of them."""
+        """Return the options for an action with the parts of several agents; the token limit is per part."""
         return self.model_copy(update={"max_new_tokens": self.max_new_tokens * parts})
 
     def changed(self, change: Sampling) -> Sampling:
-        """The same with the fields that were given to `change`, whatever their values are."""
+        """Return the options with the fields that were set in `change`, also if they were set to their defaults."""
         return self.model_copy(update={name: getattr(change, name) for name in change.model_fields_set})
 
 
 class TrainerConfig(Config):
-    """How long and how broadly to train."""
+    """Length and batch size of training."""
 
     steps: Count = 40
-    """Updates."""
+    """Number of updates."""
     prompts_per_step: Positive = 4
-    """Tasks per update."""
+    """Number of tasks per update."""
     group_size: Positive = 8
-    """G, TRL's num_generations: episodes per task; where a learner crosses texts or grows trees, texts per agent and
-    decision point."""
+    """G, TRL's num_generations: episodes per task; with crossed credit or trees, completions per agent and decision
+    point."""
     staleness: Count = 0
-    """k: while an update is computed, the batch of k updates later is sampled, with the weights before this update. It
-    needs texts that are drawn elsewhere (executor processes or ray, or an engine) and corrected importance; 0: an
-    update and a batch take turns."""
+    """k: while an update is computed, the batch for k updates later is sampled with the weights before this update.
+    This needs a sampler in another process (executor processes or ray, or an engine) and an importance other than
+    "none". 0: sampling and updates alternate."""
     save_every: Count = 10
-    """Updates between checkpoints, of which one is also saved after the last update and at a signal; 0: only those."""
+    """Updates between checkpoints. One is also saved after the last update and at a signal; 0: only those two."""
     keep: Annotated[int, Field(ge=2)] = 2
-    """How many of the newest checkpoints are kept, at least 2."""
+    """Number of newest checkpoints that are kept, at least 2."""
 
 
 class EvaluationConfig(Config):
-    """What is measured."""
+    """Extent of an evaluation."""
 
     split: str = "test"
     """Split of the task set: train, test or all."""
     items: Positive | None = None
-    """Evaluated tasks, from the first on; all when left out."""
+    """Number of evaluated tasks, starting with the first; by default all."""
     samples: Positive | None = None
-    """Episodes per task; left out, 1, or 100 where there is a single task."""
+    """Episodes per task; by default 1, or 100 if there is a single task."""
     every: Count = 0
-    """Updates from one evaluation to the next, for the learning curve; 0: only before and after."""
+    """Updates between evaluations, for the learning curve; 0: only before and after training."""
     timing: Count = 0
-    """Number of tasks, from the first on, that are played once more, one at a time, for the response time of a single
-    user; 0: none."""
+    """Number of tasks, starting with the first, that are played again one at a time, to measure the response time of a
+    single user; 0: none."""

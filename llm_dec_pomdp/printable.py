@@ -1,6 +1,6 @@
 """Make texts of models, tasks, servers and files safe to show in a terminal, page or log.
 
-Some characters would control the terminal, reverse the order of letters or prevent a file from being written.
+Some characters would control the terminal, reverse the order of letters, or make a file impossible to write.
 `Terminal` is the only way to a terminal. Code that writes a file for people calls `escape_controls`.
 """
 
@@ -20,13 +20,13 @@ from rich.table import Table
 from rich.text import Text
 
 _HIDDEN = re.compile(
-    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]"  # controls but tab and line feed, the beginning of terminal commands
-    "|\r(?!\n)"  # back to the beginning of the line
-    "|[\u061c\u200e\u200f\u2028-\u202e\u2066-\u206f]"  # directions of writing, separators of lines
-    "|[\ufff9-\ufffb\U000e0000-\U000e007f]"  # annotations and tags, which nobody sees
-    "|[\ud800-\udfff]"  # halves of characters, which no file takes
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]"  # control characters except tab and line feed: they start terminal commands
+    "|\r(?!\n)"  # return to the start of the line
+    "|[\u061c\u200e\u200f\u2028-\u202e\u2066-\u206f]"  # direction of writing, line separators
+    "|[\ufff9-\ufffb\U000e0000-\U000e007f]"  # invisible annotations and tags
+    "|[\ud800-\udfff]"  # lone surrogates, which no file can store
 )
-# What could begin markup of Markdown: emphasis, code, links, columns, HTML and entities; no underscore between letters.
+# Characters that may begin Markdown: emphasis, code, links, columns, HTML, entities; no underscore between letters.
 _MARKUP = re.compile(r"[\\`*\[\]|~]|<(?=[A-Za-z/!?])|&(?=#?\w+;)|(?<!\w)_|_(?!\w)")
 
 
@@ -41,23 +41,23 @@ def replace_surrogates(text: str) -> str:
 
 
 def inline(text: str) -> str:
-    """Return the text for a line of Markdown, with markup escaped."""
+    """Return the text as one line of Markdown, with markup escaped."""
     return _MARKUP.sub(r"\\\g<0>", " ".join(escape_controls(text).split()))
 
 
 def plain(text: str, style: str = "") -> Text:
-    """Return the text for a table or line of a terminal, without markup."""
+    """Return the text for the terminal, without markup."""
     return Text(escape_controls(text), style)
 
 
 class Rows:
-    """A table of texts that never breaks a word; if the words do not fit side by side, each row becomes a paragraph.
+    """A table of texts that never breaks a word. If the terminal is too narrow, each row becomes a paragraph.
 
     Args:
-        headers: Of the columns.
-        rows: Texts by column.
-        title: A line above it.
-        caption: A sentence below it.
+        headers: Headers of the columns.
+        rows: One text per column for each row.
+        title: Line above the table.
+        caption: Sentence below the table.
         right: Headers of the columns that are aligned to the right.
     """
 
@@ -98,7 +98,7 @@ class Rows:
             yield Text(self.caption)
 
     def _widths(self, width: int) -> list[int] | None:
-        """The width of each column; None if the longest words do not fit side by side."""
+        """Return the width of each column in characters; None if the longest words of a row exceed `width`."""
         columns = list(zip(self.headers, *self.rows, strict=True))
         found = [max((cell_len(word) for cell in column for word in cell.split()), default=1) for column in columns]
         lines = [max(cell_len(line) for cell in column for line in cell.split("\n")) for column in columns]
@@ -106,7 +106,7 @@ class Rows:
         room = width - sum(found) - 2 * (len(columns) - 1)
         if room < 0:
             return None
-        while room and found != most:  # a character at a time to every column that can use it
+        while room and found != most:  # one character at a time to every column that can use it
             for place in (place for place, wanted in enumerate(most) if found[place] < wanted):
                 if room:
                     found[place], room = found[place] + 1, room - 1
@@ -114,24 +114,24 @@ class Rows:
 
 
 class Terminal(Console):
-    """A console on which every string is text, never markup or an emoji, and no text commands the terminal.
+    """A console that prints every string literally, without markup, emoji or terminal commands.
 
-    A sentence is wrapped where lines have a width: in a terminal, or where COLUMNS says it; elsewhere it is one line.
+    Lines are wrapped in a terminal, or if the variable COLUMNS is set; otherwise a sentence stays on one line.
     """
 
     def __init__(self, **options: Any) -> None:
         super().__init__(markup=False, emoji=False, highlight=False, **options)
 
     def print(self, *objects: Any, **options: Any) -> None:
-        """As `Console.print`."""
+        """Print; see `Console.print`."""
         options.setdefault("soft_wrap", not (self.is_terminal or "COLUMNS" in os.environ))
         super().print(*objects, **options)
 
     def render_str(self, text: str, **options: Any) -> Text:
-        """Strings as text of the width that is going to be shown."""
+        """Return a string as text with control characters escaped, so that its width is the printed width."""
         return super().render_str(escape_controls(text), **options)
 
     def render(self, renderable: Any, options: Any = None) -> Iterable[Segment]:
-        """All that is printed comes through here."""
+        """Yield the segments of a renderable with control characters escaped; everything printed passes here."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else Segment(escape_controls(segment.text), segment.style)

@@ -1,4 +1,4 @@
-"""Progress of long work: silent, as bars in a terminal, or as lines in a log."""
+"""Progress of long work: not shown, shown as bars in a terminal, or as lines in a log."""
 
 from __future__ import annotations
 
@@ -37,7 +37,13 @@ class Progress(Protocol):
     """Shows stages of work."""
 
     def stage(self, label: str, total: int, done: int = 0) -> AbstractContextManager[Advance]:
-        """A stage of `total` units, `done` of them before; call the function with further units and a short note."""
+        """Open a stage of work, and return the function that advances it by some units, with a short note.
+
+        Args:
+            label: Name of the stage.
+            total: Number of units.
+            done: Number of units that were finished before.
+        """
         ...
 
     def say(self, text: str) -> None:
@@ -46,31 +52,31 @@ class Progress(Protocol):
 
 
 class Silent:
-    """Shows nothing."""
+    """Progress that is not shown."""
 
     @contextlib.contextmanager
     def stage(self, label: str, total: int, done: int = 0) -> Generator[Advance]:
-        """Do nothing with it."""
+        """Return a function that does nothing."""
         yield lambda units, note: None
 
     def say(self, text: str) -> None:
-        """Do nothing with it."""
+        """Do nothing."""
 
 
 class LogLines(logging.Handler):
-    """Hands what is logged to `say`, as lines."""
+    """A log handler that passes warnings and errors to `say`, as lines."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         super().__init__(logging.WARNING)
         self._say = say
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Show it."""
+        """Pass the formatted record to `say`."""
         self._say(self.format(record))
 
 
 class _Rate(ProgressColumn):
-    """Units per second of a stage."""
+    """A column with the units per second of a stage."""
 
     def render(self, task: Task) -> Text:
         return Text(f"{task.speed:.2f}/s" if task.speed else "", style="progress.data.speed")
@@ -95,7 +101,12 @@ class _Stages:
 
 
 class Lines:
-    """Stages as plain lines: one with the result at the end of a stage, and one after `silence` seconds without any."""
+    """Stages as plain lines.
+
+    Args:
+        write: Writes a line.
+        silence: Seconds without a line after which `never_silent` writes one.
+    """
 
     def __init__(self, write: Callable[[str], None], silence: float = LONGEST_SILENCE) -> None:
         self._write = write
@@ -106,7 +117,7 @@ class Lines:
 
     @contextlib.contextmanager
     def stage(self, label: str, total: int, done: int = 0) -> Generator[Advance]:
-        """Write a line at its end, with the last note; none if it has no note."""
+        """Write a line with the last note at the end of the stage; no line if there was no note."""
         stage = _Stage(label, total, done)
         with self._lock:
             self._open.append(stage)
@@ -119,14 +130,14 @@ class Lines:
                 self.say(stage.text)
 
     def say(self, text: str) -> None:
-        """A line of its own, with the time of the day."""
+        """Write a line with the time of day."""
         with self._lock:
             self._last = time.monotonic()
             self._write(f"{time.strftime('%H:%M:%S')} {text}")
 
     @contextlib.contextmanager
     def never_silent(self) -> Generator[None]:
-        """While the block runs, write the progress of the newest stage, and of the outermost, after each silence."""
+        """While the block runs, write the progress of the newest and the outermost stage after each silence."""
         over = threading.Event()
 
         def watch() -> None:
@@ -146,7 +157,7 @@ class Lines:
 
 
 class _Stage:
-    """How far a stage is."""
+    """Progress of a stage."""
 
     def __init__(self, label: str, total: int, done: int) -> None:
         self.label, self.note = label, ""
@@ -160,7 +171,7 @@ class _Stage:
 
     @property
     def text(self) -> str:
-        """One line, with the time that is left if some units are done and others are not."""
+        """Progress in one line, with the estimated time left if some but not all units are done."""
         now = time.monotonic()
         parts = [f"{self._done} of {self._total} in {in_units(now - self._started)}", self.note]
         ended, left = self._done - self._before, self._total - self._done
@@ -169,20 +180,22 @@ class _Stage:
 
 
 def in_units(seconds: float) -> str:
-    """Seconds in a unit that suits them: "40 s", "12 min", "2.5 h"."""
+    """Return a duration in seconds, minutes or hours: "40 s", "12 min", "2.5 h"."""
     if seconds < 100:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
 
 
 def time_left(done: int, left: int, seconds: float, since: float = 0.0) -> str:
-    """The time that further units will take if they take as long as those that are done; "" if it is not known.
+    """Return the estimated time left, as "about 12 min left"; "" if it is unknown.
+
+    The estimate assumes that the remaining units take as long as the finished ones.
 
     Args:
-        done: Units that are done.
-        left: Units that are not.
-        seconds: How long those that are done took.
-        since: Seconds since the last one was done.
+        done: Number of finished units.
+        left: Number of remaining units.
+        seconds: Time that the finished units took.
+        since: Seconds since the last unit finished.
     """
     expected = seconds / done * left - since if done else 0.0
     return f"about {in_units(expected)} left" if expected > 0 else ""
@@ -190,9 +203,11 @@ def time_left(done: int, left: int, seconds: float, since: float = 0.0) -> str:
 
 @contextlib.contextmanager
 def shown(console: Console, *, quiet: bool) -> Generator[Progress]:
-    """Stages on a console: as bars with rate, time spent and time left in a terminal, as lines elsewhere.
+    """Show progress on a console: bars with rate, time spent and time left in a terminal, else lines.
 
-    Nothing is shown where it is `quiet`.
+    Args:
+        console: Where to show progress.
+        quiet: Show nothing.
     """
     if quiet:
         yield Silent()
@@ -213,6 +228,6 @@ def shown(console: Console, *, quiet: bool) -> Generator[Progress]:
             TimeRemainingColumn(compact=True),
             TextColumn("{task.fields[note]}", markup=False),
         )
-        show_cursor = b"\x1b[?25h"  # written past rich, whose lock another thread may hold
+        show_cursor = b"\x1b[?25h"  # written directly, because another thread may hold the lock of rich
         with before_the_end(lambda: os.write(2, show_cursor)), Bars(*columns, console=console, expand=True) as bars:
             yield _Stages(bars)

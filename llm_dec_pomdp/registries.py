@@ -1,7 +1,7 @@
-"""Named things that are imported when first used.
+"""Registries of environments, algorithms and other extensions, which are imported on first use.
 
-One mechanism serves environments and algorithms: a name maps to `"module:attribute"` or to a callable, other packages
-add names by calling `register` or through an entry point, and an unknown name is answered with its nearest neighbours.
+A name maps to `"module:attribute"` or to a callable. Other packages add names with `register` or through an entry
+point. The error of an unknown name lists the nearest names.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-_SHOWN = 50  # names that a message lists
+_SHOWN = 50  # greatest number of names in a message
 
 
 class UnknownNameError(KeyError):
-    """A name that nothing has. Its text is the message, which KeyError alone would put into quotes."""
+    """A name is unknown. Unlike that of a plain KeyError, its text is the message without quotes."""
 
     def __str__(self) -> str:
         return str(self.args[0]) if self.args else ""
 
 
 def nearest(name: object, known: Iterable[str]) -> str:
-    """A half-sentence for error messages: the names that `name` may have been meant for, or all of them."""
+    """Return a phrase for error messages with the known names nearest to `name`, or all if none is near."""
     names = sorted(known)
     short = [whole for whole in names if len(str(name)) > 1 and _initials(whole) == name]  # lr: learning_rate
     close = short or difflib.get_close_matches(str(name), names, n=3, cutoff=0.5)
@@ -44,12 +44,12 @@ def _initials(name: str) -> str:
 
 @dataclass(frozen=True)
 class Spec:
-    """What a name stands for.
+    """A registered name and its callable.
 
     Attributes:
         name: The registered id.
         entry_point: `"package.module:attribute"` or a callable.
-        kwargs: Defaults given to the callable; the caller's override them.
+        kwargs: Default arguments of the callable; the caller's arguments override them.
     """
 
     name: str
@@ -57,7 +57,11 @@ class Spec:
     kwargs: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     def load(self) -> Callable[..., Any]:
-        """The callable itself; imports its module when the entry point is a string."""
+        """Return the callable; import its module if the entry point is a string.
+
+        Raises:
+            ImportError: The module or its attribute is missing.
+        """
         if callable(self.entry_point):
             return self.entry_point
         return load_attribute(self.entry_point, what=self.name)
@@ -70,7 +74,7 @@ class Spec:
         return own if package == __package__ else package
 
     def about(self) -> str:
-        """The first line of its docstring. A module that is not loaded yet is read and not run.
+        """Return the first line of the callable's docstring, without importing its module if possible.
 
         Raises:
             ImportError: There is no such module, or it does not define the name.
@@ -86,7 +90,7 @@ class Spec:
         return _first_line(self.load().__doc__)
 
     def build(self, *args: Any, **kwargs: Any) -> Any:
-        """Call it."""
+        """Return the result of the callable, with the default arguments."""
         return self.load()(*args, **{**self.kwargs, **kwargs})
 
 
@@ -95,10 +99,10 @@ def _first_line(docstring: str | None) -> str:
 
 
 def load_attribute(path: str, what: str) -> Callable[..., Any]:
-    """Import `"package.module:attribute"`.
+    """Import `"package.module:attribute"` and return the attribute.
 
     Raises:
-        ImportError: naming `what`, the path, and whether the module or the attribute is missing.
+        ImportError: The module or the attribute is missing; the message begins with `what`.
     """
     module_name, _, attribute = path.partition(":")
     if not attribute:
@@ -122,9 +126,9 @@ class Registry(Mapping[str, Spec]):
     """A read-only mapping from name to `Spec`, with `register` to add to it.
 
     Args:
-        kind: What the names are, for messages ("environment").
-        group: Entry-point group in which installed packages announce more of them. Each entry point's name is the id
-            and its value the `"module:attribute"` to build.
+        kind: The kind of the names, for messages, such as "environment".
+        group: The entry-point group through which installed packages add names. The name of an entry point is the id,
+            and its value is `"module:attribute"`.
     """
 
     def __init__(self, kind: str, group: str) -> None:
@@ -137,21 +141,28 @@ class Registry(Mapping[str, Spec]):
         """Add a name.
 
         Args:
-            name: The id; registering it twice with something else is an error.
+            name: The id.
             entry_point: `"package.module:attribute"` (imported on first use) or a callable.
-            kwargs: Defaults for the callable.
+            kwargs: Default arguments of the callable.
+
+        Raises:
+            ValueError: The name is registered with something else.
         """
         self.add(Spec(name, entry_point, kwargs))
 
     def add(self, spec: Spec) -> None:
-        """Add what a name stands for."""
+        """Add a spec; see `register`."""
         if self._specs.get(spec.name, spec) != spec:
             there = self._specs[spec.name].entry_point
-            raise ValueError(f"{self.kind} {spec.name!r} is registered already, as {there!r}")
+            raise ValueError(f"{self.kind} {spec.name!r} is registered already, as {there!r}; choose another name")
         self._specs[spec.name] = spec
 
     def find(self, name: str) -> Spec:
-        """The spec of `name`; raises UnknownNameError with the nearest where there is none."""
+        """Return the spec of a name.
+
+        Raises:
+            UnknownNameError: The name is unknown; the message has the nearest names.
+        """
         if name in self._specs:
             return self._specs[name]
         announced = self._entry_points()

@@ -1,8 +1,8 @@
-"""Counter-based randomness: every draw has an address, and no generator has a state that could be lost.
+"""Counter-based random numbers: each number is derived from labels, and no generator has a state to save.
 
 `derive(run_seed, "rollout", step, item, sample)` is the same integer in every process, on every platform and in any
-order of evaluation, so an extra evaluation or another number of workers cannot shift training, and one episode can be
-replayed alone.
+order of evaluation. So an extra evaluation or another number of workers does not change training, and a single episode
+can be replayed.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ import numpy.typing as npt
 
 
 def derive(seed: int, *labels: int | str) -> int:
-    """A seed for the thing that `labels` name.
+    """Return the seed that belongs to `labels`.
 
     Args:
         seed: The parent seed, any integer.
-        labels: The address; 1 and "1" are different, and so are ("ab",) and ("a", "b").
+        labels: Labels of the random number, in order; 1 and "1" differ, and so do ("ab",) and ("a", "b").
 
     Returns:
         An integer in [0, 2**63).
@@ -30,10 +30,10 @@ def derive(seed: int, *labels: int | str) -> int:
 
 
 def generator(seed: int, *labels: int | str) -> np.random.Generator:
-    """A numpy generator of its own for the thing that `labels` name."""
+    """Return a numpy generator seeded by `derive(seed, *labels)`."""
     return np.random.Generator(np.random.Philox(derive(seed, *labels)))
 
 
 def uniforms(seed: int, count: int) -> npt.NDArray[np.float64]:
-    """`count` draws from [0, 1) that belong to `seed` alone; a longer call begins with the same numbers."""
+    """Return `count` numbers in [0, 1), shape (count,), from `seed`; a longer call begins with the same numbers."""
     return np.random.Generator(np.random.Philox(seed)).random(count)

@@ -1,6 +1,6 @@
 """Text spaces.
 
-`gymnasium.spaces.Text` needs a closed character set and samples noise; language models speak any unicode.
+`gymnasium.spaces.Text` needs a fixed character set and samples noise. Language models write any unicode text.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ _WORDS = (
 class FreeText(gymnasium.spaces.Space[str]):
     """Every string of at most `max_length` characters.
 
-    Samples are short, printable and cheap: a few dozen words from a small list.
+    Samples are short and printable: up to 40 words of a small list.
 
     Args:
-        max_length: Longest member, in characters.
+        max_length: Longest allowed text, in characters.
         seed: Seed of `sample`.
     """
 
@@ -34,18 +34,18 @@ class FreeText(gymnasium.spaces.Space[str]):
         super().__init__(shape=None, dtype=str, seed=seed)
 
     def sample(self, mask: Any = None, probability: Any = None) -> str:
-        """A random text of 1 to 40 words. Free text has neither mask nor probabilities: leave both None."""
+        """Return a random text of 1 to 40 words; raise ValueError if a mask or probability is given."""
         if mask is not None or probability is not None:
             raise ValueError("FreeText.sample takes neither mask nor probability: leave them out")
         picks: list[int] = self.np_random.integers(len(_WORDS), size=int(self.np_random.integers(1, 41))).tolist()
         return " ".join(_WORDS[i] for i in picks)[: self.max_length]
 
     def contains(self, x: Any) -> bool:
-        """True for strings that are not too long."""
+        """Return whether `x` is a string of at most `max_length` characters."""
         return isinstance(x, str) and len(x) <= self.max_length
 
     def __deepcopy__(self, memo: dict[int, Any]) -> FreeText:
-        """Environments are copied often, and only the generator of a space ever changes."""
+        """Copy only the generator: environments are copied often, and no other part of a space changes."""
         twin = object.__new__(type(self))
         vars(twin).update(vars(self))
         twin._np_random = copy.deepcopy(self._np_random, memo)
@@ -53,7 +53,7 @@ class FreeText(gymnasium.spaces.Space[str]):
 
     @property
     def is_np_flattenable(self) -> bool:
-        """Text has no fixed-size array form; see the wrappers for numeric libraries."""
+        """False: text has no array of fixed size; use the wrappers for numeric libraries."""
         return False
 
     def __repr__(self) -> str:

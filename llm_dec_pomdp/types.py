@@ -1,4 +1,4 @@
-"""The data types of the suite: plain, frozen values.
+"""The data types of the package: plain, frozen values.
 
     TaskItem -> Message -> Completion -> Turn -> Episode -> Group -> learner
 
@@ -45,7 +45,7 @@ class Scale(NamedTuple):
     high: float
 
     def percent(self, score: float) -> float:
-        """Return a score in % of the way from `low` to `high`; not bounded."""
+        """Return a score in %, where `low` is 0 and `high` is 100; not clipped."""
         return 100 * (score - self.low) / (self.high - self.low)
 
 
@@ -57,7 +57,8 @@ class Score:
         total: Sum of the components; NaN if the action could not be scored through no fault of the agents.
         components: Reward parts by name, e.g. `structure`; the same names for every action of an environment.
         diagnostics: Numbers that explain the reward and do not add to it.
-        notes: Explanations in words (failed asserts, load errors). For people and for feedback, never for the reward.
+        notes: Explanations in words (failed asserts, load errors), for people and for feedback. The reward never reads
+            them.
     """
 
     total: float
@@ -67,7 +68,7 @@ class Score:
 
     @property
     def scorable(self) -> bool:
-        """Return False if the total is NaN: baselines, losses and means leave the action out."""
+        """Return False if the total is NaN; baselines, losses and means then leave the action out."""
         return not math.isnan(self.total)
 
 
@@ -75,7 +76,7 @@ class Message(NamedTuple):
     """One entry of an agent's history.
 
     Attributes:
-        role: "observation" from the environment, "action" of the agent, or "tool" for the result of a tool call.
+        role: "observation" of the environment, "action" of the agent, or "tool" for the result of a tool call.
         text: The text.
         name: The name of the tool; "" for other roles.
     """
@@ -89,10 +90,10 @@ class Tool(NamedTuple):
     """A tool that an agent may call.
 
     Attributes:
-        name: Its name in calls.
-        description: Its purpose, for the model.
-        parameters: Name and description of each argument, if all are required texts.
-        schema: JSON schema of the arguments as text, in place of `parameters`.
+        name: The name that calls use.
+        description: The description for the model.
+        parameters: Name and description of each argument, if all arguments are required strings.
+        schema: JSON schema of the arguments, as text; used in place of `parameters`.
     """
 
     name: str
@@ -110,7 +111,7 @@ class Tool(NamedTuple):
 
 
 def conversation(*texts: str) -> tuple[Message, ...]:
-    """Return a history in which observations and actions alternate."""
+    """Return a history of texts that are observations and actions in turn, starting with an observation."""
     return tuple(Message("action" if place % 2 else "observation", text) for place, text in enumerate(texts))
 
 
@@ -136,14 +137,14 @@ class Likelihood(NamedTuple):
 
 
 Reviewer = Callable[[str, int], str]
-"""An expert outside the team: from (prompt, number of the try) to its answer."""
+"""An expert outside the team: a function from a prompt and the number of the attempt to a text."""
 
 
 class Excerpt(NamedTuple):
-    """Where the text that a task is about stands in the first observation of an agent.
+    """The place of the text that a task is about, within the first observation of an agent.
 
     Attributes:
-        start: The text begins after this label, where the observation has it; "" for none.
+        start: The label before the text, if the observation has it; "": no label.
         requests: (role, request) pairs in agent order. The text ends before the paragraph with the first request.
     """
 
@@ -168,7 +169,7 @@ class TextJudge(Protocol):
 
     @property
     def name(self) -> str:
-        """The model and a hash of its weights; results of different judges do not compare."""
+        """Return the model and a hash of its weights; results of different judges are not comparable."""
         ...
 
     def log_likelihoods(
@@ -178,14 +179,17 @@ class TextJudge(Protocol):
 
         Args:
             prefixes: Plain text, or a history in the model's own chat template.
-            texts: As many texts. `Likelihood.starts` of each is needed by rewards that read parts of a text.
+            texts: The texts, as many as prefixes.
+
+        Returns:
+            One likelihood per text. It needs `Likelihood.starts` for rewards that score parts of a text.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """An occurrence at a turn besides texts: an agent joined, a tool was called, an agent stopped.
+    """An occurrence at a turn that is not an observation or action, such as a tool call or an agent that stops.
 
     Attributes:
         kind: One word: "spawn", "call", "result", "return", "stop", "read", ...
@@ -199,12 +203,12 @@ class Event:
 
 
 class Usage(NamedTuple):
-    """Token counts of a completion as its server reports them; NaN where it does not.
+    """Token counts of a completion as its server reports them; NaN if it does not.
 
     Attributes:
         prompt: Tokens of the prompt.
-        sampled: Tokens of the answer, those of thoughts included.
-        reasoning: Tokens of thoughts.
+        sampled: Tokens of the completion, including thoughts.
+        reasoning: Tokens of the thoughts.
     """
 
     prompt: float = math.nan
@@ -225,7 +229,7 @@ class Completion:
         seconds: Wall time from the start of the call to the last token of this completion.
         thought: Private text of a reasoning model before the action, without its tags. Its tokens are among
             `token_ids` and are trained on; only the agent's own completion holds it.
-        usage: Token counts of a model on a server, which has no token ids here; None where the ids are known.
+        usage: Token counts of a model on a server, whose token ids are unknown; None if the ids are known.
     """
 
     text: str
@@ -242,7 +246,7 @@ class Completion:
 
     @property
     def prompt_tokens(self) -> float:
-        """Return the number of tokens of the prompt; NaN if a server does not report it."""
+        """Return the number of prompt tokens; NaN if a server does not report it."""
         return len(self.prompt_ids) if self.usage is None else self.usage.prompt
 
     @property
@@ -274,7 +278,7 @@ class Turn:
     unasked_observations: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def reward_of(self, agent: str) -> float:
-        """Return the reward of an agent: the team's if it is joint, else its own (0 if it was not live)."""
+        """Return the reward of an agent: the team's reward if it is joint, else its own (0 if it was not live)."""
         return self.rewards.get(agent, 0.0) if self.rewards else self.reward
 
 
@@ -284,10 +288,10 @@ class Episode:
 
     Attributes:
         item_id: The id of the task.
-        seed: The seed of the sampled texts; in a tree and with crossed credit, the seed of the task.
+        seed: The seed of the sampled completions; in a tree and with crossed credit, the seed of the task.
         turns: The turns in order.
         terminated: True if the task ended the episode: it was solved, stopped, or out of turns.
-        share: Its weight among the episodes of its task; in a tree, a branch that ends early counts for many.
+        share: The weight among the episodes of its task; in a tree, a branch that ends early stands for several.
     """
 
     item_id: str
@@ -325,7 +329,7 @@ class Episode:
 
     @property
     def last_texts(self) -> dict[str, str]:
-        """Return the last text of every agent, under any protocol."""
+        """Return the last action of every agent, under any protocol."""
         last: dict[str, str] = {}
         for turn in self.turns:
             last |= {agent: completion.text for agent, completion in turn.actions.items()}
@@ -333,7 +337,7 @@ class Episode:
 
     @property
     def response_seconds(self) -> float:
-        """Return the response time in s: the maximum over the agents of a turn, summed over turns."""
+        """Return the response time in seconds: the maximum over the agents of a turn, summed over turns."""
         return sum(max((c.seconds for c in turn.actions.values()), default=0.0) for turn in self.turns)
 
 
@@ -342,7 +346,7 @@ class Branch:
     """A joint action at a decision point, with its rewards.
 
     Attributes:
-        choice: The index of each agent's text, in the order of `Decision.actions`.
+        choice: The index of each agent's completion, in the order of `Decision.actions`.
         rewards: The team's reward of this turn and of every later one; the mean if several continuations were played
             from here. NaN if nothing could be scored.
         individual: The same by agent, if rewards are individual; empty if all receive the team's.
@@ -360,19 +364,19 @@ class Branch:
         return cls(choice, tuple(turn.reward for turn in turns), individual)
 
     def rewards_of(self, agent: str) -> tuple[float, ...]:
-        """Return an agent's rewards: the team's if joint, else its own."""
+        """Return an agent's rewards: the team's if they are joint, else its own."""
         return self.individual.get(agent, self.rewards)
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """One decision point of a task: the texts sampled there, and the joint actions made of them.
+    """One decision point of a task: the completions sampled there, and the joint actions made of them.
 
     Attributes:
         turn: t, from 0.
-        actions: The texts tried here, by agent. A learner is trained on the first `width`. Further texts come from
-            other trajectories of the group or are empty; they serve as a baseline only.
-        width: The number of texts sampled per agent.
+        actions: The completions tried here, by agent. A learner is trained on the first `width`. Further completions
+            come from other trajectories of the group or are empty; they only serve as a baseline.
+        width: The number of completions sampled per agent.
         branches: The joint actions that were tried.
         share: The weight of this decision point: the fraction of trajectories that reach it. If only some of the
             reached points are used, one over the probability of using this one.
@@ -386,10 +390,10 @@ class Decision:
 
 
 class Cost(NamedTuple):
-    """The cost of playing.
+    """The cost of sampling episodes.
 
     Attributes:
-        generations: Number of sampled texts.
+        generations: Number of sampled completions.
         joint_rewards: Number of scored joint actions.
     """
 
@@ -404,12 +408,11 @@ class Group:
     Attributes:
         item_id: The id of the task.
         episodes: All joint trajectories.
-        decisions: Every decision point with all that was tried there; empty if only trajectories were played.
+        decisions: Every decision point with all joint actions tried there; empty if only trajectories were played.
         extra: The cost of alternatives that are part of no episode.
-        roles: Human-readable name by agent; recordings do not store it.
-        parts_per_action: Number of agents' parts in one action, a factor of the token limit. Recordings do not store
-            it.
-        replaced: Groups of other tasks that were played before and had no signal (`rollout.replaced`).
+        roles: Human-readable name by agent; not stored in recordings.
+        parts_per_action: Number of agents' parts in one action, a factor of the token limit; not stored in recordings.
+        replaced: Groups of other tasks without signal, which this group replaced (`rollout.replaced`).
     """
 
     item_id: str
@@ -427,7 +430,7 @@ class Group:
     def cost(self) -> Cost:
         """Return generations and joint rewards of this group, without the groups that it replaced.
 
-        A text or turn that several episodes share counts once.
+        A completion or turn that several episodes share counts once.
         """
         turns = {id(turn): turn for episode in self.episodes for turn in episode.turns}.values()
         texts = {id(completion) for turn in turns for completion in turn.actions.values()}
@@ -441,7 +444,7 @@ def all_played(groups: Sequence[Group]) -> list[Group]:
 
 
 def grouped(things: Iterable[T], key: Callable[[T], KeyT]) -> dict[KeyT, list[T]]:
-    """Return lists of things by key, in their order."""
+    """Return lists of things by key; order is kept within each list."""
     groups: dict[KeyT, list[T]] = {}
     for thing in things:
         groups.setdefault(key(thing), []).append(thing)
@@ -449,7 +452,7 @@ def grouped(things: Iterable[T], key: Callable[[T], KeyT]) -> dict[KeyT, list[T]
 
 
 def known_means(measured: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Return the mean of each number over the episodes where it is not NaN; leave out numbers that are always NaN."""
+    """Return the mean of each number over the mappings where it is not NaN; leave out numbers that are always NaN."""
     names = dict.fromkeys(name for numbers in measured for name in numbers)
     by_name = {name: [numbers.get(name, math.nan) for numbers in measured] for name in names}
     known = {name: [value for value in values if not math.isnan(value)] for name, values in by_name.items()}

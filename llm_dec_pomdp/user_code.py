@@ -1,8 +1,9 @@
-"""Exceptions of user code: which they are, where they were raised, and in which task.
+"""Exceptions of user code: detection, place, and the task that was played.
 
-A frame is the user's if its file is outside of this package, the standard library and `site-packages`. An exception is
-of user code if its traceback has a user frame, unless its class is one of this package. It is a sentence of the package
-if its class is one of the package, or if a frame of the package raised it. Its message is then shown alone.
+A frame belongs to the user if its file is outside of this package, the standard library and `site-packages`. An
+exception belongs to user code if its traceback has a user frame and its class is not defined in this package. The
+message of an exception is a sentence of this package if its class is defined here, or if a frame of this package raised
+it. Such a message is shown to users without a traceback.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class Frame(NamedTuple):
 
 
 class WorkerTraceback(Exception):  # noqa: N818  # the cause of an error, shown above it
-    """The traceback of an exception in the process that raised it; the cause of the exception in this process."""
+    """The traceback of an exception in a worker process, as the `__cause__` of the exception in this process."""
 
     def __init__(self, text: str, frames: tuple[Frame, ...] = ()) -> None:
         super().__init__(text, frames)
@@ -53,11 +54,11 @@ class WorkerTraceback(Exception):  # noqa: N818  # the cause of an error, shown 
 
 
 def frames(error: BaseException) -> tuple[Frame, ...]:
-    """Return the frames from the first one of this package on, including those of the worker that raised it."""
+    """Return the frames from the first one of this package on, followed by frames of the worker that raised it."""
     found = [_frame(level, line) for level, line in traceback.walk_tb(error.__traceback__)]
     first = next((i for i, frame in enumerate(found) if frame.owner == "package"), 0)
     elsewhere = error.__cause__.frames if isinstance(error.__cause__, WorkerTraceback) else ()
-    if isinstance(error, SyntaxError) and error.filename and not elsewhere:  # of a file that was to be imported
+    if isinstance(error, SyntaxError) and error.filename and not elsewhere:  # in an imported file
         there = Frame(error.filename, error.lineno or 0, "<module>", (error.text or "").strip(), "user")
         elsewhere = (there,) if _owner(error.filename, "") == "user" else ()
     return (*found[first:], *elsewhere)
@@ -71,7 +72,7 @@ def _frame(level: FrameType, line: int) -> Frame:
 
 
 def _owner(file: str, module: str) -> Literal["user", "package", "library", "standard"]:
-    if f"{module}.".startswith(f"{PACKAGE}.") or file.startswith(_HERE):  # code that dataclasses generate, too
+    if f"{module}.".startswith(f"{PACKAGE}.") or file.startswith(_HERE):  # also generated code of dataclasses
         return "package"
     if _INSTALLED & set(Path(file).parts):
         return "library"
@@ -79,13 +80,13 @@ def _owner(file: str, module: str) -> Literal["user", "package", "library", "sta
 
 
 def is_of_user(error: BaseException) -> bool:
-    """Return whether an exception is one of user code, see the module."""
+    """Return whether an exception belongs to user code; see the module."""
     own = _has_own_class(error) or not isinstance(error, Exception)  # KeyboardInterrupt, SystemExit
     return not own and any(frame.owner == "user" for frame in frames(error))
 
 
 def is_sentence(error: BaseException) -> bool:
-    """Return whether the message of an exception is a sentence of this package, see the module."""
+    """Return whether the message of an exception is a sentence of this package; see the module."""
     owners = [frame.owner for frame in frames(error) if frame.owner != "standard"]
     return _has_own_class(error) or ("user" not in owners and owners[-1:] != ["library"])
 
@@ -95,7 +96,7 @@ def _has_own_class(error: BaseException) -> bool:
 
 
 def note_episode(error: Exception, task: str, actions: Mapping[str, str]) -> None:
-    """Add the task and the actions that were played to an exception, unless it has a task already."""
+    """Add the task and the joint action as notes to an exception, unless it has a task already."""
     if not any(note.startswith(_TASK) for note in getattr(error, "__notes__", ())):
         error.add_note(f"{_TASK}{task!r}")
         for agent, text in actions.items():
@@ -103,19 +104,19 @@ def note_episode(error: Exception, task: str, actions: Mapping[str, str]) -> Non
 
 
 def shortened(text: str) -> str:
-    """Return a text as a Python literal, of which only the beginning is shown if it is long."""
+    """Return a text as a Python literal; of a long text only the beginning and its length."""
     return repr(text) if len(text) <= _LONGEST else f"{text[:_LONGEST]!r}... ({len(text)} characters)"
 
 
 def where(error: BaseException) -> str:
-    """Return the innermost user frame and the task: "haggle.py:5, in score, task 'h51'"; "" where none is known."""
+    """Return the innermost user frame and the task: "haggle.py:5, in score, task 'h51'"; "" if neither is known."""
     users = [frame for frame in frames(error) if frame.owner == "user"]
     task = [note for note in getattr(error, "__notes__", ()) if note.startswith(_TASK)]
     return ", ".join([*(frame.place for frame in users[-1:]), *task[:1]])
 
 
 def summary(error: BaseException) -> str:
-    """Return the class and message of an exception in a line, with the place if user code raised it."""
+    """Return the class and message of an exception in one line, with the place if user code raised it."""
     place = where(error) if is_of_user(error) else ""
     return f"{type(error).__name__}: {error}" + (f" ({place})" if place else "")
 
@@ -125,7 +126,7 @@ def user_traceback(error: BaseException) -> str:
     earlier = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
     lines: list[str] = []
     if earlier is not None and any(frame.owner == "user" for frame in frames(earlier)):
-        lines += [user_traceback(earlier), "", "It was being handled, or was the cause, when this was raised:", ""]
+        lines += [user_traceback(earlier), "", "This exception caused, or was handled during, the following one:", ""]
     lines.append("Traceback of user code (most recent call last):")
     for frame in (frame for frame in frames(error) if frame.owner == "user"):
         lines += [f'  File "{frame.file}", line {frame.line}, in {frame.function}']

@@ -29,14 +29,14 @@ def means(measured: Mapping[str, Any]) -> dict[str, float]:
 
 
 def draw(groups: Mapping[tuple[str, str], Sequence[Mapping[str, Any]]], out: Path) -> None:
-    """A panel for each reward."""
+    """Draw a panel for each reward."""
     mpl.rcParams.update({"font.size": 10, "axes.spines.top": False, "axes.spines.right": False})
-    figure, axes = plt.subplots(1, len(REWARDS), figsize=(13, 3.4), layout="constrained", sharey=True)
+    figure, axes = plt.subplots(1, len(REWARDS), figsize=(10, 4), layout="constrained", sharey=True)
     for (environment, method), rows in groups.items():
         if environment not in DRAWN:
             continue
         style = {"color": DRAWN[environment], "linestyle": "--" if method == "control" else "-"}
-        label = f"{environment.split()[-1]} is paid{', control' if method == 'control' else ''}"
+        label = f"trained on {environment.split()[-1]}{', control' if method == 'control' else ''}"
         steps = [point["step"] for point in rows[0]["curve"]]
         for axis, name in zip(axes, REWARDS, strict=True):
             seeds = np.array([[means(point["measured"])[name] for point in row["curve"]] for row in rows])
@@ -45,12 +45,12 @@ def draw(groups: Mapping[tuple[str, str], Sequence[Mapping[str, Any]]], out: Pat
                 axis.fill_between(steps, seeds.min(0), seeds.max(0), color=style["color"], alpha=0.12)
             axis.set(title=f"scored by {name.split()[0]}", xlabel="update", ylim=(-2, 102))
     axes[0].set(ylabel="%")
-    axes[0].legend(fontsize=8)
-    figure.savefig(out, dpi=90)
+    figure.legend(handles=axes[0].get_lines(), loc="outside lower center", ncols=3, frameon=False)
+    figure.savefig(out, dpi=110)
 
 
 def main() -> None:
-    """Print, and draw where a file is given."""
+    """Print the table, and draw the figure if a file is given."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("results", nargs="+", type=Path)
     parser.add_argument("--out", type=Path)

@@ -33,14 +33,15 @@ def measured(row: dict[str, Any], section: str, name: str) -> float:
 def draw(groups: dict[str, dict[str, list[dict[str, Any]]]], out: Path) -> None:
     mpl.rcParams.update({"font.size": 10, "axes.spines.top": False, "axes.spines.right": False})
     teams = {name: methods for name, methods in groups.items() if len(methods) > 2}
-    figure, axes = plt.subplots(2, len(teams), figsize=(5.5 * len(teams), 6.5), layout="constrained", squeeze=False)
+    figure, axes = plt.subplots(2, len(teams), figsize=(3.2 * len(teams), 6), layout="constrained", squeeze=False)
+    names = [*dict.fromkeys(method for methods in teams.values() for method in methods)]
     for place, (name, methods) in enumerate(teams.items()):
         curve, used = axes[:, place]
         for method, rows in methods.items():
             regrets = [[100 - value for value in row["training_return_percent"]] for row in rows]
             steps = range(1, 1 + len(regrets[0]))
             points = [[measured(row, "dialogue", what) for row in rows] for what in ("words", "turns")]
-            [dots] = used.plot(*points, "o", alpha=0.7, label=method)
+            [dots] = used.plot(*points, "o", color=f"C{names.index(method)}", alpha=0.7, label=method)
             if steps:
                 curve.plot(steps, np.mean(regrets, axis=0), color=dots.get_color())
                 curve.fill_between(
@@ -48,8 +49,8 @@ def draw(groups: dict[str, dict[str, list[dict[str, Any]]]], out: Path) -> None:
                 )
         curve.set(title=name, xlabel="update", ylabel="regret, %", ylim=(0, None))
         used.set(xlabel="words of an episode", ylabel="turns")
-        used.legend(fontsize=8)
-    figure.savefig(out, dpi=90)
+    figure.legend(handles=axes[1, 0].get_lines(), loc="outside lower center", ncols=5, frameon=False)
+    figure.savefig(out, dpi=110)
 
 
 def shown(values: Sequence[float], digits: int) -> str:

@@ -40,7 +40,7 @@ METHODS = {
     "marloo": ("#1b6ca8", "MARLOO"),
     "magrpo": ("#c8553d", "MAGRPO"),
     "counterfactual": ("#3f8f5f", "counterfactual credit"),
-    "crossed": ("#8a5fb0", "crossed texts"),
+    "crossed": ("#8a5fb0", "crossed credit"),
     "control": ("#7d8794", "control (shuffled)"),
 }
 
@@ -166,7 +166,7 @@ def software() -> Figure:
         shares = [fmean(seed[kind] for seed in team) for team in chosen.values()]
         right.barh(range(len(chosen)), shares, left=ends, height=0.6, label=kind.removesuffix(" %"))
         ends = [end + share for end, share in zip(ends, shares, strict=True)]
-    right.set(title="candidates said", xlabel="% of texts")
+    right.set(title="methods chosen", xlabel="% of choices")
     figure.legend(frameon=False, fontsize=9, ncols=6, loc="outside lower center")
     return figure
 
@@ -180,14 +180,14 @@ def gpu() -> Figure:
         ("all weights", "generate_tokens_per_s", "control"),
         ("adapters", "tokens_per_s", "magrpo"),
     )
-    for axes, what, title in zip(panels, ("texts", "update"), ("drawing", "learning"), strict=True):
+    for axes, what, title in zip(panels, ("texts", "update"), ("sampling", "updates"), strict=True):
         for weights, key, colour in lines:
             rows = [row for row in speeds if row["what"] == what and row["weights"] == weights and key in row]
             label = "generate of transformers" if key.startswith("generate") else weights
             if rows:
                 points = [row["texts"] for row in rows], [row[key] for row in rows]
                 axes.plot(*points, "o-", color=METHODS[colour][0], label=label)
-        axes.set(title=title, xlabel="texts at once", ylabel="tokens a second", xscale="log", yscale="log")
+        axes.set(title=title, xlabel="completions at once", ylabel="tokens per second", xscale="log", yscale="log")
         axes.set_xticks([4, 32, 128, 512], ["4", "32", "128", "512"], minor=False)
         axes.legend(frameon=False, fontsize=9)
     return figure

@@ -3,8 +3,8 @@
     python scripts/build_docs.py
     python scripts/draw_environments.py
 
-The pages show what the package itself says (`llm-dec-pomdp list --verbose`); a test fails when they fall behind. The
-second command draws their figures.
+The pages have the same text as `llm-dec-pomdp list ID`; a test fails if they are out of date. The second command draws
+their figures.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from llm_dec_pomdp.envs.registration import registry
 
 
 def audit_page() -> str:
-    """The findings on the published CoopHumanEval rows."""
+    """Return the page with the findings on published CoopHumanEval rows."""
     parts = [
         "# Audit of CoopHumanEval",
-        "Which published problems of CoopHumanEval have wrong tests, with each assert and the reason. All 82 problems "
-        "were solved from their texts, and the solutions run against the tests and the examples in the texts; whatever "
-        "failed was read again. `coophumaneval-v1` leaves out rows whose asserts contradict the text, its examples or "
-        "each other. It keeps rows that allow two defensible readings and lists them in `env.ambiguous`.",
+        "This page lists the published problems of CoopHumanEval with wrong tests: each assert and the reason. All 82 "
+        "problems were solved from their texts. The solutions were run against the tests and the examples in the "
+        "texts, and every failure was examined. `coophumaneval-v1` leaves out rows whose asserts contradict the text, "
+        "its examples or each other. Rows with two defensible readings are kept and listed in `env.ambiguous`.",
     ]
     audit = importlib.import_module(registry.find("coophumaneval-v1").load().__module__).audit
     for kind, found in audit().items():

@@ -1,7 +1,7 @@
-"""The pages of docs/environments: one for each task, with all its versions, and the gallery.
+"""The pages of docs/environments: one for each task with all its versions, and the gallery.
 
-`build_docs.py` writes them. They say what the environments say: the docstrings of their modules, an episode, and the
-returns that are recorded.
+`build_docs.py` writes them from the module docstrings of environments, from an example episode of each environment and
+from recorded returns.
 """
 
 from __future__ import annotations
@@ -43,7 +43,13 @@ HEADINGS = (
     "Observation",
     "Action",
     "Reward",
+    "Judge",
+    "Single agent",
     "Optimum",
+    "Limits",
+    "Degenerate strategies",
+    "Candidates",
+    "Default model",
     "Options",
     "Turns",
     "Protocols",
@@ -54,16 +60,27 @@ HEADINGS = (
     "What it tests",
 )
 Paragraphs = Sequence[str]
-Manual = tuple[str, list[str], list[str], str]  # what it is, rows of the facts, paragraphs, example
+TERMS = (
+    "joint actions?",
+    "protocols?",
+    "LLM judge",
+    "code sandbox",
+    "hierarch(?:y|ies)",
+    "degenerate strateg(?:y|ies)",
+    "adapters",
+    "shuffled-reward control",
+    "credit assignment",
+)
+Manual = tuple[str, list[str], list[str], str]  # description, rows of facts, paragraphs, example
 
 
 def versions(name: str) -> list[str]:
-    """Ids of a task, v0 first."""
+    """Return the ids of a task, v0 first."""
     return sorted(env_id for env_id in (*registry, *optional) if re.fullmatch(rf"{name}-v\d+", env_id))
 
 
 def page(name: str) -> str:
-    """The page of a task."""
+    """Return the page of a task."""
     first, *later = versions(name)
     about, facts, body, example = _parts(first)
     history, source, body = _take(body, "Version history: "), _take(body, "Source: "), _plain(body)
@@ -75,7 +92,7 @@ def page(name: str) -> str:
         example,
         *(_under_heading(paragraph) for paragraph in body),
         *_returns(name),
-        "## An episode",
+        "## Example episode",
         episode(name),
     ]
     for env_id in later:
@@ -88,17 +105,17 @@ def page(name: str) -> str:
 
 
 def _version(env_id: str, text: Manual, known: Paragraphs) -> list[str]:
-    """A later version: what differs from the first."""
+    """Return the section of a later version, without the facts and paragraphs in `known`."""
     about, facts, body, example = text
     new = [row for row in facts if row not in known]
     body = [part for part in body if part not in known]
     table = ["\n".join(["| fact | value |", "|---|---|", *new])] if new else []
     kept = [part for part in body if not re.match(r"Version history: |Observation, action: as in [\w-]+\.$", part)]
-    return [f"## {env_id}", about, *table, *kept, example]
+    return [f"## {env_id}", about, *table, *(_under_heading(part, "###") for part in kept), example]
 
 
 def _parts(env_id: str) -> Manual:
-    """The manual of an environment, in parts."""
+    """Return the parts of the module docstring of an environment."""
     text, _, example = manual(env_id).partition("\n```python\n")
     _, about, table, *body = (part for part in text.strip().split("\n\n"))
     return about, table.splitlines()[2:], body, f"```python\n{example.strip()}"
@@ -112,15 +129,15 @@ def _plain(body: Paragraphs) -> list[str]:
     return [part for part in body if not part.startswith(("Version history: ", "Source: "))]
 
 
-def _under_heading(paragraph: str) -> str:
-    """`Reward (one float for the team): ...` as a section."""
+def _under_heading(paragraph: str, marks: str = "##") -> str:
+    """Return a paragraph that begins with one of `HEADINGS`, such as `Reward. ...`, as a section."""
     lead = next((lead for lead in HEADINGS if re.match(rf"{lead}[.:,( ]", paragraph)), None)
     if lead is None:
         return paragraph
-    rest = paragraph if lead == "Measured" else paragraph[len(lead) :].lstrip(".:, ")
+    rest = paragraph[len(lead) :].lstrip(".:, ")
     if rest.startswith("("):
         rest = rest.replace("(", "", 1).replace(")", "", 1)
-    return f"## {' and '.join(lead.rsplit(', ', 1))}\n\n{_sentence(rest)}"
+    return f"{marks} {' and '.join(lead.rsplit(', ', 1))}\n\n{_sentence(rest)}"
 
 
 def _sentence(text: str) -> str:
@@ -133,15 +150,16 @@ def _bullets(history: Paragraphs) -> list[str]:
 
 
 def _returns(name: str) -> list[str]:
-    """The figure of what teams reach."""
+    """Return the section with the figure of returns."""
     bars = reached(name)
     files = dict.fromkeys(file for source in SOURCES[name] for file in source.files)
     sources = " and ".join(f"`research/data/{file}.xz`" for file in files)
     measure = "Returns" if bars[0].unit == "%" else "Exploitability"
     return [
-        "## What teams reach",
+        f"## {measure} of teams",
         f"![{in_words(bars)}](figures/{name}_returns.svg)",
-        f"{measure} on {versions(name)[0]}{', from ' if sources else ''}{sources} ([legend](README.md#gallery)).",
+        "[How to read the figure](README.md#how-to-read-the-figures)."
+        + (f" Data: {sources}, measured on {versions(name)[0]}." if sources else ""),
     ]
 
 
@@ -150,19 +168,19 @@ def _returns(name: str) -> list[str]:
 
 @functools.cache
 def played(name: str) -> tuple[TextDecPOMDP, str, Episode]:
-    """The first embedded task, played by the best team that is known of these: environment, team and episode."""
+    """Return environment, team and episode of the first embedded task with the best scripted team."""
     env = llm_dec_pomdp.make(versions(name)[0], **least_arguments(versions(name)[0]))
-    if name == "relay":  # nobody can relay a word unless agents read each other
+    if name == "relay":  # without a protocol no agent observes the texts of its teammates
         env = Sequential(env)
         groups = Trajectories().play(env, Scripted(_repeat), [env.items[0].id], [0], Sampling())
-        return env, "agents that repeat the word that they read, under the protocol `sequential`", groups[0].episodes[0]
+        return env, "a script that repeats the observed word, under the protocol `sequential`", groups[0].episodes[0]
     return env, *next(_scripted(env))
 
 
 def _scripted(env: TextDecPOMDP) -> Iterator[tuple[str, Episode]]:
     nobody = Scripted(lambda agent, history: "")
     for teacher in ("script:optimal", "script:gold", "script:uniform"):
-        with contextlib.suppress(ValueError, KeyError):  # there is no such team
+        with contextlib.suppress(ValueError, KeyError):  # the environment has no such script
             (group,) = Demonstrations(teacher).play(env, nobody, [env.items[0].id], [0], Sampling())
             yield f"`{teacher}`", group.episodes[0]
 
@@ -172,12 +190,12 @@ def _repeat(agent: str, history: Sequence[Message]) -> str:
 
 
 def some(turns: Sequence[Turn]) -> dict[int, Turn]:
-    """By number the turns that are shown: of many the first two and the last one."""
+    """Return the turns to show, by number; of more than four turns the first two and the last."""
     return {n: turn for n, turn in enumerate(turns, 1) if len(turns) <= 4 or n <= 2 or n == len(turns)}
 
 
 def episode(name: str) -> str:
-    """Return the observations and actions of an episode; long texts are cut."""
+    """Return the observations and actions of an example episode; long texts are cut."""
     env, team, shown = played(name)
     lines: list[str] = []
     before = 0
@@ -188,7 +206,7 @@ def episode(name: str) -> str:
         lines += _observations({env.role(agent): text for agent, text in turn.observations.items()})
         for agent, completion in turn.actions.items():
             lines += _spoken(f"{env.role(agent)} acts", completion.text)
-    return "\n".join([f"Played by {team}; its return is {shown.total:.4g}.", "", "```text", *lines, "```"])
+    return "\n".join([f"The team is {team}. Its return is {shown.total:.4g}.", "", "```text", *lines, "```"])
 
 
 def _observations(texts: Mapping[str, str]) -> list[str]:
@@ -205,7 +223,7 @@ def _observations(texts: Mapping[str, str]) -> list[str]:
 
 
 def _spoken(who: str, text: str, width: int = 74) -> list[str]:
-    """A short text beside its speaker, others below."""
+    """Return lines with a label and a text, which is in the same line if it is short."""
     lines = [part for line in _cut(text) for part in textwrap.wrap(line, width)]
     if len(lines) <= 1 and len(who) + len("".join(lines)) < width:
         return [f"  {who}: {''.join(lines).strip()}"]
@@ -213,7 +231,7 @@ def _spoken(who: str, text: str, width: int = 74) -> list[str]:
 
 
 def _cut(text: str, longest: int = 110, most: int = 4) -> list[str]:
-    """The lines of a text, without the middle of long ones and without the middle ones of many."""
+    """Return the lines of a text; the middle of long lines and of long texts is cut."""
     lines = [line for line in text.splitlines() if line.strip()]
     if len(lines) > most + 1:
         lines = [*lines[: most // 2], "[...]", *lines[-most // 2 :]]
@@ -226,19 +244,29 @@ def _cut(text: str, longest: int = 110, most: int = 4) -> list[str]:
 
 
 def _linked(text: str, name: str) -> str:
-    """Ids and pages that a manual names become links; code stays as it is."""
+    """Link ids, pages and the first occurrence of terms; code, headings and links stay unchanged."""
     code, headings, links = r"```(?s:.*?)```|`[^`\n]*`", r"^#[^\n]*$", r"!?\[[^\]\n]*\]\([^)\n]*\)"
     pieces = re.split(rf"({code}|{headings}|{links})", text, flags=re.MULTILINE)
+    terms = set(TERMS)
     return "".join(
-        _code(piece) if piece.startswith("`") else piece if number % 2 else _link(piece, name)
+        _code(piece) if piece.startswith("`") else piece if number % 2 else _link(_glossary(piece, terms), name)
         for number, piece in enumerate(pieces)
     )
+
+
+def _glossary(piece: str, terms: set[str]) -> str:
+    """Link the terms that occur to the glossary, and remove them from `terms`."""
+    for term in sorted(terms):
+        piece, count = re.subn(rf"(?<![\w\[-])({term})(?![\w\]])", r"[\1](../glossary.md)", piece, count=1)
+        if count:
+            terms.remove(term)
+    return piece
 
 
 def _code(piece: str) -> str:
     if piece == "`envs.turn_rewards`":
         return "[several turns](README.md#several-turns)"
-    return _page(piece.strip("`")) if re.fullmatch(r"`docs/\w+\.md`", piece) else piece
+    return _page(piece.strip("`")) if re.fullmatch(r"`docs/[\w/]+\.md`", piece) else piece
 
 
 def _link(piece: str, name: str) -> str:
@@ -250,11 +278,11 @@ def _link(piece: str, name: str) -> str:
 
     names = "|".join(sorted({name for family in FAMILIES.values() for name in family}))
     piece = re.sub(rf"(?<![\w/-])({names})-v(\d)(?!\w)", environment, piece)
-    return re.sub(r"docs/\w+\.md", lambda match: _page(match[0]), piece)
+    return re.sub(r"docs/[\w/]+\.md", lambda match: _page(match[0]), piece)
 
 
 def _page(named: str) -> str:
-    """A link to docs/NAME.md, wherever it lies below docs, with its title."""
+    """Return a link with the title of docs/**/NAME.md."""
     path = min(DOCS.rglob(Path(named).name), key=lambda path: len(path.parts))
     title = path.read_text(encoding="utf-8").partition("# ")[2].partition("\n")[0]
     return f"[{title}](../{path.relative_to(DOCS).as_posix()})"
@@ -264,7 +292,7 @@ def _page(named: str) -> str:
 
 
 def gallery() -> str:
-    """The page as it is, with what is generated in it anew."""
+    """Return the present gallery page with its generated parts replaced."""
     text = GALLERY.read_text(encoding="utf-8")
     parts = {"gallery": _cards(), "turns": turn_rewards.__doc__ or ""}
     for part, new in parts.items():

@@ -1,4 +1,4 @@
-"""Read from `research/data` which returns teams reached on an environment, and find the best learner."""
+"""Read the returns of teams on an environment from `research/data`, and select the best learner."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NO_LEARNERS = {"single", "concat", "sequential", "discussion", "imitation", "ran
 
 
 class Reached(NamedTuple):
-    """A bar: a team, and what its seeds reached, returns in % of the maximum or exploitabilities."""
+    """A bar of a figure: a team and the value of each seed, a return in % of the maximum or an exploitability."""
 
     team: str
     values: tuple[float, ...]
@@ -26,7 +26,7 @@ class Reached(NamedTuple):
 
     @property
     def mean(self) -> float:
-        """Over the seeds."""
+        """The mean over seeds."""
         return fmean(self.values)
 
     @property
@@ -36,13 +36,13 @@ class Reached(NamedTuple):
 
 
 class Source(NamedTuple):
-    """Where a task was measured.
+    """The files with the returns of a task.
 
     Attributes:
-        files: Names in research/data without ".xz", measured with the same settings; seeds are taken together.
-        environment: Its label there.
-        start: The method that shows where learners began; "" where the curve of the best one does.
-        model: Who played, where the files do not say it.
+        files: Names in research/data without ".xz", with the same settings; their seeds are pooled.
+        environment: Label of the environment in the files.
+        start: The method whose return is the return before training; "" to read it from the curve of the best learner.
+        model: Model of the team, for files that do not name it.
     """
 
     files: tuple[str, ...]
@@ -55,7 +55,7 @@ def _textbook(name: str) -> tuple[Source, ...]:
     return (Source(("classics.json",), f"{name}-v0 H=3", "random"),)
 
 
-GAMES = ("pennies", "kuhn")  # of two players with opposite interests, whose teams are told apart by exploitability
+GAMES = ("pennies", "kuhn")  # zero-sum games, whose teams are compared by exploitability
 SOURCES: Mapping[str, tuple[Source, ...]] = {
     "tldr": (Source(("writing_smollm2.json",), "tldr-v0"), Source(("tldr_credit.json",), "tldr-v0")),
     "arxiv": (Source(("arxiv_limits.json",), "arxiv-v0"), Source(("arxiv_tiny.json",), "arxiv-v0")),
@@ -81,7 +81,7 @@ SOURCES: Mapping[str, tuple[Source, ...]] = {
 
 
 def reached(name: str) -> list[Reached]:
-    """The bars of an environment, from the weakest team on."""
+    """Return the bars of an environment, the weakest team first."""
     if name in GAMES:
         return sorted(_exploitable(name), key=lambda bar: -bar.mean)
     facts: Facts = BFCL.declared if name == "bfcl" else llm_dec_pomdp.make(f"{name}-v0").facts
@@ -114,7 +114,7 @@ def _recorded(file: str) -> Any:
 
 
 def _exploitable(name: str) -> Iterator[Reached]:
-    """The learner that ends nearest to an equilibrium, even chances, and the script that plays one."""
+    """Yield bars of the learner that ends nearest to an equilibrium, a random team and the equilibrium."""
     unit = "exploitability"
     env: Any = llm_dec_pomdp.make(f"{name}-v0")
     recorded: Any = _recorded(SOURCES[name][0].files[0])
@@ -137,7 +137,7 @@ class _Row(NamedTuple):
 
 def _rows(file: str, source: Source) -> Iterator[_Row]:
     recorded: Any = _recorded(file)
-    if isinstance(recorded, Mapping):  # lines of a report, which keep the mean of every seed
+    if isinstance(recorded, Mapping):  # lines of a report, which have the mean of every seed
         for line in recorded["lines"]:
             if line["environment"] == source.environment:
                 learns = line["method"] not in {*NO_LEARNERS, "control", "never stop", "stop at once", "fixed looks"}
@@ -164,6 +164,6 @@ def _cell(row: Mapping[str, Any], environment: str) -> Iterator[_Row]:
 
 
 def in_words(bars: Sequence[Reached]) -> str:
-    """For those who do not see the figure."""
+    """Return the bars as text, for readers who do not see the figure."""
     unit = "" if bars[0].unit == "%" else f"{bars[0].unit}: "
     return unit + ", ".join(f"{bar.team} {bar.mean:.1f} %" if not unit else f"{bar.team} {bar.shown}" for bar in bars)

@@ -203,5 +203,5 @@ def test_a_number_of_too_many_digits_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"long.toml' is not valid TOML: .*digits"):
         read_toml(tmp_path / "long.toml")
     (tmp_path / "long.toml").write_text("name = 0x" + "f" * 5000, encoding="utf-8")
-    with pytest.raises(ConfigError, match="name = a number of too many digits"):
+    with pytest.raises(ConfigError, match="name = a number with too many digits"):
         build(Run, read_toml(tmp_path / "long.toml"), source="long.toml")

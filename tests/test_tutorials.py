@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
+
+import llm_dec_pomdp
+from llm_dec_pomdp.cli import app
+from tests.servers import Server, reply, serving
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
-PROGRAM, PRINTED = (re.compile(rf"^```{kind}\n(.*?)^```", re.DOTALL | re.MULTILINE) for kind in ("python", "text"))
+PROGRAM, PRINTED, SHELL, TOML = (
+    re.compile(rf"^```{kind}\n(.*?)^```", re.DOTALL | re.MULTILINE) for kind in ("python", "text", "sh", "toml")
+)
 
 
 def run(program: str, folder: Path) -> str:
@@ -20,6 +29,18 @@ def run(program: str, folder: Path) -> str:
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=500)
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+def types(commands: str) -> str:
+    """Run lines of a shell that call `llm-dec-pomdp` in the working folder, and return the output of the last one."""
+    printed = ""
+    for line in commands.replace("\\\n", " ").splitlines():
+        program, *arguments = shlex.split(line)
+        assert program == "llm-dec-pomdp"
+        done = CliRunner().invoke(app, arguments)
+        assert done.exit_code == 0, done.output
+        printed = done.stdout
+    return printed
 
 
 def programs(page: str) -> tuple[list[str], str]:
@@ -42,6 +63,49 @@ def plays(page: str, module: str, folder: Path, **later: str) -> None:
 @pytest.mark.slow
 def test_the_environment_of_the_tutorial_is_learnt(tmp_path: Path) -> None:
     plays("tutorials/environment.md", "echo", tmp_path)
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    yield from serving()
+
+
+@pytest.mark.slow
+def test_the_team_of_the_first_path_learns_and_its_control_does_not(tmp_path: Path) -> None:
+    (program,), printed = programs("tutorials/train.md")
+    assert run(program, tmp_path) == printed
+
+
+@pytest.mark.slow
+def test_a_folder_and_a_server_play_as_the_path_for_models_shows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: Server
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    page = (DOCS / "tutorials" / "model.md").read_text(encoding="utf-8").replace("http://localhost:8000/v1", server.url)
+    local, remote = SHELL.findall(page)
+    (program,) = PROGRAM.findall(page)
+    model = llm_dec_pomdp.load_team(llm_dec_pomdp.make("tldr-v0"), "builtin:tiny", sharing="shared").policies[0]
+    for part in (model.model, model.tokenizer):  # type: ignore[attr-defined]  # of a LanguageModel
+        part.save_pretrained(tmp_path / "my-model")
+    server.answer = lambda body, number: reply(f"summary {number}")
+    types(local)
+    assert sorted(path.name for path in (tmp_path / "my-team").iterdir() if path.is_dir()) == ["agent_0", "agent_1"]
+    assert not server.asked
+    types(remote)
+    assert {(body["model"], body["max_tokens"]) for body in server.asked} == {("my-model", 256)}
+    assert run(program, tmp_path) == "".join(PRINTED.findall(page))
+
+
+@pytest.mark.slow
+def test_the_suite_of_the_path_for_comparisons_finds_what_its_page_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    page = (DOCS / "tutorials" / "compare.md").read_text(encoding="utf-8")
+    (suite,), (commands,) = TOML.findall(page), SHELL.findall(page)
+    (tmp_path / "mine.toml").write_text(suite, encoding="utf-8")
+    assert re.search(r"magrpo \+\d\d\.\d points over control on dectiger-v0, 3 seeds: p = 0\.0", types(commands))
+    assert (tmp_path / "runs" / "mine" / "report.html").is_file()
 
 
 @pytest.mark.slow
@@ -102,7 +166,7 @@ def test_the_program_for_a_library_runs_where_it_is_installed(library: str, tmp_
 @pytest.mark.slow
 def test_a_team_of_different_models_is_loaded_as_the_installation_page_says(tmp_path: Path) -> None:
     (program,), _ = programs("installation.md")
-    (members,) = re.findall(r"^```toml\n(.*?)^```", (DOCS / "installation.md").read_text(encoding="utf-8"), re.M | re.S)
+    (members,) = TOML.findall((DOCS / "installation.md").read_text(encoding="utf-8"))
     (tmp_path / "team.toml").write_text(members, encoding="utf-8")
     both = "same = llm_dec_pomdp.load_team(env, 'team.toml')\nprint([len(t.policies) for t in (team, same)])"
     assert run(f"{program}\n{both}", tmp_path) == "[2, 2]\n"

@@ -4,11 +4,12 @@
 |---|---|
 | agents | agent_0 "ann", agent_1 "ben" |
 | turns | 1 (`max_turns` for more: each next turn asks for a revision) |
-| data | 40 towns drawn by this module, 30 to train and 10 to test; files with `prompt`, `ann` and `ben` work too |
-| return | 0 to 2.0; a team that knows both starts reaches 2.0, one that does not has to guess |
+| data | 40 towns sampled by this module, 30 to train and 10 to test; or files with `prompt`, `ann` and `ben` |
+| return | 0 to 2.0; a team that knows both starting places reaches 2.0, any other team has to guess |
 
-Observation. The map, one street per line (`Bakery - Bridge`), and the place where this agent stands. Where the other
-one stands is told to nobody: under the protocol "centralized" one agent knows both, under "sequential" ben hears ann.
+Observation. The map, one street per line (`Bakery - Bridge`), and the place of this agent, but not the place of the
+other agent. With the protocol "centralized", a single agent observes both places; with "sequential", ben observes the
+action of ann.
 
 Action. Any text that names exactly one place of the town.
 
@@ -17,8 +18,8 @@ Reward (one float for the team):
 | component | range | rule |
 |---|---|---|
 | valid | 0..0.5 | 0.25 for each agent that names one place and no other |
-| same | 0 or 0.5 | both name the same place |
-| near | 0..1 | when same: (best + 1) / (time + 1), time = streets that the later one walks, best = the least possible |
+| same | 0 or 0.5 | 0.5 if both name the same place |
+| near | 0..1 | if same: (best + 1) / (time + 1); time: streets until the later agent arrives; best: the minimum |
 
 Version history: v0, first version.
 
@@ -45,7 +46,7 @@ PLACES = "Bakery Bridge Castle Church Fountain Harbour Library Market Mill Museu
 
 
 def distances(town: str, start: str) -> dict[str, int]:
-    """Streets from `start` to every place that can be reached."""
+    """Return the number of streets from `start` to every place that can be reached."""
     streets: list[tuple[str, str]] = re.findall(r"(?m)^(\w+) - (\w+)$", town)
     found, edge = {start: 0}, [start]
     while edge:
@@ -58,13 +59,13 @@ def distances(town: str, start: str) -> dict[str, int]:
 
 
 def times(item: TaskItem) -> dict[str, int]:
-    """For every place that both reach, when the later one is there."""
+    """Return the time at which both agents are there, in streets, for every place that both can reach."""
     ann, ben = (distances(item.prompt, item.fields[name]) for name in Meet.declared.roles)
     return {place: max(ann[place], ben[place]) for place in ann if place in ben}
 
 
 def towns(count: int = 40) -> list[TaskItem]:
-    """The same towns everywhere: eight places joined at random, and two people in different places."""
+    """Return fixed pseudo-random towns: eight connected places, and two people in different places."""
     items: list[TaskItem] = []
     for number in range(count):
         draw = random.Random(number)
@@ -80,7 +81,7 @@ def towns(count: int = 40) -> list[TaskItem]:
 
 
 class Meet(TextTask):
-    """Name the same place, and one that is near to both; the module is the manual."""
+    """A task in which both agents name the same place, near to both; see the module."""
 
     declared = Facts(
         name="acme/meet-v0", roles=("ann", "ben"), components=("valid", "same", "near"), score_range=(0.0, 2.0)
@@ -88,14 +89,14 @@ class Meet(TextTask):
     source = TaskSource("meet", required=("prompt", "ann", "ben"), sample=towns)
 
     def observe(self, item: TaskItem, agent: str) -> str:
-        """The map, and where this agent stands."""
+        """Return the map, and the place of this agent."""
         return (
             f"{item.prompt}\n\nYou are at the {item.fields[self.role(agent)]}. Your partner is somewhere else, and you "
             "cannot talk. Name one place where both of you will soon meet. Answer with its name only."
         )
 
     def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
-        """Valid names, the same name, a near place."""
+        """Return the score: valid names, the same name, a near place."""
         when = times(item)
         named = [{place for place in when if re.search(rf"(?i)\b{place}\b", text)} for text in actions.values()]
         same = named[0] == named[1] and len(named[0]) == 1

@@ -20,7 +20,7 @@ ALGORITHMS = {"mappo": MappoConfig, "ippo": IppoConfig}
 
 
 def main(task: str, algorithm: str, steps: int = 20_000, seed: int = 0, out: Path | None = None) -> None:
-    """Train for so many joint actions, and say what was learnt."""
+    """Train for a number of joint actions, and print the result."""
     config = ExperimentConfig.get_from_yaml()
     episodes = 300  # in a batch
     config.max_n_frames, config.on_policy_collected_frames_per_batch = steps, episodes * TASKS[task]().max_turns

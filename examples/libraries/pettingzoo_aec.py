@@ -1,4 +1,4 @@
-"""Learners in tables, one for each agent, that are asked one after the other through PettingZoo's AEC interface.
+"""Independent tabular Q-learners, one per agent, which act one after the other through PettingZoo's AEC interface.
 
 python examples/libraries/pettingzoo_aec.py tldr-v0     # or dectiger-v0; nothing to install
 """
@@ -13,11 +13,11 @@ import typer
 from pettingzoo.utils.conversions import parallel_to_aec
 from two_tasks import TASKS, finish
 
-UP, DOWN = 0.1, 0.02  # a team mate that explores is no reason to think less of an action (hysteretic Q-learning, 2007)
+UP, DOWN = 0.1, 0.02  # lower rates for decreases, since teammates explore (hysteretic Q-learning, 2007)
 
 
 def main(task: str, steps: int = 60_000, seed: int = 0, out: Path | None = None) -> None:
-    """Train for so many joint actions, and say what was learnt."""
+    """Train for a number of joint actions, and print the result."""
     random = np.random.default_rng(seed)
     env = parallel_to_aec(TASKS[task]())
     env.reset(seed=seed)
@@ -29,7 +29,7 @@ def main(task: str, steps: int = 60_000, seed: int = 0, out: Path | None = None)
         chosen: list[tuple[np.ndarray, int, str, float]] = []
         earned = dict.fromkeys(env.possible_agents, 0.0)
         for agent in env.agent_iter():
-            seen, reward, terminated, truncated, _ = env.last()  # the reward is what came since it was last asked
+            seen, reward, terminated, truncated, _ = env.last()  # the reward since the agent last acted
             earned[agent] += reward
             if terminated or truncated:
                 env.step(None)

@@ -19,7 +19,7 @@ from two_tasks import TASKS, finish
 
 
 def main(task: str, steps: int = 6000, seed: int = 0, out: Path | None = None) -> None:
-    """Train for so many joint actions, and say what was learnt."""
+    """Train for a number of joint actions, and print the result."""
     register_env(task, lambda _: ParallelPettingZooEnv(TASKS[task]()))
     batch = {"train_batch_size_per_learner": 250, "minibatch_size": 128, "num_epochs": 8}
     config = (

@@ -18,7 +18,7 @@ from two_tasks import TASKS, finish
 
 
 def main(task: str, steps: int = 30_000, seed: int = 0, out: Path | None = None) -> None:
-    """Train for so many actions of agents, and say what was learnt."""
+    """Train for a number of single agents' actions, and print the result."""
     set_random_seed(seed)  # SuperSuit's environments have no `seed`, so PPO(seed=...) would fail
     env = supersuit.pettingzoo_env_to_vec_env_v1(TASKS[task]())
     env = supersuit.concat_vec_envs_v1(env, 8, num_cpus=1, base_class="stable_baselines3")

@@ -1,4 +1,4 @@
-"""MAPPO with the parts of TorchRL, the critic sees what both agents see: pip install torch==2.13.0 torchrl==0.14.1.
+"""MAPPO with TorchRL; the critic observes both agents' observations: pip install torch==2.13.0 torchrl==0.14.1.
 
 python examples/libraries/torchrl_mappo.py tldr-v0     # or dectiger-v0
 """
@@ -21,7 +21,7 @@ SEEN, ACTION, VALUE = ("agent", "observation"), ("agent", "action"), ("agent", "
 
 
 def main(task: str, steps: int = 6000, seed: int = 0, out: Path | None = None) -> None:
-    """Train for so many joint actions, and say what was learnt."""
+    """Train for a number of joint actions, and print the result."""
     torch.manual_seed(seed)
     warnings.filterwarnings("ignore", message="PettingZoo in TorchRL is tested using")
     env = PettingZooWrapper(TASKS[task](), seed=seed)

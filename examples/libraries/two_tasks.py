@@ -1,8 +1,8 @@
-"""Two tasks in numbers, for the examples of this folder; how random play and the best do there; and what was learnt.
+"""Two numeric tasks for the examples of this folder, their random and best returns, and a report of training.
 
-`TASKS[name]()` is a PettingZoo environment: `tldr-v0`, where each of two agents chooses how many of the first words of
-a post it gives, and `dectiger-v0` at horizon 3, where they see all that they were told and said. The returns of the
-episodes that a library plays in training are noted as they end, in this process.
+`TASKS[name]()` is a PettingZoo environment. In `tldr-v0`, each of two agents chooses how many of the first words of a
+post its action has. In `dectiger-v0`, with horizon 3, agents observe their whole history. The returns of training
+episodes are recorded in this process as the episodes end.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from llm_dec_pomdp.envs.wrappers import ByteObservation, DiscreteMenu
 from llm_dec_pomdp.envs.wrappers.numeric import NumericStep, NumericWrapper
 
 WORDS = (8, 16, 32, 64, 96, 128)
-RETURNS: list[float] = []  # of the episodes that have ended
+RETURNS: list[float] = []  # returns of the finished episodes
 
 
 class Noted(NumericWrapper):
-    """Notes the return of every episode, and pays in units of `unit`, since networks learn numbers near 1 best.
+    """A wrapper that records the return of every episode, and divides rewards by `unit` so that they are near 1.
 
-    Libraries may copy an environment, so the list is of the module.
+    The list belongs to the module, since libraries may copy an environment.
     """
 
     earned = 0.0
@@ -37,7 +37,7 @@ class Noted(NumericWrapper):
         self.unit = unit
 
     def step(self, actions: dict[str, int]) -> NumericStep:
-        """As inside."""
+        """Play one joint action; see `NumericWrapper.step`."""
         seen, rewards, *rest = super().step(actions)
         self.earned += next(iter(rewards.values()))
         if not self.agents:
@@ -47,19 +47,19 @@ class Noted(NumericWrapper):
 
 
 def first_words(agent: str, text: str) -> list[str]:
-    """What can be said: the first words of the post, fewer or more of them."""
+    """Return the possible actions: different numbers of the first words of the post."""
     words = text.partition("POST: ")[2].rpartition("\n\n")[0].split()
     return [" ".join(words[:count]) for count in WORDS]
 
 
 def tldr() -> NumericWrapper:
-    """The summary and the elaboration are the beginning of the post; what is asked for stands at the end."""
+    """Return tldr-v0, where actions are beginnings of the post; observations keep the end, which has the request."""
     env = DiscreteMenu(llm_dec_pomdp.make("tldr-v0"), first_words, n=len(WORDS))
     return Noted(ByteObservation(env, 64, keep="end", dtype="float32"), unit=1.0)
 
 
 def dectiger() -> NumericWrapper:
-    """What was told and said at all turns fits into the last 192 bytes."""
+    """Return dectiger-v0 with horizon 3; the history of all turns fits into 192 bytes."""
     env = llm_dec_pomdp.make("dectiger-v0", max_turns=3)
     menus = {agent: env.choices(agent) for agent in env.possible_agents}
     env = ByteObservation(DiscreteMenu(env, menus), 192, keep="end", dtype="float32", history=True)
@@ -70,7 +70,7 @@ TASKS = {"tldr-v0": tldr, "dectiger-v0": dectiger}
 
 
 def bounds(task: str) -> tuple[float, float]:
-    """The returns of random play and of the best: of the best pair of lengths for all posts, and of an optimal team."""
+    """Return the return of random actions, and of the best pair of lengths (tldr-v0) or an optimal team."""
     if task == "dectiger-v0":
         env = llm_dec_pomdp.make(task, max_turns=3)
         return env.model.value_at_random(env.max_turns), env.facts.optimum
@@ -87,7 +87,7 @@ def bounds(task: str) -> tuple[float, float]:
 
 
 def finish(learner: str, packages: list[str], task: str, seed: int, out: Path | None) -> None:
-    """Print what the last tenth of the episodes earned, and add the run to a file: returns in 50 blocks of episodes."""
+    """Print the mean return of the last tenth of the episodes; add the run, with returns in 50 blocks, to a file."""
     blocks = [float(block.mean()) for block in np.array_split(np.array(RETURNS), 50)]
     last = math.fsum(RETURNS[-len(RETURNS) // 10 :]) / len(RETURNS[-len(RETURNS) // 10 :])
     low, high = bounds(task)

@@ -1,6 +1,6 @@
-"""Change only the advantages: a learner in which a long text gets less credit.
+"""Change only the advantages: a learner in which long completions get less credit.
 
-`credit(group)` of `MAGRPO` yields a `Sample` for each text; updaters, options and restarts stay as they are.
+`credit(group)` of `MAGRPO` yields a `Sample` for each completion. Updaters, options and restarts do not change.
 """
 
 from dataclasses import replace
@@ -9,7 +9,7 @@ from llm_dec_pomdp.algorithms.magrpo import MAGRPO
 
 
 class Brief(MAGRPO):
-    """MAGRPO in which a long text gets less credit than a short one."""
+    """MAGRPO in which a long completion gets less credit than a short one."""
 
     def credit(self, group):
         for sample in super().credit(group):

@@ -1,7 +1,7 @@
-"""A critic of another kind for IAC and MAAC: a small network on counts of tokens, beside any policy.
+"""A custom critic for IAC and MAAC: a small network on token counts, for any policy.
 
-A reading is the agent whose history is read, with the token ids that its policy was given. The updater chooses the unit
-of the values; `rescale` changes it.
+A reading is an agent together with the token ids of its history. The updater chooses the unit of the values, and
+`rescale` changes it.
 """
 
 import torch
@@ -13,7 +13,7 @@ BUCKETS = 256
 
 
 class BagOfTokens:
-    """A value from the counts of tokens, in buckets."""
+    """A critic whose value depends on token counts in buckets."""
 
     def __init__(self):
         torch.manual_seed(0)
@@ -42,7 +42,7 @@ class BagOfTokens:
 
 
 class WithBag(CriticUpdater):
-    """Moves a policy, and a bag of tokens beside it."""
+    """An updater of a policy and of a bag-of-tokens critic."""
 
     def make_critic(self):
         return BagOfTokens()

@@ -1,7 +1,7 @@
-"""Generate texts by another program: `generate` of transformers.
+"""A custom engine, which samples with `generate` of transformers.
 
-An engine receives prompts as token ids, and returns token ids with their log-probabilities. It is given the policy
-before the first text and after every change of the weights. Choose it by `--load 'engine={kind="generate"}'`.
+An engine receives prompts as token ids, and returns token ids with their log-probabilities. It receives the policy
+before the first completion and after every change of the weights. Select it with `--load 'engine={kind="generate"}'`.
 """
 
 import torch
@@ -11,10 +11,10 @@ from llm_dec_pomdp.config import Config
 
 
 class Generate:
-    """Draws with `generate` of transformers, a text at a time, from the base or one adapter for all."""
+    """An engine that samples one completion at a time, from the base model or from one adapter of all agents."""
 
     class Config(Config):
-        """It has no options."""
+        """Options of the engine; it has none."""
 
     def __init__(self, config):
         self.model = None

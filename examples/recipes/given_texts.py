@@ -1,6 +1,6 @@
-"""Learn from texts of a person or another model, and read the hidden states of the policy.
+"""Train on texts of a person or another model, and read the hidden states of the policy.
 
-`to_completion` tokenises a text as the policy would have said it.
+`to_completion` tokenizes a text as if the policy had sampled it.
 """
 
 import torch
@@ -15,13 +15,13 @@ LONGEST = 64  # tokens
 
 
 def samples(policy, agent, rows):
-    """Rows of (prompt, text, worth) as samples of an agent."""
+    """Yield rows of (prompt, text, worth) as samples of an agent."""
     for prompt, text, worth in rows:
         yield Sample(agent, policy.to_completion(Request(agent, conversation(prompt)), text, LONGEST), advantage=worth)
 
 
 def learn(team, agent, rows, updates):
-    """Weighted maximum likelihood, with a learning rate that falls over the updates."""
+    """Train with weighted maximum likelihood and a linear schedule; return the log-likelihood at each update."""
     given = list(samples(team.members[agent], agent, rows))
     updaters = updaters_of(team, 1.0, UpdaterOptions(schedule="linear", importance="none"))
     for updater in updaters:
@@ -34,7 +34,7 @@ def learn(team, agent, rows, updates):
 
 
 def readable(policy, agent, rows):
-    """The correlation of what texts are worth with the best linear reading of their last hidden states."""
+    """Return the correlation of the texts' worth with its best linear prediction from their last hidden states."""
     given = list(samples(policy, agent, rows))
     with torch.no_grad():
         states, mask = policy.hidden_states([(s.agent, s.completion) for s in given])

@@ -1,10 +1,10 @@
-"""Hand tasks and rewards to another library: one prompt per agent, and a function that scores joint texts."""
+"""Pass tasks and rewards to another library: one prompt per agent, and a function that scores joint actions."""
 
 import math
 
 
 def rows(env):
-    """What each agent of each task is told."""
+    """Yield the first observation of each agent of each task."""
     for item in env.items:
         observations, _ = env.reset(options={"task_id": item.id})
         for agent, prompt in observations.items():
@@ -12,7 +12,7 @@ def rows(env):
 
 
 def score(env, task, texts):
-    """The joint reward of one text per agent; None where it could not be scored."""
+    """Return the joint reward of one text per agent; None if it could not be scored."""
     env.reset(options={"task_id": task})
     _, rewards, *_ = env.step(texts)
     reward = rewards[env.possible_agents[0]]

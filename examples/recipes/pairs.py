@@ -1,4 +1,4 @@
-"""Choose what MADPO compares: the shorter of two episodes that earned the same is preferred."""
+"""Choose the pairs of MADPO: the shorter of two episodes with equal returns is preferred."""
 
 from llm_dec_pomdp.algorithms.madpo import MADPO
 
@@ -8,7 +8,7 @@ def words(episode):
 
 
 class ShortestOfTheBest(MADPO):
-    """MADPO on the shortest and the longest of the episodes that earned most."""
+    """MADPO on the shortest and the longest of the episodes with the highest return."""
 
     def preferred(self, group):
         most = max((episode.total for episode in group.episodes), default=0.0)

@@ -1,7 +1,7 @@
-"""Let agents see each other's texts in another way: the first writes a note to all.
+"""A custom protocol, in which the first agent writes a note to all agents.
 
-`_ask(phase)` returns what agents are told in each phase; `_observed` is what the inner environment told them,
-`_texts` what was said since.
+`_ask(phase)` returns the observations of each phase. `_observed` has the observations of the inner environment, and
+`_texts` the actions since then.
 """
 
 from llm_dec_pomdp.algorithms.magrpo import MAGRPO
@@ -9,7 +9,7 @@ from llm_dec_pomdp.envs.wrappers import ProtocolWrapper, register_protocol
 
 
 class Note(ProtocolWrapper):
-    """The first agent writes a note to all, and then everybody speaks."""
+    """A protocol in which the first agent writes a note to all, and then all agents act."""
 
     def __init__(self, env):
         super().__init__(env, phases=2)
@@ -25,6 +25,6 @@ register_protocol("note", Note)
 
 
 class NotedMAGRPO(MAGRPO):
-    """MAGRPO after a note."""
+    """MAGRPO with the protocol "note"."""
 
     protocol = "note"

@@ -1,7 +1,7 @@
-"""Play a task again, up to twice, if all its episodes earned the same: nothing can be learnt from those.
+"""A custom rollout: play a task again, up to twice, if all its episodes have the same return (no gradient).
 
-Dynamic sampling, arXiv:2503.14476. `play` receives the environment, the policy, tasks with their seeds and the size of
-a group, and returns a `Group` for each task; this one leaves the playing to another rollout.
+This is dynamic sampling, arXiv:2503.14476. `play` receives the environment, the policy, tasks with their seeds and the
+group size, and returns a `Group` for each task. This rollout calls another rollout to play.
 """
 
 from dataclasses import dataclass, field
@@ -27,6 +27,6 @@ class UntilReturnsDiffer:
 
 
 class Persistent(MAGRPO):
-    """MAGRPO that learns from groups whose returns differ."""
+    """MAGRPO on groups whose returns differ."""
 
     rollout = UntilReturnsDiffer()

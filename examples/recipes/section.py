@@ -1,4 +1,4 @@
-"""Measure something more in every report: how much each role says."""
+"""A custom section of reports: the number of words per action and role."""
 
 from statistics import fmean
 
@@ -6,7 +6,7 @@ from llm_dec_pomdp.evaluation.sections import Section, register_section
 
 
 class Words(Section):
-    """How much each role says."""
+    """Mean number of words per action, by role."""
 
     title = "Words per text"
 

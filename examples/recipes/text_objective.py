@@ -1,7 +1,7 @@
-"""Another loss of texts: the weight of a term is clipped and its gradient kept (CISPO, arXiv:2506.13585).
+"""A custom policy loss, which clips the weight of a token and keeps its gradient (CISPO, arXiv:2506.13585).
 
-`loss(batch, old)` of an `Updater` returns the whole objective: a loss in which each sample counts by its `loss_weight`,
-metrics, and the log-probabilities that it computed. `old` has those at the start of the step.
+`loss(batch, old)` of an `Updater` returns the loss, in which each sample has its `loss_weight`, metrics, and the
+log-probabilities. `old` has the log-probabilities at the start of the step.
 """
 
 from llm_dec_pomdp.algorithms.batches import advantages_of, old_logprobs, texts_of, unpad
@@ -11,7 +11,7 @@ from llm_dec_pomdp.algorithms.updater import Updater
 
 
 class ClippedWeights(Updater):
-    """Ascends min(rho, 1 + eps) A log pi, with rho held."""
+    """An updater that ascends min(rho, 1 + eps) A log pi, without gradient through rho."""
 
     def loss(self, batch, old):
         logprobs, mask = self.policy.token_logprobs(texts_of(batch), self.temperature)
@@ -25,6 +25,6 @@ class ClippedWeights(Updater):
 
 
 class CISPO(MAGRPO):
-    """MAGRPO whose tokens keep their gradient whatever their ratio."""
+    """MAGRPO whose tokens keep their gradient for any importance ratio."""
 
     updater = ClippedWeights

@@ -1,4 +1,4 @@
-"""Give tokens advantages of their own: later tokens count more, as with a reward discounted token by token."""
+"""Give each token its own advantage: later tokens have a higher weight, as with a discount per token."""
 
 from dataclasses import replace
 
@@ -6,7 +6,7 @@ from llm_dec_pomdp.algorithms.magrpo import MAGRPO
 
 
 class Discounted(MAGRPO):
-    """MAGRPO in which a token is worth 1 % less for every token that follows it."""
+    """MAGRPO in which the advantage of a token is 1 % smaller for every token that follows it."""
 
     def credit(self, group):
         for sample in super().credit(group):

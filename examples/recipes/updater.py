@@ -1,11 +1,11 @@
-"""Change how weights move: all trained weights are pulled towards 0, as part of the loss."""
+"""A custom updater, with L2 regularization of all trained weights in the loss."""
 
 from llm_dec_pomdp.algorithms.magrpo import MAGRPO
 from llm_dec_pomdp.algorithms.updater import Updater
 
 
 class TowardsZero(Updater):
-    """Pulls all trained weights towards 0, as part of the loss."""
+    """An updater with L2 regularization in the loss."""
 
     def loss(self, batch, old):
         loss = super().loss(batch, old)
@@ -15,6 +15,6 @@ class TowardsZero(Updater):
 
 
 class Shrinking(MAGRPO):
-    """MAGRPO whose weights are pulled towards 0."""
+    """MAGRPO with L2 regularization."""
 
     updater = TowardsZero

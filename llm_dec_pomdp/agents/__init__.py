@@ -1,4 +1,4 @@
-"""Policies: who speaks. Concrete ones are imported by name, so that torch is loaded only when a model is."""
+"""Policies of agents. Policies that need torch are not imported here, so that torch is loaded only with a model."""
 
 from .base import Policy, Request, Sampling, Team
 from .remote import Expert, Remote, RemoteError

@@ -1,4 +1,4 @@
-"""Answers of servers in a file, so that an evaluation that fails asks for none of them again when it is resumed."""
+"""A file of answers of servers, so that a resumed evaluation does not request them again."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from ..types import Completion, Usage
 
 
 class Answers:
-    """Answers of a server by request; each is on disk before it is used.
+    """Answers of a server by request; each is written to disk before it is used.
 
     Args:
-        path: JSONL file; the answers that it holds are given instead of asking for them again.
+        path: JSON Lines file; answers in it are returned in place of new requests.
 
     Raises:
-        FileError: The file holds something else.
+        FileError: The file has other content.
     """
 
     def __init__(self, path: Path) -> None:
@@ -35,18 +35,18 @@ class Answers:
         self._count = len(self._known)
 
     def take(self, key: Mapping[str, Any]) -> Completion | None:
-        """Return the answer from an earlier process, once; None where there is none."""
+        """Return and forget the answer of an earlier process; None if there is none."""
         with self._lock:
             return self._known.pop(_digest(key), None)
 
     def add(self, key: Mapping[str, Any], answer: Completion) -> None:
-        """Keep an answer, durably."""
+        """Append an answer to the file, durably."""
         with self._lock:
             append(self._path, {"number": self._count, "key": _digest(key), "answer": asdict(answer)})
             self._count += 1
 
     def clear(self) -> None:
-        """Remove all answers, once the episodes that contain them are written."""
+        """Delete the file; call this after the episodes that contain its answers are written."""
         with self._lock:
             self._path.unlink(missing_ok=True)
             self._known.clear()

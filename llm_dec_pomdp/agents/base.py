@@ -1,8 +1,8 @@
 """The policy contract and the team.
 
-A policy answers requests: an agent, its own history, and one seed per sample. Learners train on the sampled tokens: a
-`Completion` has token ids and log-probabilities, and a request has the ids of the agent's earlier turns. So no text is
-tokenised again.
+A policy answers requests. A request has an agent, its own history, and one seed per sample. Learners train on the
+sampled tokens: a `Completion` has token ids and log-probabilities, and a request has the token ids of the agent's
+earlier turns, so that no text is tokenized twice.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from torch.nn import Parameter
 
 _DEFAULTS = Sampling()
-LEARNING_RATE = 5e-4  # of AdamW, for adapters, small models and policies without an own default
+LEARNING_RATE = 5e-4  # of AdamW, for adapters, small models and policies without their own default
 
 
 def chat(history: Sequence[Message], *, tools: bool = True) -> list[dict[str, str]]:
@@ -37,7 +37,10 @@ def chat(history: Sequence[Message], *, tools: bool = True) -> list[dict[str, st
 
     Args:
         history: Observations, actions and tool results of an agent.
-        tools: If False, tool results are user messages that begin with the name of the tool.
+        tools: False: tool results are user messages that begin with the name of the tool.
+
+    Returns:
+        Messages with `role`, `content`, and `name` for tools.
     """
     messages: list[dict[str, str]] = []
     for role, text, name in history:
@@ -69,10 +72,10 @@ class Request:
     Attributes:
         agent: The agent that acts.
         history: The agent's own history (o_0, a_0, ..., o_t) as messages.
-        seeds: One per sample. A sample depends on its seed alone, up to rounding: other requests of the batch change
-            rounding, which changes few tokens in 32 bits and many in 16.
+        seeds: One seed per sample. Apart from rounding, a sample depends only on its seed and not on other requests of
+            the batch. Rounding changes few tokens in 32 bits, and many in 16 bits.
         ids: Token ids of (o_0, a_0, ..., a_{t-1}), as prompted and sampled. Empty at the first turn, for a policy
-            without tokens, after a text with a thought, and if only the texts are known.
+            without tokens, after a completion with a thought, and if only the texts are known.
         tools: Tools that the agent may call.
     """
 
@@ -89,7 +92,7 @@ class WeightFile:
 
     Attributes:
         name: The name of the file.
-        tensors: Name in the file -> name in the policy's `state_dict`.
+        tensors: Mapping from the name in the file to the name in the policy's `state_dict`.
         configs: JSON files in the same folder, by name.
     """
 
@@ -98,14 +101,14 @@ class WeightFile:
     configs: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
-Reading = tuple[str, tuple[int, ...]]  # agent and token ids of the text to value
+Reading = tuple[str, tuple[int, ...]]  # an agent, and the token ids of the history to value
 
 
 class Critic(Protocol):
-    """Estimates the return after a text, in a unit that its updater chooses and may change."""
+    """An estimate of the return after a history, in a unit that its updater chooses and may change."""
 
     def values(self, readings: Sequence[Reading]) -> torch.Tensor:
-        """Return the values of N readings [N] in float32, with gradient; 0 for agents without training."""
+        """Return the values [N] of N readings in float32, with gradient; 0 for agents that are not trained."""
         ...
 
     def rescale(self, factor: float, shift: float) -> None:
@@ -113,7 +116,7 @@ class Critic(Protocol):
         ...
 
     def parameters(self) -> Iterable[Parameter]:
-        """Return the critic's own parameters in a fixed order, without those of the policy."""
+        """Return the critic's own parameters in a fixed order, without parameters of the policy."""
         ...
 
     def state_dict(self) -> dict[str, torch.Tensor]:
@@ -121,25 +124,29 @@ class Critic(Protocol):
         ...
 
     def load_state_dict(self, state: Mapping[str, torch.Tensor]) -> None:
-        """Restore the state; missing or differently shaped tensors are a ValueError."""
+        """Restore the state.
+
+        Raises:
+            ValueError: A tensor is missing or has another shape.
+        """
         ...
 
 
 @runtime_checkable
 class TokenCritic(Critic, Protocol):
-    """A critic that also values the prefixes of a text."""
+    """A critic that also values prefixes of a reading."""
 
     def token_values(self, readings: Sequence[Reading], count: int) -> torch.Tensor:
         """Return the values [N, count] of N readings without their last count - 1, ..., 1, 0 tokens.
 
-        The first columns of a reading with fewer tokens have no meaning.
+        If a reading has fewer than `count` tokens, its first columns are meaningless.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class ParameterGroup:
-    """Parameters that the same agents use, in the order of their policy, with the learning rate of these agents."""
+    """Parameters that the same agents use, in the order of their policy, and the learning rate of these agents."""
 
     agents: tuple[str, ...]
     parameters: list[Parameter]
@@ -147,10 +154,10 @@ class ParameterGroup:
 
 
 class Policy(ABC):
-    """Base of policies: a subclass implements `generate` and overrides the defaults of what else it can do.
+    """Base of policies: a subclass implements `generate`, and overrides other methods for what it supports.
 
     A trainable policy has `parameters`, `token_logprobs`, `state_dict` and `load_state_dict`. The reference policy of a
-    learner is a `copy.deepcopy` of it; the copy may share weights that are never trained.
+    learner is a `copy.deepcopy` of the policy; the copy may share weights that are never trained.
     """
 
     @abstractmethod
@@ -166,12 +173,12 @@ class Policy(ABC):
 
     @property
     def processor_load(self) -> int:
-        """Return the load on the CPU, see `concurrency.run_parallel`; 0: it runs in turn."""
+        """Return the load on the CPU, see `concurrency.run_parallel`; 0: never run in parallel."""
         return 0
 
     @property
     def sampled_elsewhere(self) -> bool:
-        """Return whether another engine samples the texts."""
+        """Return whether another engine samples the completions."""
         return False
 
     @property
@@ -195,8 +202,8 @@ class Policy(ABC):
         if next(iter(self.parameters()), None) is None:
             return self
         raise ConfigError(
-            f"a {type(self).__name__} cannot sample texts while its weights are updated (training.staleness above 0); "
-            "give the executor processes or ray, an engine, or staleness 0"
+            f"a {type(self).__name__} cannot sample while its weights are updated (training.staleness above 0); use "
+            "the executor processes or ray, an engine, or staleness 0"
         )
 
     def sync_weights(self) -> None:
@@ -207,7 +214,7 @@ class Policy(ABC):
     # --- training -----------------------------------------------------------------------------------------------------
 
     def offload(self) -> None:  # noqa: B027  # nothing by default
-        """Free memory that only sampling needs, until the next request. Called before each update."""
+        """Free memory that only sampling needs, until the next request; learners call this before each update."""
 
     @property
     def default_learning_rate(self) -> float:
@@ -225,11 +232,11 @@ class Policy(ABC):
     def token_logprobs(
         self, samples: Sequence[tuple[str, Completion]], temperature: float
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return log pi(token | before) of sampled texts, with gradient.
+        """Return log pi(token | before) of sampled completions, with gradient.
 
         Args:
-            samples: (agent, completion) pairs.
-            temperature: Divides the logits, as in sampling.
+            samples: N pairs (agent, completion).
+            temperature: The divisor of the logits, as in sampling.
 
         Returns:
             Log-probabilities [N, L] in float32, in nats, and a mask [N, L]: 1 on sampled tokens, including the
@@ -254,7 +261,7 @@ class Policy(ABC):
         Args:
             request: The request that the text answers.
             text: The text.
-            limit: Longest completion in tokens; a longer one is cut.
+            limit: Greatest number of tokens; a longer text is cut.
 
         Returns:
             The completion with prompt ids, the ids of the text and the end-of-turn token. Without ids (the default) the
@@ -263,15 +270,22 @@ class Policy(ABC):
         return Completion(text)
 
     def encode(self, history: Sequence[Message], new_tokens: int = 0, ids: Sequence[int] = ()) -> list[int]:
-        """Return the token ids of a history as a prompt for `new_tokens` more, for critics; `ids` as in `Request`."""
-        raise NotImplementedError(f"{type(self).__name__} has no encode, so no critic can read for it")
+        """Return the token ids of a history, for critics.
+
+        Args:
+            history: The history of an agent.
+            new_tokens: Number of tokens that must still fit into the context after the history.
+            ids: See `Request`.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no encode, so it has no critic")
 
     def critic(self, groups: Sequence[Sequence[str]], *, separate: bool) -> Critic:
         """Return a critic for these agents, with one head per group.
 
         Args:
             groups: Agents that share weights.
-            separate: True: the critic has its own body. False: its loss also trains the body of the policy.
+            separate: True: the critic has its own network. False: it is a head on the policy's network, which its loss
+                also trains.
 
         Raises:
             ValueError: The policy has no critic (the default).
@@ -282,7 +296,7 @@ class Policy(ABC):
         )
 
     def updater(self, kind: Any, groups: Sequence[ParameterGroup], temperature: float, options: Any) -> Any:
-        """Return `kind(policy, groups, temperature, options)`, or a proxy if the weights are in another process."""
+        """Return the updater `kind(policy, groups, temperature, options)`, or a proxy of one in another process."""
         return kind(self, groups, temperature, options)
 
     # --- weights -------------------------------------------------------------------------------------
@@ -295,7 +309,7 @@ class Policy(ABC):
         """Restore the trainable tensors.
 
         Raises:
-            ValueError: Missing, unexpected or differently shaped tensors.
+            ValueError: A tensor is missing, unexpected, or has another shape.
         """
         if state:
             raise ValueError(f"{type(self).__name__} has no weights to restore")
@@ -306,25 +320,26 @@ class Policy(ABC):
         return False
 
     def weight_files(self, agents: Sequence[str]) -> dict[str, WeightFile]:
-        """Return files by agent: one entry per agent with own weights, else one under the first name."""
+        """Return files by agent: one entry per agent that has its own weights, else one entry for the first agent."""
         return {agents[0]: WeightFile("weights.safetensors", {name: name for name in self.state_dict()})}
 
 
 class Team(Policy):
-    """A policy for each agent, used as one policy. Its members are trained and saved.
+    """The policies of all agents, used as one policy.
 
     Args:
         members: The policy of every agent. Requests of agents that share a policy go into one call.
-        learning_rates: Learning rates by agent; others use the learner's, or their policy's own.
-        samplings: Sampling options by agent: the given fields, as in `Sampling(temperature=0.5)`, replace those of a
-            request. A `max_new_tokens` here limits the whole text, also if it has the parts of several agents.
+        learning_rates: Learning rates by agent. Default: the learner's, or else the policy's own.
+        samplings: Sampling options by agent. Given fields, as in `Sampling(temperature=0.5)`, replace those of a
+            request. A `max_new_tokens` here limits the whole action, also if it has the parts of several agents.
 
     Attributes:
-        sampling: The sampling options of its training; the defaults before.
+        sampling: The sampling options of the last training, which evaluations use; before training, the defaults.
 
     Raises:
-        ValueError: No members; a learning rate that is negative or not finite; or a learning rate or a sampling for an
-            agent without a member.
+        TypeError: A member is not a `Policy`.
+        ValueError: There are no members, a learning rate is negative or not finite, or a learning rate or sampling
+            options are for an unknown agent.
     """
 
     def __init__(
@@ -335,20 +350,20 @@ class Team(Policy):
         samplings: Mapping[str, Sampling] | None = None,
     ) -> None:
         if not members:
-            raise ValueError("a team needs at least one member")
+            raise ValueError("members is empty; give a policy for each agent")
         for agent, member in members.items():
             if not isinstance(member, Policy):  # pyright: ignore[reportUnnecessaryIsInstance]
-                raise TypeError(f"{agent!r} is played by {member!r:.80}, which is no agents.Policy; derive its class")
+                raise TypeError(f"the member of {agent!r} is {member!r:.80}; give a subclass of agents.Policy")
         self.members = dict(members)
         self.learning_rates = dict(learning_rates or {})
         self.samplings = dict(samplings or {})
         self.sampling = Sampling()
         for agent in self.samplings:
             if agent not in self.members:
-                raise ValueError(f"a sampling is for {agent!r}, whom no member plays; {nearest(agent, members)}")
+                raise ValueError(f"samplings has {agent!r}, an agent without a member; {nearest(agent, members)}")
         for agent, rate in self.learning_rates.items():
             if agent not in self.members:
-                raise ValueError(f"a learning rate is for {agent!r}, whom no member plays; {nearest(agent, members)}")
+                raise ValueError(f"learning_rates has {agent!r}, an agent without a member; {nearest(agent, members)}")
             if not (rate >= 0 and math.isfinite(rate)):
                 raise ValueError(f"the learning rate of {agent!r} is {rate}; it must be finite and at least 0")
 
@@ -359,19 +374,21 @@ class Team(Policy):
 
     @property
     def trainable(self) -> list[Policy]:
-        """Return the different policies that can be trained; frozen models cannot."""
+        """Return the different policies that can be trained, without frozen models."""
         return [policy for policy in self.policies if next(iter(policy.parameters()), None) is not None]
 
     def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:
         """Answer all requests with one call per policy; models of similar size run in parallel.
 
         Raises:
-            KeyError: A request is for an agent that no member plays.
+            KeyError: A request is for an agent without a member.
         """
-        numbers: dict[int, list[int]] = {}  # of the requests to each policy
+        numbers: dict[int, list[int]] = {}  # indices of the requests to each policy
         for number, request in enumerate(requests):
             if request.agent not in self.members:
-                raise UnknownNameError(f"no member plays {request.agent!r}; {nearest(request.agent, self.members)}")
+                raise UnknownNameError(
+                    f"the team has no member for {request.agent!r}; {nearest(request.agent, self.members)}"
+                )
             numbers.setdefault(id(self.members[request.agent]), []).append(number)
         policies = [policy for policy in self.policies if id(policy) in numbers]
         calls = [partial(self.ask, p, [requests[number] for number in numbers[id(p)]], sampling) for p in policies]
@@ -403,7 +420,7 @@ class Team(Policy):
         return twin
 
     def sync_weights(self) -> None:
-        """See `Policy`."""
+        """Copy the current weights of every source; see `Policy`."""
         for policy in self.policies:
             policy.sync_weights()
 
@@ -413,16 +430,16 @@ class Team(Policy):
         """Return the actions of all agents for `env.step`.
 
         Args:
-            observations: By agent, a text; after the first turn its whole history (`env.history(agent)`).
+            observations: By agent, its first observation as text, or its history (`env.history(agent)`).
             sampling: Sampling options.
-            seed: Seed of the sampled texts.
+            seed: Seed of the sampled actions.
 
         Raises:
-            TypeError: The observations are no mapping.
-            KeyError: An agent that no member plays.
+            TypeError: `observations` is not a mapping.
+            KeyError: An agent has no member.
         """
         if not isinstance(observations, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise TypeError(f"observations is {observations!r:.60}; give a text for each agent: {{'agent_0': ...}}")
+            raise TypeError(f"observations is {observations!r:.60}; give a mapping from agent to text")
         requests = [
             Request(agent, conversation(seen) if isinstance(seen, str) else tuple(seen), (derive(seed, "act", agent),))
             for agent, seen in observations.items()

@@ -11,31 +11,31 @@ from typing import Protocol, TypeVar
 
 T = TypeVar("T")
 OtherT = TypeVar("OtherT")
-_ALIKE = 2  # how many times larger the largest model may be than the smallest
-_SWITCH_INTERVAL = 1e-4  # seconds between switches of threads; Python's 5e-3 makes a small step 6 % slower
+_ALIKE = 2  # models run in parallel on the CPU if the largest is at most this many times as large as the smallest
+_SWITCH_INTERVAL = 1e-4  # seconds between switches of threads; Python's default of 5e-3 makes a small step 6 % slower
 
 
 class OnDevice(Protocol):
-    """A policy, of which only the device and the load matter here; see `Policy`."""
+    """The part of a `Policy` that matters here: its device and its load."""
 
     @property
     def accelerator(self) -> str | None:
-        """The accelerator it computes on; None on the processor."""
+        """Return the accelerator that it computes on; None for the CPU."""
         ...
 
     @property
     def processor_load(self) -> int:
-        """The computation on the processor; 0: it works in turn."""
+        """Return the load on the CPU; 0: never run in parallel."""
         ...
 
 
 def run_parallel(policies: Sequence[OnDevice], tasks: Sequence[Callable[[], T]]) -> list[T]:
-    """Run one task per policy, in parallel where the policies are on different devices.
+    """Run one task per policy, in parallel if the policies are on different devices.
 
-    Each accelerator (`Policy.accelerator`) has a thread, which runs the tasks of its policies in turn. Policies on the
-    processor run in parallel where their models have similar sizes (`processor_load`), with an equal part of the cores
-    each: two small models gain more from a core each than one of them from two. Other policies run in turn, with all
-    cores.
+    Each accelerator (`Policy.accelerator`) has a thread, which runs the tasks of its policies one after the other.
+    Policies on the CPU run in parallel if their models have similar sizes (`processor_load`), each with an equal part
+    of the cores: for two small models, one core each is faster than two cores for one after the other. Other policies
+    run one after the other, with all cores.
 
     Args:
         policies: The policies, all different.
@@ -56,7 +56,7 @@ def run_parallel(policies: Sequence[OnDevice], tasks: Sequence[Callable[[], T]])
         for number in numbers:
             results[number] = tasks[number]()
 
-    with ThreadPoolExecutor(len(places), "accelerator") as threads:  # waits for all, also when one fails
+    with ThreadPoolExecutor(len(places), "accelerator") as threads:  # waits for all, even if one fails
         futures = [threads.submit(in_turn, numbers) for numbers in places.values()]
         results_here = _on_the_processor([policies[number] for number in here], [tasks[number] for number in here])
     for future in futures:
@@ -66,9 +66,9 @@ def run_parallel(policies: Sequence[OnDevice], tasks: Sequence[Callable[[], T]])
 
 
 def run_concurrently(work: Callable[[], T], other: Callable[[], OtherT]) -> tuple[T, OtherT]:
-    """Run `work` in this thread and `other` in a second one, each with half of the processor's cores.
+    """Run `work` in this thread and `other` in a second one, each with half of the CPU cores.
 
-    Returns or raises when both have finished; an exception of `work` takes precedence.
+    Return or raise when both have finished; an exception of `work` takes precedence.
     """
     import torch
 
@@ -95,7 +95,7 @@ def _second() -> ThreadPoolExecutor:
 
 
 def _on_the_processor(policies: Sequence[OnDevice], tasks: Sequence[Callable[[], T]]) -> list[T]:
-    """Run models of similar size in parallel, anything else in turn."""
+    """Run models of similar size in parallel, other models one after the other."""
     loads = [policy.processor_load for policy in policies]
     if len(tasks) < 2 or not all(loads) or max(loads) > _ALIKE * min(loads):
         return [task() for task in tasks]
@@ -113,7 +113,7 @@ def _on_the_processor(policies: Sequence[OnDevice], tasks: Sequence[Callable[[],
     try:
         pool = _pool(workers, share, threading.current_thread().name)
         futures = [pool.submit(task) for task in tasks]
-        wait(futures)  # for all of them, also when one fails
+        wait(futures)  # for all of them, even if one fails
         return [future.result() for future in futures]
     finally:
         torch.set_num_threads(cores)
@@ -122,7 +122,7 @@ def _on_the_processor(policies: Sequence[OnDevice], tasks: Sequence[Callable[[],
 
 @functools.cache
 def _pool(workers: int, threads: int, caller: str) -> ThreadPoolExecutor:
-    """Return a pool that is kept for each calling thread, since its threads may own compute threads."""
+    """Return a pool of threads; it is cached per calling thread, since its threads may own compute threads."""
     import torch
 
     return ThreadPoolExecutor(workers, "model", initializer=torch.set_num_threads, initargs=(threads,))

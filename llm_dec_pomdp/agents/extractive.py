@@ -1,17 +1,17 @@
 # pyright: basic
 """`builtin:extractive`: a small policy that writes by copying sentences of the text that a task is about.
 
-Its tokens are the sentences of that text, a few connectives, and an end. A completion shows the chosen sentences word
-by word, in the order of the source, each connective in front of the sentence that was chosen after it. So sentences can
-be read from the first update on. The policy learns how many sentences to take, how long they should be, and from where.
+Its tokens are the sentences of that text (the source), a few connectives, and an end token. A completion has the chosen
+sentences word by word, in the order of the source. A connective stands before the sentence that was chosen after it. So
+completions are readable from the first update on. The policy learns how many sentences to copy, how long they should
+be, and from which part of the source.
 
 The logit of a token is the product of the role's weights with features of the token and of the characters so far. At
-first all sentences and connectives are equally likely, and the end about as likely as all of them together. The policy
-reads how long sentences are and nothing of their meaning. These lengths are its prompt, so what it learns on one text
-applies to any other.
+first, all sentences and connectives are equally likely, and the end is about as likely as all of them together. The
+policy observes only the lengths of sentences, which are its prompt, so a trained policy applies to any other text.
 
-Under every protocol the sentences come from the source alone: messages of teammates are ignored. One agent that acts
-for the whole team writes a part for each role, with the weights of that role. `tldr-v0` rewards lengths and
+Under every protocol, the sentences come only from the source; messages of teammates are ignored. A single agent that
+acts for the whole team writes a part for each role, with the weights of that role. `tldr-v0` rewards lengths and
 vocabularies, which copied sentences can have. `tldr-v1` and `tldr-v2` do not reward copies ("originality"): 0 %.
 """
 
@@ -30,7 +30,7 @@ from .language_model.decoding import draw
 
 CONNECTIVES = ("In addition", "For example", "As a result", "On the other hand", "In the end", "In short")
 _END, _FIRST = 0, 1 + len(CONNECTIVES)  # token ids: the end, the connectives, and from _FIRST on the sentences
-_END_LOGIT = 3.0  # at first
+_END_LOGIT = 3.0  # initial value
 _KNOTS = np.array([0, 30, 50, 75, 100, 140, 190, 250, 330, 450, 600, 800], dtype=float)  # characters
 _HATS = len(_KNOTS)
 _FEATURES = 2 * _HATS + _FIRST + 3
@@ -45,15 +45,19 @@ class _Linear:
         self.weights = torch.nn.Parameter(torch.zeros(rows, features))
 
     def parameters(self) -> Iterable[torch.nn.Parameter]:
-        """The weights."""
+        """Return the weights."""
         return [self.weights]
 
     def state_dict(self) -> dict[str, torch.Tensor]:
-        """The weights."""
+        """Return the weights by name."""
         return {"weights": self.weights.detach()}
 
     def load_state_dict(self, state: Mapping[str, torch.Tensor]) -> None:
-        """Restore them; raises ValueError for tensors of another shape or kind of policy."""
+        """Restore the weights.
+
+        Raises:
+            ValueError: The tensors have another shape, or belong to another kind of policy.
+        """
         shapes, shape = {name: tuple(tensor.shape) for name, tensor in state.items()}, tuple(self.weights.shape)
         if shapes != {"weights": shape}:
             raise ValueError(
@@ -65,11 +69,11 @@ class _Linear:
 
 
 class Extractive(_Linear, Policy):
-    """A linear policy over the sentences of a text, see the module.
+    """A linear policy over the sentences of a text; see the module.
 
     Args:
-        excerpt: Where the text stands in an observation.
-        roles: By agent, the roles whose parts it writes: its own, or all of them.
+        excerpt: The place of the text in an observation.
+        roles: By agent, the roles whose parts it writes: its own role, or all roles.
     """
 
     def __init__(self, excerpt: Excerpt, roles: Mapping[str, Sequence[str]]) -> None:
@@ -114,19 +118,19 @@ class Extractive(_Linear, Policy):
         for part in _parts(tokens):
             places = iter(sorted(token - _FIRST for token in part if token >= _FIRST))
             links = ["", *(f"{CONNECTIVES[token - 1]}: " if token < _FIRST else "" for token in part)]
-            pairs = zip(links, part, strict=False)  # what stands before a token, and the token
+            pairs = zip(links, part, strict=False)  # the connective before a token, and the token
             texts.append(" ".join(link + sentences[next(places)] for link, token in pairs if token >= _FIRST))
         headed = (f"[{role}]\n{text}" for role, text in zip(self.roles[agent], texts, strict=False))
         return "\n".join(headed) if len(self.roles[agent]) > 1 else texts[0]
 
     @property
     def processor_load(self) -> int:
-        """Return 1: several policies compute in a thread each, since their arrays are too small to divide."""
+        """Return 1: several policies run in one thread each, since their arrays are too small to split."""
         return 1
 
     @property
     def default_learning_rate(self) -> float:
-        """See `Policy`; three times this learning rate changes the policy much even under shuffled rewards."""
+        """Return the default learning rate; with three times as much, even shuffled rewards change the policy a lot."""
         return 0.1
 
     @property
@@ -137,14 +141,14 @@ class Extractive(_Linear, Policy):
     def token_logprobs(
         self, samples: Sequence[tuple[str, Completion]], temperature: float
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """See `Policy`."""
+        """Return log-probabilities [N, L] and mask [N, L]; see `Policy`."""
         logprobs, _, mask = self.token_logprobs_and_entropies(samples, temperature)
         return logprobs, mask
 
     def token_logprobs_and_entropies(
         self, samples: Sequence[tuple[str, Completion]], temperature: float
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """See `Policy`."""
+        """Return log-probabilities, entropies and mask, each [N, L]; see `Policy`."""
         ids = [completion.token_ids for _, completion in samples]
         rows = [(agent, c.prompt_ids, c.token_ids[:k]) for agent, c in samples for k in range(len(c.token_ids))]
         where = torch.tensor([[k < len(of) for k in range(max(map(len, ids)))] for of in ids])
@@ -173,23 +177,23 @@ class Extractive(_Linear, Policy):
         return [len(sentences), *map(len, sentences)]
 
     def critic(self, groups: Sequence[Sequence[str]], *, separate: bool) -> LengthCritic:
-        """A critic that never shares anything with this policy; see `Policy`."""
+        """Return a critic, which never shares weights with this policy; see `Policy`."""
         return LengthCritic(groups)
 
 
 class LengthCritic(_Linear):
-    """A value for each group of agents, linear in the length of the source and the characters so far; `TokenCritic`."""
+    """A `TokenCritic` that is linear in the length of the source and in features of the characters so far."""
 
     def __init__(self, groups: Sequence[Sequence[str]]) -> None:
         super().__init__(len(groups), _HATS + 1)
         self._row_of = {agent: row for row, agents in enumerate(groups) for agent in agents}
 
     def values(self, readings: Sequence[Reading]) -> torch.Tensor:
-        """See `Critic`."""
+        """Return the values [N] of readings; see `Critic`."""
         return self.token_values(readings, 1)[:, 0]
 
     def token_values(self, readings: Sequence[Reading], count: int) -> torch.Tensor:
-        """See `TokenCritic`."""
+        """Return the values [N, count] of prefixes; see `TokenCritic`."""
         features = np.zeros((len(readings), count, _HATS + 1), dtype=np.float32)
         for row, (_, ids) in enumerate(readings):
             lengths, tokens = ids[1 : 1 + ids[0]], ids[1 + ids[0] :]
@@ -200,14 +204,14 @@ class LengthCritic(_Linear):
         return torch.einsum("ncf,nf->nc", torch.from_numpy(features), self.weights[rows])
 
     def rescale(self, factor: float, shift: float) -> None:
-        """See `Critic`; the features of the characters so far sum to 1."""
+        """Rescale the outputs; see `Critic`."""
         with torch.no_grad():
             self.weights *= factor
-            self.weights[:, :_HATS] += shift
+            self.weights[:, :_HATS] += shift  # the features of the characters so far sum to 1
 
 
 def _parts(tokens: Sequence[int]) -> list[list[int]]:
-    """Return tokens by part, without the end tokens; the last part is not finished."""
+    """Return tokens by part, without end tokens; the last part is unfinished."""
     parts: list[list[int]] = [[]]
     for token in tokens:
         if token == _END:
@@ -218,9 +222,9 @@ def _parts(tokens: Sequence[int]) -> list[list[int]]:
 
 
 def _options(lengths: Sequence[int], part: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
-    """Features [tokens, _FEATURES] of the next token of a part, and which tokens may follow [tokens].
+    """Return features [tokens, _FEATURES] of the next token of a part, and a mask [tokens] of the allowed tokens.
 
-    A part has at least one sentence if the source has one. A connective comes between two sentences. No sentence is
+    A part has at least one sentence if the source has one. A connective stands between two sentences. No sentence is
     repeated.
     """
     taken, count = [token - _FIRST for token in part if token >= _FIRST], len(lengths)
@@ -241,7 +245,7 @@ def _options(lengths: Sequence[int], part: Sequence[int]) -> tuple[np.ndarray, n
 
 
 def _hats(lengths: np.ndarray) -> np.ndarray:
-    """Piecewise linear features [N, _HATS] of lengths [N] in characters; those of each length sum to 1."""
+    """Return piecewise linear features [N, _HATS] of lengths [N] in characters; the features of a length sum to 1."""
     clipped = np.clip(lengths, 0, _KNOTS[-1])
     right = np.clip(np.searchsorted(_KNOTS, clipped, side="right"), 1, _HATS - 1)
     share = (clipped - _KNOTS[right - 1]) / (_KNOTS[right] - _KNOTS[right - 1])

@@ -1,4 +1,4 @@
-"""Fields of a request that a server refuses or wants besides ours: renamed, left out or added, for a whole run."""
+"""Fields of requests to a server: some are renamed or left out if the server refuses them, and users may add some."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from ..http import WireError
 _log = logging.getLogger(__name__)
 _lock = threading.Lock()
 
-# Fields that the client may rename or leave out, in this order where a server names several of them, and the effect.
+# Fields that the client may rename or leave out, with the effect. If a server names several, the first one is changed.
 _LEFT_OUT = {
     "max_tokens": "the token limit is sent as max_completion_tokens, which also counts the tokens of thoughts",
     "top_k": "it is left out, and the server's own top_k applies",
     "top_p": "it is left out, and the server's own top_p applies",
-    "seed": "it is left out, and the same seed gives other texts each time",
-    "stop": "it is left out, and texts are cut at these strings when they arrive",
+    "seed": "it is left out, and samples are not reproducible",
+    "stop": "it is left out, and the client cuts texts at these strings",
     "temperature": "it is left out, and the server's own temperature applies",
 }
 _RENAMED = {"max_tokens": "max_completion_tokens"}
 _OPTIONS = {
     "max_tokens": "max_new_tokens",
     "max_completion_tokens": "max_new_tokens",
-}  # names of ours, where they differ
-_OURS = ("messages", "model", "n", "stream")  # fields that extra_body must not set, and the remedy is elsewhere
-_WORDS = ("messages", "model", "n", "seed", "stop")  # fields that a sentence may hold as words
-_INVALID = (400, 422)  # statuses for a request that the server refuses as it is
+}  # names of our options, if they differ from the field
+_OURS = ("messages", "model", "n", "stream")  # fields that extra_body must not set
+_WORDS = ("messages", "model", "n", "seed", "stop")  # field names that are also words of a sentence
+_INVALID = (400, 422)  # statuses of a request that the server refuses
 _UNSUPPORTED = re.compile(
     r"unsupported|not (be )?support|unrecogni[sz]ed|unknown|unexpected|extra[ _](inputs|fields?|forbidden)"
     r"|not permitted|not allowed|cannot both|deprecated",
@@ -39,13 +39,13 @@ _UNSUPPORTED = re.compile(
 
 
 def checked_extra_body(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return fields for every request to a server.
+    """Return a copy of additional fields for requests to a server, after checking them.
 
     Args:
-        fields: By name; None leaves a field of ours out.
+        fields: Values by name; None leaves out a field that the client sends otherwise.
 
     Raises:
-        ValueError: A field that the client itself must set, or a value that JSON cannot hold.
+        ValueError: The client itself has to set a field, or a value cannot be written as JSON.
     """
     for name, value in fields.items():
         if name in _OURS:
@@ -53,30 +53,34 @@ def checked_extra_body(fields: Mapping[str, Any]) -> dict[str, Any]:
         try:
             json.dumps(value, allow_nan=False)
         except (TypeError, ValueError) as error:
-            raise ValueError(f"extra_body.{name} is {value!r:.80}, which JSON cannot hold ({error})") from None
+            raise ValueError(f"extra_body.{name} is {value!r:.80}, which is not a JSON value ({error})") from None
     return dict(fields)
 
 
 class Fields:
-    """The fields of requests to one server, which learns from its refusals.
+    """The fields of requests to one server; fields that it refuses are changed in later requests.
 
     Args:
         server: Name of the server and its model, for the log.
-        extra: See `checked_extra_body`.
+        extra: Additional fields, see `checked_extra_body`.
     """
 
     def __init__(self, server: str, extra: Mapping[str, Any]) -> None:
         self._server = server
         self._extra = checked_extra_body(extra)
-        self._changed: dict[str, str | None] = {}  # field -> new name, or None where it is left out
+        self._changed: dict[str, str | None] = {}  # field -> new name, or None if it is left out
 
     def of(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a body as this server takes it."""
+        """Return the body of a request with the fields that this server accepts."""
         named = {self._changed.get(name, name): value for name, value in body.items()}
         return {name: value for name, value in {**named, **self._extra}.items() if name and value is not None}
 
     def adapt(self, refusal: WireError, sent: Mapping[str, Any]) -> bool:
-        """Rename or leave out, from now on, the field that a server does not support; say so once in the log.
+        """Rename or leave out, from now on, a field that the server does not support; log this once.
+
+        Args:
+            refusal: The error of the server.
+            sent: The fields of the refused request.
 
         Returns:
             Whether the request can be sent again.
@@ -87,13 +91,13 @@ class Fields:
         if not named:
             return False
         with _lock:
-            if named not in self._changed:  # else another request has found it at the same time
+            if named not in self._changed:  # a concurrent request may have changed it
                 self._changed[named] = _RENAMED.get(named)
-                _log.warning("%s does not take %s = %r: %s", self._server, named, sent[named], _LEFT_OUT[named])
+                _log.warning("%s does not support %s = %r: %s", self._server, named, sent[named], _LEFT_OUT[named])
         return True
 
     def advice(self, refusal: WireError, sent: Mapping[str, Any]) -> str:
-        """Return the remedy for a refusal that remains, as the end of a sentence."""
+        """Return the remedy for a refusal that `adapt` cannot solve, as the end of a sentence."""
         if refusal.status is None:
             return "; is the server running?"
         if refusal.status in (401, 403):
@@ -113,7 +117,7 @@ class Fields:
 
 
 def _named(body: str, fields: list[str]) -> str:
-    """Return the first of these fields that a refusal names; "" for none."""
+    """Return the first of these fields that a refusal names; "" if it names none."""
     try:
         error: Any = json.loads(body)
     except (ValueError, RecursionError):

@@ -1,5 +1,5 @@
 # pyright: basic
-"""GGUF files, which transformers dequantises."""
+"""GGUF files, which transformers dequantizes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _lock = threading.Lock()
 
 @contextlib.contextmanager
 def read_once() -> Generator[None]:
-    """Read the head of a GGUF file once, where transformers reads it three times and names its tensors again."""
+    """Cache the header and the tensor names of a GGUF file, which transformers otherwise reads three times."""
     import gguf
 
     with _lock:

@@ -9,15 +9,15 @@ from .base import Policy, Request, Sampling
 
 
 class Human(Policy):
-    """Shows the observation to a person and takes the answer.
+    """A policy that shows the last observation to a person and returns the person's text.
 
     Args:
-        ask: From agent and its last observation to the person's text, e.g. a terminal prompt.
+        ask: A function from an agent and its last observation to the person's text, e.g. a terminal prompt.
     """
 
     def __init__(self, ask: Callable[[str, str], str]) -> None:
         self._ask = ask
 
     def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:
-        """One answer per wanted sample."""
+        """Return one text of the person per seed."""
         return [[Completion(self._ask(r.agent, r.history[-1].text)) for _ in r.seeds] for r in requests]

@@ -1,15 +1,15 @@
 # pyright: basic
-"""Language models that judge texts: how likely is a text after a prefix, and how likely does it end there?
+"""LLM judges: the log-probability of a text after a prefix, and of its end.
 
-One interface, `types.TextJudge`, serves the judged writing tasks (`envs.judging`), reward models, best-of-k and
-perplexity. A learnt reward is the value of a text a after a history h: the log-odds that the model would end the text
-where it ends,
+One interface, `types.TextJudge`, serves the writing tasks with an LLM judge (`envs.judging`), reward models, best-of-k
+and perplexity. A learned reward is the value of a text a after a history h, the log-odds that the model ends the text
+where it ends:
 
     r(h, a) = log (p / (1 - p)),   p = pi(end | h, a)                                                           (value)
 
-So the head is the row of the output layer for the end of a text, which every language model has, and a reward model is
-loaded, adapted, placed, saved and exported like any other. (A reward as the probability of a token: generative
-verifiers, arXiv:2408.15240.)
+The value head is therefore the row of the output layer for the end token, which every language model has. A reward
+model is loaded, adapted, placed, saved and exported like any other model. (Rewards as the probability of a token:
+generative verifiers, arXiv:2408.15240.)
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ from .base import Policy, Request
 from .language_model.names import adapter_of
 from .language_model.policy import BASE, LanguageModel
 
-_SURE = -1e-6  # the largest log p that counts: beyond it 1 - p is lost in 32 bits
-_BATCH = 32  # texts judged at once
-_HASH = 12  # digits of a hash that a name has
+_SURE = -1e-6  # upper bound of log p, above which 1 - p is lost in 32 bits
+_BATCH = 32  # texts per forward pass
+_HASH = 12  # hexadecimal digits of the hash in a name
 
 
 # --- values -----------------------------------------------------------------------------------------------------------
 
 
 def values(policy: Policy, samples: Sequence[tuple[str, Completion]]) -> torch.Tensor:
-    """r(h, a) of texts [N], in nats, with gradient.
+    """Return r(h, a) of texts [N], in nats, with gradient; equation (value) of the module.
 
     Args:
         policy: The reward model.
-        samples: (agent, completion) pairs, each with the end token as its last one, see `ended`.
+        samples: N pairs (agent, completion); the last token of each is the end token, see `ended`.
     """
     logprobs, mask = policy.token_logprobs(samples, 1.0)
     last = mask.sum(-1).long() - 1
@@ -51,27 +51,27 @@ def values(policy: Policy, samples: Sequence[tuple[str, Completion]]) -> torch.T
 
 
 def value(likelihood: Likelihood) -> float:
-    """r(h, a) of a text, in nats, as a judge has it."""
+    """Return r(h, a) of a text, in nats, from the likelihood that a judge gives."""
     sure = min(likelihood.end, _SURE)
     return sure - math.log(-math.expm1(sure))  # (value)
 
 
 def end_of(policy: Policy, agent: str) -> int:
-    """Return the token that ends a policy's texts, as its chat template ends them.
+    """Return the token with which the chat template of a policy ends a text.
 
     Raises:
-        ValueError: The policy cannot be shown a text.
+        ValueError: The policy cannot tokenize a given text.
     """
     limit = 1
     while (written := policy.to_completion(Request(agent, conversation("")), "", limit)).truncated:
         limit *= 2  # some templates write an empty thought before a text
     if not written.token_ids:
-        raise ValueError(f"a {type(policy).__name__} cannot be shown a text; give a language model")
+        raise ValueError(f"a {type(policy).__name__} cannot tokenize a given text; give a language model")
     return written.token_ids[-1]
 
 
 def ended(completion: Completion, end: int) -> Completion:
-    """The text with the end token as its last one; in place of its last token, where a token limit cut the text."""
+    """Return a completion whose last token is the end token; it replaces the last token of a truncated text."""
     ids = completion.token_ids
     return completion if ids[-1:] == (end,) else replace(completion, token_ids=(*ids[:-1], end))
 
@@ -80,47 +80,47 @@ def ended(completion: Completion, end: int) -> Completion:
 
 
 class ModelJudge:
-    """A language model of this process as a judge.
+    """A language model of this process as an LLM judge.
 
-    A text that is longer than half the model's context is judged by its beginning, and of a prefix that does not fit
-    beside it the end is read.
+    Of a text that is longer than half the model's context, only the beginning is read. Of a prefix that does not fit
+    into the remaining context, only the end is read.
 
     Args:
-        policy: A `LanguageModel`; its present weights judge.
-        model: Its name.
-        agent: Whose weights judge, where each agent has an adapter.
-        limit: Most tokens of a text and its end; half the context when left out.
+        policy: A `LanguageModel`, which judges with its current weights.
+        model: The name of the model.
+        agent: The agent whose adapter judges, if agents have adapters.
+        limit: Greatest number of tokens of a text with its end token. Default: half the context.
 
     Raises:
-        TypeError: The policy cannot be shown a text.
+        TypeError: The policy is not a `LanguageModel`.
     """
 
     def __init__(self, policy: object, model: str = "", *, agent: str = "agent_0", limit: int | None = None) -> None:
         if not isinstance(policy, LanguageModel):
-            raise TypeError(f"a {type(policy).__name__} cannot be shown a text; give a language model of this process")
+            raise TypeError(f"policy is a {type(policy).__name__}; a judge needs a language model of this process")
         self.policy, self._model, self._agent = policy, model, agent
         context = getattr(policy.model.config, "max_position_embeddings", None) or 0
-        self._context = context if context > 1 else 1 << 30  # some families have none
+        self._context = context if context > 1 else 1 << 30  # some model families have no limit
         self._limit = min(limit or self._context, self._context // 2)
         self._end = end_of(policy, agent)
 
     @property
     def name(self) -> str:
-        """The model, and the beginning of the SHA-256 of its weights."""
+        """Return the name of the model and the first digits of the SHA-256 of its weights."""
         model = Path(self._model).stem if self._model.endswith(".gguf") else self._model
         return f"{model}@{self._hash}"
 
     @functools.cached_property
     def _hash(self) -> str:
         digest = hashlib.sha256()
-        base = BASE in (self.policy.adapters or {}).values()  # whose adapters are no part of it
+        base = BASE in (self.policy.adapters or {}).values()  # then adapters do not count
         for name, tensor in self.policy.model.named_parameters():
             if adapter_of(name) is None or not base:
                 digest.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy().data)
         return digest.hexdigest()[:_HASH]
 
     def log_likelihoods(self, prefixes: Sequence[str | tuple[Message, ...]], texts: Sequence[str]) -> list[Likelihood]:
-        """See `TextJudge`. Texts with the same prefix share its pass through the model."""
+        """Return the log-probabilities of texts; see `TextJudge`. Texts with the same prefix share its forward pass."""
         rows = [self._row(prefix, text) for prefix, text in zip(prefixes, texts, strict=True)]
         likelihoods: dict[int, Likelihood] = {}
         starts = functools.cache(self._starts)  # joint actions share a source
@@ -139,7 +139,7 @@ class ModelJudge:
         return tuple(len(self.policy.raw_text(ids[:n])) for n in range(len(ids)))
 
     def _row(self, prefix: str | tuple[Message, ...], text: str) -> tuple[Completion, bool]:
-        """Return a text with the end token after it, behind its prefix, and whether either was cut."""
+        """Return a completion of prefix, text and end token, and whether the prefix or the text was cut."""
         prompts = self.policy.prompts
         if isinstance(prefix, str):
             before, ids = prompts.plain_ids(prefix), prompts.text_ids(text)
@@ -152,7 +152,7 @@ class ModelJudge:
 
 
 def _batches(rows: Sequence[Completion]) -> list[list[int]]:
-    """Numbers of texts, with the same prefix side by side; no prefix is padded to more than twice its length."""
+    """Return batches of indices; texts with the same prefix are adjacent, and padding at most doubles a prefix."""
     lengths = [max(1, len(row.prompt_ids)) for row in rows]
     batches: list[list[int]] = []
     for n in sorted(range(len(rows)), key=lambda n: (lengths[n], rows[n].prompt_ids, len(rows[n].token_ids))):
@@ -164,10 +164,10 @@ def _batches(rows: Sequence[Completion]) -> list[list[int]]:
 
 @functools.lru_cache(maxsize=2)
 def load_judge(name: str) -> TextJudge:
-    """The judge of a model's name, loaded once in a process; on CUDA where there is one, always in 32 bits.
+    """Return the LLM judge with a model's name, cached in the process; on CUDA if available, always in 32 bits.
 
     Args:
-        name: See the table of `agents.io.models`; a server has to give log-probabilities of its prompt.
+        name: A name of the table in `agents.io.models`. A server has to return log-probabilities of its prompt.
 
     Raises:
         ModelError: The model cannot be loaded.

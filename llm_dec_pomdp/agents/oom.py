@@ -1,5 +1,5 @@
 # pyright: basic
-"""Out of memory on the device: go on with fewer sequences at once, and the same result."""
+"""Recovery from device out-of-memory errors: continue with smaller batches and the same result."""
 
 from __future__ import annotations
 
@@ -13,13 +13,15 @@ _log = logging.getLogger(__name__)
 
 
 class OutOfDeviceMemoryError(RuntimeError):
-    """Not even one sequence at a time fits into the device's memory."""
+    """The memory of the device is too small for a batch of one sequence."""
 
 
 class BatchSize:
-    """How many sequences go through the model at once; halved for good when the device runs out of memory.
+    """The number of sequences per forward pass, which is halved permanently when the device runs out of memory.
 
-    Messages call it by the `name` of its option.
+    Args:
+        name: The name of the option, for messages.
+        size: The initial size.
     """
 
     def __init__(self, name: str, size: int) -> None:
@@ -27,16 +29,19 @@ class BatchSize:
         self.size = size
 
     def run(self, work: Callable[[int], T], undo: Callable[[], None] = lambda: None) -> T:
-        """Do work that takes memory in proportion to the size.
+        """Run work whose memory grows with the batch size; retry with smaller sizes.
 
         Args:
-            work: Takes the size; called again with a smaller one, it starts anew or goes on with what is left.
-            undo: Removes what an unfinished `work` left behind.
+            work: A function of the size. When called again, it starts from the beginning or continues.
+            undo: A function that removes the results of an unfinished `work`.
+
+        Returns:
+            The result of `work`.
 
         Raises:
-            OutOfDeviceMemoryError: It does not fit with a size of 1.
+            OutOfDeviceMemoryError: The memory is too small for size 1.
         """
-        import torch  # here, so that what only names the error loads no torch
+        import torch  # imported here, so that importing this module does not load torch
 
         while True:
             size = self.size
@@ -44,14 +49,14 @@ class BatchSize:
                 return work(size)
             except torch.cuda.OutOfMemoryError as error:
                 reason = str(error)
-            # The traceback of the error, which held the tensors of the failed pass, is gone here.
+            # Outside of `except`, so that the traceback no longer keeps the tensors of the failed pass alive.
             undo()
             gc.collect()
             torch.cuda.empty_cache()
             if size == 1:
                 raise OutOfDeviceMemoryError(
                     f"the device is out of memory with one sequence at a time ({reason}); shorten prompts or "
-                    "max_new_tokens, train adapters (sharing=lora), or take a smaller model"
+                    "max_new_tokens, train adapters (sharing=lora), or use a smaller model"
                 )
             self.size = min(self.size, (size + 1) // 2)  # another device may have halved it meanwhile
             _log.warning("the device is out of memory; %s is %d from now on (%s)", self.name, self.size, reason)

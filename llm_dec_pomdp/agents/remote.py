@@ -1,6 +1,6 @@
-"""A policy behind an OpenAI-compatible HTTP server (`/chat/completions`): a larger model, a reviewer, a frozen member.
+"""A policy on an OpenAI-compatible HTTP server (`/chat/completions`): a larger model, a reviewer, a frozen member.
 
-It has no tokens and no log-probabilities to train on.
+Its completions have no token ids and no log-probabilities, so it cannot be trained.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from .thoughts import Thinking, split_reply
 from .tool_calls import content_and_calls, messages_of
 
 T = TypeVar("T")
-_MOST_STOPS = 4  # stop strings, of OpenAI's interface
-_SHOWN = 300  # characters of an error in a message
+_MOST_STOPS = 4  # limit of stop strings in OpenAI's interface
+_SHOWN = 300  # characters of a server's error in a message
 
 
 class RemoteError(ConnectionError):
@@ -36,24 +36,24 @@ class RemoteError(ConnectionError):
 
 
 class Remote(Policy):
-    """Asks a server for every sample.
+    """A policy that requests every sample from a server.
 
     Args:
-        url: Base address, e.g. "http://localhost:8000/v1"; without a user name, a password and a query.
+        url: Base address, e.g. "http://localhost:8000/v1", without user name, password and query.
         model: Name of the model on the server.
-        api_key: Sent as a bearer token where given, and only to this address: redirects are refused.
+        api_key: Bearer token, which is sent only to this address; redirects are refused.
         timeout: Seconds until an answer must be complete.
-        tries: How often a sample is asked for before `RemoteError` is raised, see `http.retried`.
-        concurrency: Samples asked for at the same time.
-        extra_body: Fields of every request besides those of the sampling, or in their place; None leaves a field out.
-            A field of the sampling that the server does not support is renamed or left out with a line in the log.
+        tries: Number of attempts per sample before `RemoteError` is raised; see `http.retried`.
+        concurrency: Number of simultaneous requests.
+        extra_body: Additional fields of every request, which override the client's own; None leaves a field out. A
+            sampling field that the server does not support is renamed or left out, with a warning in the log.
         thinking: See `RunOptions`.
 
     Attributes:
-        answers: A file that keeps its answers, and those that it holds from an earlier process; see `agents.answers`.
+        answers: A file of answers, also of an earlier process; see `agents.answers`.
 
     Raises:
-        ValueError: The address, the key or a field cannot be used; the message shows no key, user name, password or
+        ValueError: The address, the key or a field is invalid. The message never shows the key, user name, password or
             query.
     """
 
@@ -71,11 +71,11 @@ class Remote(Policy):
     ) -> None:
         if api_key and not (api_key.isascii() and api_key.isprintable() and " " not in api_key):
             raise ValueError(
-                "api_key holds a space, a line break or a character beyond ASCII, which a header cannot hold (the key "
-                "is not shown here); give it as the server's owner issued it"
+                "api_key has a space, a line break or a character beyond ASCII, which is not allowed in an HTTP header "
+                "(the key is not shown here); give the key as it was issued"
             )
         if tries < 1:
-            raise ValueError(f"tries is {tries}; a sample is asked for at least once")
+            raise ValueError(f"tries is {tries}; it must be at least 1")
         self.url = checked_address(url)
         self.model = model
         self._api_key = api_key
@@ -88,15 +88,15 @@ class Remote(Policy):
         self._thinking: Thinking = thinking
 
     def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:
-        """One answer per seed; the seed is handed to the server, which may ignore it.
+        """Return one completion per seed; the server receives the seed and may ignore it.
 
         Raises:
-            RemoteError: No usable answer after all tries.
-            ValueError: More stop strings than OpenAI's interface takes.
+            RemoteError: The server gave no usable answer in all tries.
+            ValueError: There are more than 4 stop strings, the limit of OpenAI's interface.
         """
         if len(sampling.stop) > _MOST_STOPS:
             raise ValueError(
-                f"stop has {len(sampling.stop)} strings, {list(sampling.stop)}, and servers such as {self.url} take "
+                f"stop has {len(sampling.stop)} strings, {list(sampling.stop)}, but servers such as {self.url} accept "
                 f"{_MOST_STOPS}; give fewer"
             )
         given_up = threading.Event()
@@ -109,7 +109,7 @@ class Remote(Policy):
                 for future in over:
                     future.result()
                 return [[future.result() for future in futures] for futures in pending]
-            except BaseException:  # do not ask for the others, nor wait between their tries
+            except BaseException:  # cancel the other requests and their retries
                 given_up.set()
                 threads.shutdown(wait=False, cancel_futures=True)
                 raise
@@ -123,7 +123,7 @@ class Remote(Policy):
             "max_tokens": sampling.max_new_tokens,
             "seed": seed % 2**31,
         }
-        if sampling.top_k:  # beyond OpenAI's own interface: a server that does not know it says so
+        if sampling.top_k:  # not part of OpenAI's interface; a server may refuse it
             body["top_k"] = sampling.top_k
         if sampling.stop:
             body["stop"] = list(sampling.stop)
@@ -136,7 +136,7 @@ class Remote(Policy):
         read = functools.partial(_completion_of, thinking=self._thinking)
         completion = self.answered("/chat/completions", body, read, given_up, most=LONGEST_TEXT)
         text, truncated = completion.text, completion.truncated
-        if sampling.stop and "stop" not in self._fields.of(body):  # the server does not take it
+        if sampling.stop and "stop" not in self._fields.of(body):  # the server does not support it
             text = re.split("|".join(map(re.escape, sampling.stop)), text, maxsplit=1)[0]
             truncated = truncated and text == completion.text
         completion = replace(completion, text=text, truncated=truncated, seconds=time.perf_counter() - started)
@@ -152,12 +152,19 @@ class Remote(Policy):
         given_up: threading.Event | None = None,
         most: int = MOST_BYTES,
     ) -> T:
-        """Return what `read` finds in the answer to a request, which is tried again where that may help.
+        """Send a request, with retries, and return the result of `read` on the answer.
 
-        A field that the server does not support is renamed or left out in this request and later ones, see `Fields`.
+        A field that the server does not support is renamed or left out in this and later requests; see `Fields`.
+
+        Args:
+            path: The path below the base address.
+            body: The fields of the request.
+            read: A function from the bytes of an answer to a result; it raises WireError for an invalid answer.
+            given_up: An event that stops retries.
+            most: Greatest size of an answer, in bytes.
 
         Raises:
-            RemoteError: No usable answer after all tries.
+            RemoteError: The server gave no usable answer in all tries.
         """
         headers = bearer(self._api_key)
 
@@ -179,13 +186,13 @@ class Remote(Policy):
 
 
 def _completion_of(answer: bytes, thinking: Thinking) -> Completion:
-    """Return the completion that an answer holds.
+    """Return the completion in an answer.
 
-    An answer that the model could not give is valid, and its text is empty: no choice (a content filter), a refusal, or
-    a token limit that thoughts have used up.
+    Some valid answers have an empty text: no choice (a content filter), a refusal, or thoughts that used up the token
+    limit.
 
     Raises:
-        WireError: It is no answer of OpenAI's interface, or reports an error of the server.
+        WireError: The answer does not follow OpenAI's interface, or reports an error of the server.
     """
     try:
         body = json.loads(answer)
@@ -197,7 +204,7 @@ def _completion_of(answer: bytes, thinking: Thinking) -> Completion:
         message: Any = (choice.get("message") or {}) if left_out else choice["message"]
         content, calls = content_and_calls(message, truncated=reason == "length")
     except (ValueError, RecursionError) as error:
-        raise WireError(f"its answer is no JSON: {error}", status=200) from None
+        raise WireError(f"its answer is not JSON: {error}", status=200) from None
     except (LookupError, TypeError, AttributeError) as error:
         raise WireError(f"its answer has no choices[0].message.content ({error!r})", status=200) from None
     usage = Usage(
@@ -211,7 +218,7 @@ def _completion_of(answer: bytes, thinking: Thinking) -> Completion:
 
 
 def _refuse_error(values: Any) -> None:
-    """Raise WireError for an answer or a choice with the error of a server, which some send with status 200."""
+    """Raise WireError if an answer or a choice reports an error; some servers send errors with status 200."""
     error = values.get("error")
     if values.get("object") == "error":
         error = values.get("message") or "an error"
@@ -220,20 +227,22 @@ def _refuse_error(values: Any) -> None:
 
 
 def _count(values: Any, *path: str) -> float:
-    """Return the count that a path leads to in an answer; NaN where there is none."""
+    """Return the count at a path of an answer; NaN if there is none."""
     for name in path:
         values = cast("dict[str, Any]", values).get(name) if isinstance(values, dict) else None
     return values if type(values) is int and 0 <= values < 1 << 53 else math.nan
 
 
 class RemoteJudge:
-    """A model behind a server as a judge: `/completions` with the prompt echoed, and its log-probabilities.
+    """A model on a server as an LLM judge, by the log-probabilities of an echoed prompt (`/completions`).
 
-    vLLM and other servers of OpenAI's older interface have them. It reads plain prefixes; chat templates stay on the
-    server. Whoever runs the server decides what weights the model has, so its name has no hash.
+    vLLM and other servers with OpenAI's older interface support this. Prefixes are plain texts, since the chat template
+    is on the server. The weights on the server are unknown, so its name has no hash.
 
     Args:
-        url, model, api_key, timeout, tries, concurrency: See `Remote`.
+        url: Base address of the server.
+        model: Name of the model on the server.
+        options: Further arguments of `Remote`.
     """
 
     def __init__(self, url: str, model: str, **options: Any) -> None:
@@ -241,15 +250,15 @@ class RemoteJudge:
         self.name = f"{self._remote.url}#{model}"
 
     def log_likelihoods(self, prefixes: Sequence[str | tuple[Message, ...]], texts: Sequence[str]) -> list[Likelihood]:
-        """See `TextJudge`; `end` is NaN.
+        """Return the log-probabilities of texts, with `end` NaN; see `TextJudge`.
 
         Raises:
-            RemoteError: No usable answer, or one without log-probabilities of the prompt.
-            TypeError: A prefix is a conversation.
+            RemoteError: The server gave no usable answer, or no log-probabilities of the prompt.
+            TypeError: A prefix is a history.
         """
         for prefix in prefixes:
             if not isinstance(prefix, str):
-                raise TypeError(f"{self.name} judges plain texts, and the prefix is a conversation; judge with a model")
+                raise TypeError(f"{self.name} needs a text as prefix, not a history; use a judge in this process")
         with ThreadPoolExecutor(self._remote.concurrency) as threads:
             return list(threads.map(self._judged, prefixes, texts))
 
@@ -267,7 +276,7 @@ class RemoteJudge:
 
 
 def _likelihood_of(answer: bytes, start: int, end: int) -> Likelihood:
-    """The likelihood of the tokens that begin between two characters of an echoed prompt."""
+    """Return the likelihood of the tokens that begin between two characters of an echoed prompt."""
     try:
         logprobs = json.loads(answer)["choices"][0]["logprobs"]
         pairs = zip(logprobs["text_offset"], logprobs["token_logprobs"], strict=True)
@@ -287,7 +296,7 @@ def _likelihood_of(answer: bytes, start: int, end: int) -> Likelihood:
 
 @contextlib.contextmanager
 def keeping_answers(policies: Iterable[Policy], path: Path) -> Generator[Answers]:
-    """Let the policies on servers write their answers to a file, and reuse the answers that it holds."""
+    """Let policies on servers write their answers to a file and reuse the answers in it; yield the file."""
     answers = Answers(path)
     remotes = [policy for policy in policies if isinstance(policy, Remote)]
     try:
@@ -303,8 +312,8 @@ class Expert:
     """A policy as the outside reviewer of a code environment: `make(..., feedback="expert", expert=Expert(policy))`.
 
     Args:
-        policy: Any policy; it is asked as the agent "expert".
-        sampling: How its answer is drawn; the number of the try is the seed.
+        policy: Any policy; its agent is named "expert".
+        sampling: Sampling options; the number of the attempt is the seed.
     """
 
     def __init__(self, policy: Any, sampling: Sampling | None = None) -> None:
@@ -312,6 +321,6 @@ class Expert:
         self._sampling = sampling or Sampling(temperature=0.7, max_new_tokens=1024)
 
     def __call__(self, prompt: str, number: int) -> str:
-        """The answer to a prompt; `number` is the try and seeds the draw."""
+        """Return the answer to a prompt; `number` is the attempt and the seed."""
         [[completion]] = self._policy.generate([Request("expert", conversation(prompt), (number,))], self._sampling)
         return completion.text

@@ -1,4 +1,4 @@
-"""Policies without a model: for tests, baselines, and as fixed members of a team."""
+"""Policies without a model, for tests, baselines and fixed members of a team."""
 
 from __future__ import annotations
 
@@ -10,17 +10,21 @@ from ..types import Completion, Message
 from ..user_code import shortened
 from .base import Policy, Request, Sampling
 
-Script = Callable[[str, Sequence[Message]], str]  # from agent and history to text
+Script = Callable[[str, Sequence[Message]], str]  # from agent and history to action
 
 
 class Scripted(Policy):
-    """Says what a function of agent and history returns."""
+    """A policy that acts by a function.
+
+    Args:
+        say: A function from an agent and its history to its action.
+    """
 
     def __init__(self, say: Script) -> None:
         self._say = say
 
     def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:
-        """Return the same text for every sample of a request; an exception gets a note with agent and observation."""
+        """Return the same action for every seed of a request; exceptions get a note with agent and observation."""
         answers: list[list[Completion]] = []
         for request in requests:
             try:
@@ -34,52 +38,57 @@ class Scripted(Policy):
 
 
 class RandomText(Policy):
-    """Says random words, as `FreeText.sample` does; the same for the same seed."""
+    """A policy of random words (`FreeText.sample`), which depend only on the seed."""
 
     def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:
-        """One random text per seed."""
+        """Return one random text per seed."""
         return [[Completion(FreeText(seed=generator(s)).sample()) for s in request.seeds] for request in requests]
 
 
 class Uniform(Policy):
-    """Says one of the texts that a function lists, all equally likely; the same for the same seed.
+    """A policy that is uniform over a list of actions and depends only on the seed.
 
     Args:
-        choices: From agent and history to texts, e.g. `TextDecPOMDP.choices`; none where any text may matter.
-
-    Raises:
-        ValueError: There are none for an agent that is asked.
+        choices: A function from an agent and its history to the possible actions, e.g. `TextDecPOMDP.choices`.
     """
 
     def __init__(self, choices: Callable[[str, Sequence[Message]], Sequence[str]]) -> None:
         self._choices = choices
 
     def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:
-        """One text per seed."""
+        """Return one action per seed.
+
+        Raises:
+            ValueError: `choices` is empty for an agent.
+        """
         return [[Completion(self._choose(r, seed)) for seed in r.seeds] for r in requests]
 
     def _choose(self, request: Request, seed: int) -> str:
         texts = self._choices(request.agent, request.history)
         if not texts:
-            raise ValueError(f"script:uniform says one of a few texts, and {request.agent} writes freely; use a model")
+            raise ValueError(f"script:uniform needs a list of actions, but {request.agent} writes freely; use a model")
         return texts[int(generator(seed, "uniform").integers(len(texts)))]
 
 
 class Replay(Policy):
-    """Repeats the recorded texts of each agent, and raises IndexError when they run out.
+    """A policy that repeats recorded actions.
 
     Args:
-        texts: What each agent says, in the order in which it is asked.
+        texts: The actions of each agent, in order.
     """
 
     def __init__(self, texts: Mapping[str, Sequence[str]]) -> None:
         self._remaining = {agent: list(spoken) for agent, spoken in texts.items()}
 
     def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:
-        """The next recorded texts."""
+        """Return the next recorded actions.
+
+        Raises:
+            IndexError: The recording of an agent has no further action.
+        """
         return [[Completion(self._next(request.agent)) for _ in request.seeds] for request in requests]
 
     def _next(self, agent: str) -> str:
         if not self._remaining.get(agent):
-            raise IndexError(f"the recording has no further text for {agent!r}; record a longer episode")
+            raise IndexError(f"the recording has no further action of {agent!r}; record a longer episode")
         return self._remaining[agent].pop(0)

@@ -1,8 +1,8 @@
 # pyright: basic
-"""`random:NAME`: a model with the published shape of NAME and random weights, to measure time and memory with.
+"""`random:NAME`: a model with the published shape of NAME and random weights, to measure time and memory.
 
-Nothing is downloaded. Its tokenizer is the one of `builtin:tiny`, so its texts are nonsense, and since it gives every
-token about the same probability, they almost never end before the limit. Its first weights follow from a seed.
+Nothing is downloaded. The tokenizer is the one of `builtin:tiny`, so completions are nonsense. All tokens are about
+equally likely, so completions almost never end before the token limit. The weights follow from a seed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _QWEN3 = {
     "tie_word_embeddings": True,
 }
 _SIZES = ("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads")
-# By published name: the family, the sizes in the order of _SIZES, and what else differs from the family.
+# By published name: the family, the sizes in the order of _SIZES, and other differences from the family.
 _PUBLISHED: dict[str, tuple[dict[str, Any], tuple[int, int, int, int], dict[str, Any]]] = {
     "SmolLM2-135M": (_LLAMA, (576, 1_536, 30, 9), {"num_key_value_heads": 3, "vocab_size": 49_152}),
     "Qwen2.5-0.5B": (_QWEN2, (896, 4_864, 24, 14), {"num_key_value_heads": 2}),
@@ -37,13 +37,13 @@ SHAPES = tuple(_PUBLISHED)
 
 
 def random_model(shape: str, tokenizer: Any, *, device: str, dtype: Any, seed: int) -> Any:
-    """A model of a published shape.
+    """Return a model of a published shape with random weights.
 
     Args:
         shape: One of `SHAPES`.
-        tokenizer: Whose special tokens it has.
-        device, dtype: Where and as what its weights are drawn.
-        seed: Of the weights; on another device the same seed draws others.
+        tokenizer: The tokenizer, whose special tokens the model has.
+        device, dtype: Device and type of the weights.
+        seed: The seed of the weights; the same seed gives other weights on another device.
     """
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM

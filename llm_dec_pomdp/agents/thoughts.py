@@ -1,8 +1,8 @@
 """Thoughts of reasoning models: private text that a model writes between two tags before its answer.
 
-A thought is sampled and trained on like the answer, and it is no part of the action: it is neither scored, nor parsed
-for tool calls, nor observed by a teammate, nor kept in the agent's own history. Templates of DeepSeek-R1 and
-Qwen3-Thinking open the thought in the prompt, so a sampled text may hold only the closing tag.
+A thought is sampled and trained on like the answer, but it is not part of the action. It is neither scored nor parsed
+for tool calls, and neither teammates nor the agent's own history contain it. Templates of DeepSeek-R1 and
+Qwen3-Thinking open the thought in the prompt, so a sampled text may contain only the closing tag.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ KNOWN = (
 
 
 def split_thought(text: str, tags: ThoughtTags, *, opened: bool = False) -> tuple[str, str]:
-    """Split a sampled text into its thought, without the tags around it, and its answer.
+    """Return the thought of a sampled text, without the tags around it, and its answer.
 
-    The answer is what follows the last closing tag. It is empty where a thought is opened and never closed.
+    The answer follows the last closing tag. It is empty if a thought is opened and never closed.
 
     Args:
-        text: As sampled.
-        tags: Around a thought.
+        text: The sampled text.
+        tags: The tags around a thought.
         opened: Whether the prompt ends with the opening tag.
     """
     thought, closed, answer = text.rpartition(tags.close)
@@ -67,10 +67,10 @@ def split_thought(text: str, tags: ThoughtTags, *, opened: bool = False) -> tupl
 
 
 def split_reply(message: Mapping[str, Any], text: str, thinking: Thinking) -> tuple[str, str]:
-    """Split a server's reply into thought and answer.
+    """Return the thought and the answer of a server's reply.
 
-    A server that recognises thoughts itself has them in `reasoning_content` or `reasoning`. Others leave them in the
-    content, where "auto" recognises known tags: a closing tag, or an opening tag at the beginning.
+    A server that recognises thoughts returns them in `reasoning_content` or `reasoning`. Other servers leave them in
+    the content, where "auto" recognises known tags: a closing tag, or an opening tag at the beginning.
 
     Args:
         message: The server's message.
@@ -93,11 +93,11 @@ class Thoughts:
     """The thoughts in the texts that a model samples.
 
     Args:
-        tokenizer: Of the model.
-        thinking: See `RunOptions`; "auto" takes the known tags that the chat template has.
+        tokenizer: The tokenizer of the model.
+        thinking: See `RunOptions`; "auto" uses the known tags that occur in the chat template.
 
     Attributes:
-        tags: Around its thoughts; None where it has none.
+        tags: The tags around its thoughts; None if it has no thoughts.
     """
 
     def __init__(self, tokenizer: Any, thinking: Thinking) -> None:
@@ -117,15 +117,15 @@ class Thoughts:
         return "".join(tag * len(list(run)) if tag else self._decoded(list(run)) for tag, run in runs)
 
     def split(self, text: str, prompt: Sequence[int]) -> tuple[str, str]:
-        """Split a sampled text into thought and answer; the template may have opened the thought in the prompt."""
+        """Return thought and answer of a sampled text; the template may have opened the thought in the prompt."""
         if self.tags is None:
             return "", text
-        last = prompt[-len(self.tags.open.encode()) - 8 :]  # a token has at least a byte; line breaks may follow
+        last = prompt[-len(self.tags.open.encode()) - 8 :]  # a token has at least one byte; line breaks may follow
         opened = bool(self._tokenizer.chat_template) and self._tokenizer.decode(last).rstrip().endswith(self.tags.open)
         return split_thought(text, self.tags, opened=opened)
 
     def shown(self, ids: Sequence[int]) -> bool:
-        """Return whether the ids of a prompt hold a tag, which the history that it shows may lack."""
+        """Return whether the ids of a prompt contain a tag, which the agent's history may lack."""
         if self.tags is None:
             return False
         text = self.text(ids)

@@ -1,7 +1,7 @@
-"""Tool calls as OpenAI-compatible servers write them, and as text.
+"""Conversion of tool calls between text and the objects of OpenAI-compatible servers.
 
 In a history a call is text, `<tool_call>{"name": ..., "arguments": {...}}</tool_call>`, as in many chat templates. A
-server sends and takes calls as objects with ids, and wants a message from the tool for each of them.
+server sends and receives calls as objects with ids, and needs one tool message for each call.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ _OPEN, _CLOSE = "<tool_response>", "</tool_response>"
 def content_and_calls(message: Mapping[str, Any], *, truncated: bool = False) -> tuple[str, list[str]]:
     """Return the content of a server's message, and each of its calls as text.
 
-    Reasoning is no part of them. The content of a refusal, and of a message without content, is the empty text.
+    Both are without reasoning. The content is empty for a refusal and for a message without content.
 
     Args:
-        message: As OpenAI-compatible servers write it.
-        truncated: The token limit ended it.
+        message: A message of an OpenAI-compatible server.
+        truncated: Whether the token limit ended the message.
 
     Raises:
-        TypeError: Its content is neither a text, nor a list of parts, nor null.
+        TypeError: The content is neither text, nor a list of parts, nor null.
     """
     calls = message.get("tool_calls")
-    if not isinstance(calls, list):  # older servers write a single call
+    if not isinstance(calls, list):  # older servers send a single call
         calls = [{"function": message["function_call"]}] if message.get("function_call") else []
     written = [_call_as_text(call, truncated) for call in cast("list[Any]", calls)]
     return _content_of(message.get("content")), written
 
 
 def _content_of(content: Any) -> str:
-    """Return the text of a content: null, a text, or a list of parts, of which those with thoughts are left out."""
+    """Return the text of a content: null, a text, or a list of parts; parts that are not text are left out."""
     if content is None or isinstance(content, str):
         return content or ""
     if not isinstance(content, list):
@@ -55,7 +55,7 @@ def _content_of(content: Any) -> str:
 
 
 def _call_as_text(call: Any, truncated: bool) -> str:
-    """Return a call as text; what cannot be read stays as it was sent, so that the environment says so to the agent."""
+    """Return a call as text; an invalid call is kept as it was sent, so that the environment reports the error."""
     function: Any = cast("dict[str, Any]", call).get("function") if isinstance(call, dict) else None
     if not isinstance(function, dict):
         return _tagged(call)
@@ -71,15 +71,15 @@ def _call_as_text(call: Any, truncated: bool) -> str:
 
 
 def _tagged(call: Any) -> str:
-    """Return a call in tags; an escape keeps tags in its arguments from ending it."""
+    """Return a call in tags; "<" is escaped, so that a tag in its arguments does not end it."""
     inside = json.dumps(call).replace("<", "\\u003c")
     return f"<tool_call>{inside}</tool_call>"
 
 
 def messages_of(history: Sequence[Message]) -> list[dict[str, Any]]:
-    """A history as messages for a server: calls as objects, and results of tools as answers to them.
+    """Return a history as messages for a server: calls as objects, and results as tool messages.
 
-    Where the agent called a tool in another form, the result is a message of the user, below the name of the tool.
+    If the agent called a tool in another form, the result is a user message that begins with the name of the tool.
     """
     messages: list[dict[str, Any]] = []
     plain: list[Message] = []  # messages since the last call
@@ -106,13 +106,16 @@ def messages_of(history: Sequence[Message]) -> list[dict[str, Any]]:
 
 
 def answers_of(text: str, calls: int) -> list[str]:
-    """What a message says to each of several calls: a block for each (`envs.tools.toolbox`), else all to the first."""
+    """Return the result of each of several calls.
+
+    A message has one block per call (`envs.tools.toolbox`); otherwise its whole text is the result of the first call.
+    """
     blocks = text.removeprefix(f"{_OPEN}\n").removesuffix(f"\n{_CLOSE}").split(f"\n{_CLOSE}\n{_OPEN}\n")
     return blocks if len(blocks) == calls > 1 else [text, *[_WITH_THE_FIRST] * (calls - 1)]
 
 
 def _calls(message: Message) -> list[dict[str, str]]:
-    """The calls in a text, as a server writes them; [] where one cannot be read."""
+    """Return the calls in a text as a server writes them; [] if one of them is invalid."""
     calls: list[dict[str, str]] = []
     for match in _CALL.finditer(message.text):
         try:

@@ -1,10 +1,10 @@
 # pyright: basic
 """`builtin:words`: a small untrained Llama, whose tokens are the words of an environment.
 
-Environments with few words declare them (`vocabulary`). A model of these words learns such a task in seconds on one
-core and needs no download: 2 layers of width 48, some 60 thousand parameters. Its first weights follow from a seed.
+Environments with few words declare them (`vocabulary`). The model has 2 layers of width 48, about 60 thousand
+parameters. It learns such a task in seconds on one core and needs no download. Its initial weights follow from a seed.
 
-An agent's history is its words in order, with `<say>` before each text of its own and `<eos>` after it.
+The prompt has the words of the agent's history in order, with `<say>` before each of its actions and `<eos>` after it.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ _TEMPLATE = (
     "{# results of tools are messages like any other #}"
 )
 _CONTEXT = 2048  # tokens
-_SPREAD = 0.1  # standard deviation of the first weights; with the usual 0.02 a model of this width learns slowly
+_SPREAD = 0.1  # standard deviation of the initial weights; with the usual 0.02, a model of this width learns slowly
 
 
 def word_model(vocabulary: Sequence[str], seed: int) -> tuple[Any, Any]:
-    """The model and its tokenizer.
+    """Return the model and its tokenizer.
 
     Args:
         vocabulary: Different words without spaces.
-        seed: Of the first weights.
+        seed: The seed of the initial weights.
     """
     import torch
     from tokenizers import Tokenizer, models, pre_tokenizers

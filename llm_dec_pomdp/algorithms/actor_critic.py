@@ -19,23 +19,24 @@ history and the name of the agent.
 Acting stays decentralised: policies never see what the critic of `maac` reads. Sources: GAE arXiv:1506.02438; IAC as in
 COMA arXiv:1705.08926, section 4; a central critic as in MADDPG arXiv:1706.02275; the old-value clip of PPO.
 
-With estimates="q" the critic also reads the text a_k and estimates Q(x_k, a_k). Targets are as above, with Q for V. The
-advantage of a text is its Q less the mean Q of other texts that were sampled after the same history:
+With estimates="q" the critic also reads the completion a_k and estimates Q(x_k, a_k). Targets are as above, with Q for
+V. The advantage of a completion is its Q minus the mean Q of other completions that were sampled after the same
+history:
 
-    A_k = Q(x_k, a_k) - mean of Q(x_k, a') over the other texts a' at the same x_k                           (compared)
+    A_k = Q(x_k, a_k) - mean of Q(x_k, a') over the other completions a' at the same x_k                    (compared)
 
-and Q alone where there are none. (The return less Q would be 0 on average for every text, once Q is right.)
+and Q itself if there are none. (The return minus Q would be 0 on average for every completion, once Q is right.)
 
-With critic_level="token" each token of a text is an action, as in PPO (arXiv:1707.06347) on language models
-(arXiv:2203.02155). A text a_k of L tokens has the prefixes x_(k,l) = (x_k, a_(k,<l)), after which its token l is
+With critic_level="token" each token of a completion is an action, as in PPO (arXiv:1707.06347) on language models
+(arXiv:2203.02155). A completion a_k of L tokens has the prefixes x_(k,l) = (x_k, a_(k,<l)), after which its token l is
 sampled, for l = 0, ..., L - 1. There is no reward and no discount inside a text:
 
     delta_(k,l) = V(x_(k,l+1)) - V(x_(k,l)) for l < L - 1,   r_k + g_k V(x_(k+1,0)) - V(x_(k,l)) for l = L - 1   (error)
     A_(k,l) = delta_(k,l) + lambda g A_next,   g = 1 for l < L - 1, else g_k;   y_(k,l) = A_(k,l) + V(x_(k,l))  (tokens)
 
 Each token is weighted with its own A, and the critic learns every y. The critic of `maac` then reads the joint history,
-the name of the agent whose text comes next, and the agent's tokens, so that x_k are the turns in which the agent acts.
-For texts of one token, `iac` is the same at both levels.
+the name of the agent whose completion comes next, and the agent's tokens, so that x_k are the turns in which the agent
+acts. For completions of one token, `iac` is the same at both levels.
 """
 
 from __future__ import annotations
@@ -73,7 +74,8 @@ _PROBE = "Two agents wrote 3,146 words; the reviewer's answer (naïve, or not?) 
 class DecisionSequence:
     """The decisions of one agent, or of the team, in one episode.
 
-    Its prefixes are what the critic values: one for each decision, or with `by_token` one for each token of a text.
+    Its prefixes are what the critic values: one for each decision, or with `by_token` one for each token of a
+    completion.
 
     Attributes:
         group: Index of its group among those of the update.
@@ -86,7 +88,7 @@ class DecisionSequence:
         values: The critic's value of each prefix.
         targets, advantages: y and A of each prefix.
         agent: The agent whose rewards count; "" for the team's.
-        by_token: Whether each token of a text has a prefix; all texts are of one agent then.
+        by_token: Whether each token of a completion has a prefix; all completions are of one agent then.
     """
 
     group: int
@@ -104,7 +106,7 @@ class DecisionSequence:
 
     @property
     def inside(self) -> list[tuple[int, ...]]:
-        """For each decision, the tokens after which there is one more prefix."""
+        """The tokens of each decision after which there is a further prefix."""
         return [next(iter(texts.values())).token_ids[:-1] if self.by_token else () for texts in self.texts]
 
     @property
@@ -123,7 +125,7 @@ class DecisionSequence:
 
 
 class ActorCritic(PolicyLearner, ABC):
-    """Base of IAC and MAAC: values, advantages, and one update of policies and critics."""
+    """Base of IAC and MAAC: computes values and advantages, and updates policies and critics."""
 
     Config = CriticOptions
     config: CriticOptions
@@ -141,7 +143,7 @@ class ActorCritic(PolicyLearner, ABC):
 
     @property
     def baseline_scope(self) -> BaselineScope:
-        """The update, if advantages are normalised over it; else nothing, since a value of the critic is no return."""
+        """The update if advantages are normalised over it, else nothing: a value of the critic is not a return."""
         return "update" if self.config.normalise else "nothing"
 
     @abstractmethod
@@ -204,7 +206,7 @@ class ActorCritic(PolicyLearner, ABC):
             _compare(sequences)
 
     def samples(self, sequences: Sequence[DecisionSequence]) -> list[Sample]:
-        """Return every text to train on, with its advantages; texts without a score are left out."""
+        """Return every completion to train on, with its advantages; completions without a score are left out."""
         samples = usable(
             _credited(Sample(agent, completion, 0.0, group=sequence.group, trajectory=number), advantages)
             for number, sequence in enumerate(sequences)
@@ -232,15 +234,15 @@ class ActorCritic(PolicyLearner, ABC):
     # --- one update ---------------------------------------------------------------------------------------------------
 
     def update(self, groups: Sequence[Group]) -> Metrics:
-        """Compute values and advantages, and let policies and critics step.
+        """Compute values and advantages, and update policies and critics.
 
         Returns:
-            As `MAGRPO.update`, with what `CriticUpdater.step` returns; and `explained_variance`, the share of the
-            targets' variance that the critics explained before the step (1 - var(y - V) / var y, the mean over
+            The metrics of `MAGRPO.update`, with those of `CriticUpdater.step`; and `explained_variance`, the share of
+            the targets' variance that the critics explained before the step (1 - var(y - V) / var y, the mean over
             critics).
 
         Raises:
-            ValueError: A reward is infinite, a text lacks log-probabilities, or the temperature is 0.
+            ValueError: A reward is infinite, a completion lacks log-probabilities, or the temperature is 0.
         """
         check_rewards(groups)
         sequences = [sequence for place, group in enumerate(groups) for sequence in self.sequences(group, place)]
@@ -256,7 +258,7 @@ class IAC(ActorCritic):
     """Independent actor-critic: each agent has a critic of its own history."""
 
     def sequences(self, group: Group, place: int) -> list[DecisionSequence]:
-        """Return one for each trained agent and each episode in which it acted."""
+        """Return a decision sequence for each trained agent and each episode in which it acted."""
         sequences: list[DecisionSequence] = []
         for episode in group.episodes:
             for agent in self.team.members:
@@ -286,7 +288,7 @@ class MAAC(ActorCritic):
             _check_tokenizers(team)
 
     def sequences(self, group: Group, place: int) -> list[DecisionSequence]:
-        """Return one for each episode; with individual rewards or values of tokens, one for each of its agents."""
+        """Return one decision sequence per episode; with individual rewards or token values, per episode and agent."""
         shared = {role for role, count in Counter(group.roles.values()).items() if count > 1}
         names = {agent: f"{role} {agent}" if role in shared else role for agent, role in group.roles.items()}
         sequences: list[DecisionSequence] = []
@@ -320,7 +322,7 @@ class MAAC(ActorCritic):
         return sequence
 
     def _sequences_of_tokens(self, place: int, episode: Episode, names: Mapping[str, str]) -> list[DecisionSequence]:
-        """Return the texts of each trained agent, each after the joint history and the agent's name."""
+        """Return the completions of each trained agent, each after the joint history and the agent's name."""
         sequences = {a: DecisionSequence(place, episode, [], [], agent=a, by_token=True) for a in self.team.members}
         lines: list[str] = []
         for t, turn in enumerate(episode.turns):
@@ -346,12 +348,12 @@ class MAAC(ActorCritic):
 
 
 def _compare(sequences: Sequence[DecisionSequence]) -> None:
-    """Set the advantages of estimates="q": the value of each text less the mean of other texts at the same decision."""
+    """Set the advantages of estimates="q": the value of a completion minus the mean of others at that decision."""
     decisions = [(sequence, k) for sequence in sequences for k in range(len(sequence.turns))]
     same = grouped(decisions, lambda d: (d[0].group, d[0].readings[d[1]][0], d[0].histories[d[1]]))
     for equal in same.values():
         values = np.array([sequence.values[k] for sequence, k in equal])
-        others = (values.sum() - values) / max(len(equal) - 1, 1)  # 0 where there is none
+        others = (values.sum() - values) / max(len(equal) - 1, 1)  # 0 if there is no other
         for (sequence, k), value, other in zip(equal, values, others, strict=True):
             sequence.advantages[k] = np.where(np.isnan(sequence.targets[k]), np.nan, value - other)  # (compared)
 
@@ -377,7 +379,7 @@ def _normalised(samples: Sequence[Sample]) -> list[Sample]:
 
 
 def _check_tokenizers(team: Team) -> None:
-    """Raise ValueError if a policy has another tokenizer than the first, whose critic reads the texts of all."""
+    """Raise ValueError if a policy has another tokenizer than the first policy, whose critic reads all completions."""
     written: dict[str, tuple[int, ...]] = {}
     for policy in team.trainable:
         agent = next(agent for agent, member in team.members.items() if member is policy)
@@ -386,8 +388,8 @@ def _check_tokenizers(team: Team) -> None:
     for agent in others:
         if written[agent] != written[first]:
             raise ValueError(
-                f"critic_level is 'token', and the tokens of {agent!r} are not those of {first!r}, whose policy reads "
-                "both for the critic; give the team one tokenizer, or take iac or critic_level='turn'"
+                f"critic_level is 'token', but {agent!r} and {first!r} have different tokenizers, and one critic reads "
+                "both; give the team one tokenizer, or choose iac or critic_level='turn'"
             )
 
 

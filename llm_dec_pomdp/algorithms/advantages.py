@@ -3,7 +3,7 @@
 A group is the episodes of one task. NaN marks a return that could not be scored. It is left out of every baseline, and
 its own advantage is NaN.
 
-For B joint actions at one decision point, `choices` [B, n] holds the index of each agent's text, and `values` the
+For B joint actions at one decision point, `choices` [B, n] holds the index of each agent's completion, and `values` the
 return of the joint action: for the team [B], or for each agent [n, B].
 """
 
@@ -20,8 +20,8 @@ Kind = Literal["std", "mean", "leave_one_out", "max", "raw"]
 Array = npt.NDArray[np.float64]
 Choices = npt.NDArray[np.int64]
 Compare = Callable[[Array], Array]
-"""Advantages [N] of returns [N] that are compared with each other, all of which could be scored."""
-_EQUAL = 1e-12  # tolerance of equal returns; relative to their size where that is above 1
+"""Function from N scored returns, which are compared with each other, to N advantages."""
+_EQUAL = 1e-12  # tolerance for equal returns; relative to their size if that is above 1
 
 
 def returns(rewards: Sequence[float], gamma: float) -> Array:
@@ -70,7 +70,7 @@ def group_advantages(values: Sequence[float] | Array, kind: Kind | Compare = "st
     | std | (R^(g) - mean R) / std R, population std | MAGRPO, GRPO |
     | mean | R^(g) - mean R | Dr. GRPO |
     | leave_one_out | R^(g) - mean of the other returns | RLOO |
-    | max | R^(g) - max R | ReMax, with the best sample in place of the greedy text |
+    | max | R^(g) - max R | ReMax, with the best sample in place of the greedy completion |
     | raw | R^(g) | REINFORCE |
 
     A group whose returns are all equal, and a group of one, has advantage exactly 0 under every kind but "raw".
@@ -135,11 +135,11 @@ def between_decisions(rewards: Sequence[float], turns: Sequence[int], gamma: flo
 
 
 def over_tokens(earned: Array, discounts: Array, lengths: Sequence[int]) -> tuple[Array, Array]:
-    """Spread rewards and discounts of texts over their tokens: after the last token of each text; 0 and 1 elsewhere.
+    """Assign rewards and discounts of completions to their last tokens; other tokens have reward 0 and discount 1.
 
     Args:
-        earned, discounts: r_k and g_k of texts [K], see `between_decisions`.
-        lengths: Tokens L_k of each text [K], at least 1.
+        earned, discounts: r_k and g_k of completions [K], see `between_decisions`.
+        lengths: Tokens L_k of each completion [K], at least 1.
 
     Returns:
         Both for every token [sum of L_k], as `generalized_advantages` takes them.
@@ -155,8 +155,8 @@ def generalized_advantages(earned: Array, discounts: Array, values: Array, trace
 
         delta_k = r_k + g_k V_(k+1) - V_k,     A_k = delta_k + lambda g_k A_(k+1)
 
-    Lambda 1 gives the return less the value, which is unbiased for values that do not see the action; lambda 0 trusts
-    the value of the next decision. Nothing follows the last one. A_k + V_k is the target of V_k.
+    Lambda 1 gives the return minus the value, which is unbiased for values that do not see the action; lambda 0 relies
+    on the value of the next decision. V is 0 after the last decision. A_k + V_k is the target of V_k.
 
     Args:
         earned: r_k [K], NaN where it could not be scored.
@@ -181,7 +181,7 @@ def weighted_advantages(values: Sequence[float], weights: Sequence[float], kind:
 
     Args:
         values: [N], NaN where they could not be scored.
-        weights: [N], at least 0; a value of weight 0 is in no mean.
+        weights: [N], at least 0; a value of weight 0 is left out of the mean.
         kind: "std" or "mean".
 
     Returns:
@@ -200,20 +200,21 @@ def weighted_advantages(values: Sequence[float], weights: Sequence[float], kind:
 
 
 def marginal_advantages(choices: Choices, values: Array, width: int, kind: Kind | Compare = "std") -> Array:
-    """Compute the advantages of every agent's texts, each by its mean return over the teammates' texts.
+    """Compute the advantages of every agent's completions, each by its mean return over the teammates' completions.
 
-        Q_i^(g) = mean of R(a) over the joint actions a that hold agent i's g-th text,    A_i = group_advantages(Q_i)
+        Q_i^(g) = mean of R(a) over the joint actions a with agent i's g-th completion,    A_i = group_advantages(Q_i)
 
-    With aligned texts every text is in one joint action, and all agents share the advantage of that joint action.
+    With aligned completions every completion is in one joint action, and all agents share the advantage of that joint
+    action.
 
     Args:
-        choices: Index of each agent's text [B, n].
+        choices: Index of each agent's completion [B, n].
         values: Returns of the joint actions, [B] or by agent [n, B], NaN where they could not be scored.
-        width: G, texts per agent.
-        kind: Baseline and scale over the G texts of an agent, see `group_advantages`.
+        width: G, completions per agent.
+        kind: Baseline and scale over the G completions of an agent, see `group_advantages`.
 
     Returns:
-        Advantages [n, G], NaN for texts that were never scored.
+        Advantages [n, G], NaN for completions that were never scored.
     """
     agents = choices.shape[1]
     values = np.broadcast_to(values, (agents, len(choices)))
@@ -230,7 +231,7 @@ def marginal_advantages(choices: Choices, values: Array, width: int, kind: Kind 
 def counterfactual_advantages(
     choices: Choices, values: Array, width: int, kind: Kind | Compare = "leave_one_out"
 ) -> Array:
-    """Compute the advantages of an agent's texts against its other texts, with the teammates' texts held fixed.
+    """Compute the advantages of an agent's completions against its other ones, with its teammates' held fixed.
 
         A_i^(g) = R(a_i^g, a_-i) - mean over h != g of R(a_i^h, a_-i),   averaged over the a_-i that it was sampled with
 
@@ -239,20 +240,22 @@ def counterfactual_advantages(
     (Difference rewards: Wolpert & Tumer 2002; COMA: arXiv:1705.08926, here with samples in place of a critic.)
 
     Args:
-        choices: Index of each agent's text [B, n], every joint action once; texts from `width` on are baselines only.
+        choices: Index of each agent's completion [B, n], every joint action once; completions from `width` on are
+            baselines only.
         values: Returns of the joint actions, [B] or by agent [n, B], NaN where they could not be scored.
-        width: Number of texts per agent that were sampled here.
-        kind: Baseline and scale over the texts of an agent, see `group_advantages`; the equation is of the default.
+        width: Number of completions per agent that were sampled here.
+        kind: Baseline and scale over the completions of an agent, see `group_advantages`; the equation is of the
+            default.
 
     Returns:
-        Advantages [n, width]; NaN for texts that were never scored, 0 where there is nothing to compare with.
+        Advantages [n, width]; NaN for completions that were never scored, 0 where there is nothing to compare with.
     """
     agents = choices.shape[1]
     values = np.broadcast_to(values, (agents, len(choices)))
     result = np.full((agents, width), np.nan)
     for i in range(agents):
         others, row = np.unique(np.delete(choices, i, axis=1), axis=0, return_inverse=True)
-        table = np.full((len(others), max(width, choices[:, i].max(initial=0) + 1)), np.nan)  # others' texts x own
+        table = np.full((len(others), max(width, choices[:, i].max(initial=0) + 1)), np.nan)  # others' x own
         table[row.reshape(-1), choices[:, i]] = values[i]
         differences = np.stack([group_advantages(row, kind) for row in table])[(others < width).all(axis=1), :width]
         tried = ~np.isnan(differences)
@@ -261,7 +264,7 @@ def counterfactual_advantages(
 
 
 def _equal(values: Array) -> bool:
-    """Return whether there is a single value, or values that differ by rounding alone.
+    """Return whether there is a single value, or values that differ only by rounding.
 
     The tolerance is absolute below size 1, since a return of 0 may be the sum of rewards of size 1.
     """

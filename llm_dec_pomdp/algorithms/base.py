@@ -1,8 +1,8 @@
-"""The algorithm contract: one class, whose defaults are those of a team that plays as it is.
+"""The algorithm contract: one class, whose defaults play with a team and do not train it.
 
 An algorithm is built as `Algorithm(team, sampling, config)`. It names its communication protocol, its options, its
 acting policy and its rollout, and it can be saved. A learner overrides `update`. `learner.PolicyLearner` is the base of
-learners whose policies step on texts with advantages.
+learners that update policies on completions with advantages.
 """
 
 from __future__ import annotations
@@ -30,19 +30,20 @@ class Options(Config):
 
 
 class Algorithm:
-    """Plays trajectories with its team as it is; a subclass that overrides `update` is trained on them.
+    """Base of all algorithms: samples trajectories with its team; a subclass that overrides `update` trains on them.
 
     Args:
         team: The team that is loaded, trained and saved.
-        sampling: Sampling of texts.
+        sampling: Sampling of completions.
         config: Options.
 
     Attributes:
         protocol: Its communication protocol: "parallel", "centralized", "sequential" or "discussion".
         Config: The class of its options.
-        shows_texts: Whether its policies are trained on given texts, which a table cannot be.
+        shows_texts: Whether its policies are trained on completions that they did not sample, which a table cannot be.
         rollout: The rollout of training; an evaluation plays independent trajectories.
-        baseline_scope: The returns that its baseline is made of; for its control, see `controls`.
+        baseline_scope: The returns that its baseline is computed from; used by its shuffled-reward control, see
+            `controls`.
         updaters: The updaters of its policies.
     """
 
@@ -72,7 +73,7 @@ class Algorithm:
     def incompatibility(cls, config: Any, env: TextDecPOMDP) -> str:
         """Return the reason why it cannot learn in an environment, else "" (the default).
 
-        An override calls this one first.
+        An override calls the inherited method first.
 
         Args:
             config: Its options.
@@ -84,7 +85,7 @@ class Algorithm:
 
     @classmethod
     def learns(cls) -> bool:
-        """Return whether it is a learner."""
+        """Return whether the algorithm is a learner, that is, overrides `update`."""
         return cls.update is not Algorithm.update
 
     def update(self, groups: Sequence[Group]) -> Metrics:
@@ -94,11 +95,11 @@ class Algorithm:
     def check_compatible(self, env: TextDecPOMDP) -> None:
         """Raise ConfigError if it cannot learn in an environment; see `incompatibility`."""
         if why := self.incompatibility(self.config, env):
-            raise ConfigError(f"{why}; take a learner that fits")
+            raise ConfigError(f"{why}; choose a compatible learner")
 
     @property
     def baseline_scope(self) -> controls.BaselineScope:
-        """The returns that its baseline is made of; for its control."""
+        """The returns that its baseline is computed from; used by its shuffled-reward control."""
         return "group"
 
     def shuffle_rewards(self, groups: Sequence[Group]) -> list[Group]:
@@ -106,7 +107,7 @@ class Algorithm:
         return controls.shuffle_rewards(groups, self.baseline_scope)
 
     def reset_optimizer(self) -> None:
-        """Start from the team as it is now, after other learners have trained it; see `Updater.reset_optimizer`."""
+        """Make new optimizers for the present team, which other learners may have trained; see `Updater`."""
         for updater in self.updaters:
             updater.reset_optimizer()
 
@@ -125,13 +126,13 @@ class Algorithm:
     # --- restarts -----------------------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what a restart needs besides the weights of the team: nested dictionaries of tensors and values.
+        """Return the state that a restart needs besides the team's weights: nested dictionaries of tensors and values.
 
-        By default these are the states of its updaters; a learner with further state adds to them.
+        By default these are the states of its updaters. A learner with further state adds to them.
         """
         return {"updaters": [updater.state_dict() for updater in self.updaters]} if self.updaters else {}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore it."""
+        """Restore the state that `state_dict` returned."""
         for updater, saved in zip(self.updaters, state.get("updaters", ()), strict=True):
             updater.load_state_dict(saved)

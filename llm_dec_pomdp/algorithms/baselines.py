@@ -6,22 +6,22 @@ from .base import Algorithm
 
 
 class Single(Algorithm):
-    """One model writes all parts."""
+    """A single agent, which writes all parts."""
 
     protocol = "centralized"
 
 
 class Concat(Algorithm):
-    """Agents write in parallel and know nothing of each other; the parts are put together (naive concatenation)."""
+    """Agents act in parallel without messages; their parts are concatenated (naive concatenation)."""
 
 
 class Sequential(Algorithm):
-    """Agents write one after the other and see what was written before."""
+    """Agents act one after the other, and each sees the earlier actions."""
 
     protocol = "sequential"
 
 
 class Discussion(Algorithm):
-    """Agents exchange drafts once, then write in parallel (one-round discussion)."""
+    """Agents exchange one draft each, then act in parallel (one-round discussion)."""
 
     protocol = "discussion"

@@ -25,7 +25,7 @@ def set_weights(samples: Sequence[Sample], options: UpdaterOptions) -> list[Samp
 
 
 def in_minibatches(samples: Sequence[Sample], count: int, seed: int) -> list[list[Sample]]:
-    """Divide the samples of each agent into at most `count` minibatches of whole prompts, in an order by the seed."""
+    """Divide the samples of each agent into at most `count` minibatches of whole prompts; the seed sets the order."""
     if count == 1:
         return [list(samples)]
     parts: list[list[Sample]] = [[] for _ in range(count)]
@@ -40,7 +40,7 @@ def in_minibatches(samples: Sequence[Sample], count: int, seed: int) -> list[lis
 
 
 def advantages_of(samples: Sequence[Sample], mask: torch.Tensor, options: UpdaterOptions) -> torch.Tensor:
-    """Return the advantages of texts [N], or of tokens [N, L] where a sample has `tokens`.
+    """Return the advantages of completions [N], or of tokens [N, L] where a sample has `tokens`.
 
     Args:
         samples: N samples.
@@ -48,19 +48,19 @@ def advantages_of(samples: Sequence[Sample], mask: torch.Tensor, options: Update
         options: Options of the updater.
 
     Raises:
-        ValueError: A sample has not one number for each token, or the ratio is that of whole texts.
+        ValueError: A sample has `tokens`, but not one for each token, or the ratio is not per token.
     """
     whole = mask.new_tensor([s.advantage for s in samples])
     if not any(s.tokens for s in samples):
         return whole
     if (level := options.objective.ratio) != "token":
-        raise ValueError(f"a sample has advantages of tokens, and ratio={level!r} is of texts; use 'token'")
+        raise ValueError(f"a sample has an advantage for each token, but ratio is {level!r}; set ratio to 'token'")
     factors = torch.ones_like(mask)
     for row, s in enumerate(samples):
         if s.tokens and len(s.tokens) != len(s.completion.token_ids):
             raise ValueError(
-                f"a text of {s.agent!r} has {len(s.completion.token_ids)} tokens, and its sample advantages for "
-                f"{len(s.tokens)}; give one for each (Sample.tokens)"
+                f"a completion of {s.agent!r} has {len(s.completion.token_ids)} tokens, and its sample has "
+                f"{len(s.tokens)} advantages; give one for each token (Sample.tokens)"
             )
         factors[row, : len(s.tokens)] = mask.new_tensor(s.tokens)
     return whole[:, None] * factors

@@ -1,12 +1,12 @@
 """Shuffled-reward controls: learners without a learning signal, to compare real learners with.
 
 `NAME_shuffled` is the control of the learner NAME. Its rollouts, the size of its advantages and its number of updates
-are those of the learner, but before each update rewards are shuffled between episodes. What such a team improves does
-not come from the reward.
+are those of the learner, but before each update rewards are shuffled between episodes. So what such a team gains was
+not learned from the reward.
 
 An episode takes all rewards of another one, turn by turn and past its own end, so that its length carries no signal.
 The joint actions of a decision point swap their results. With individual rewards, each agent takes what an agent of
-such an episode received in all: called sub-agents from called ones, main agents from main agents.
+such an episode received in total: sub-agents from sub-agents, main agents from main agents.
 
 Which episodes may swap rewards depends on the baseline of the learner (`BaselineScope`), so that the mean of its
 gradient is 0:
@@ -15,7 +15,7 @@ gradient is 0:
 |---|---|---|
 | group | any episode's of its group, its own too | advantages are centred over the group |
 | update | any episode's of the update, its own too | advantages are centred over the update |
-| nothing | one of another task's (with one task, of another episode's) | the reward of a text does not depend on it |
+| nothing | one of another task's (with one task, of another episode's) | rewards do not depend on the completion |
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ BaselineScope = Literal["group", "update", "nothing"]
 
 
 class ShuffledRewardControl:
-    """A class before a learner among the bases of its control: shuffles the rewards before each update."""
+    """Mix-in, placed before a learner class: shuffles the rewards before each update."""
 
     def update(self: Any, groups: Sequence[Group]) -> dict[str, float]:
         """Update as the learner does, on groups with shuffled rewards."""
@@ -62,8 +62,8 @@ def shuffle_rewards(groups: Sequence[Group], scope: BaselineScope) -> list[Group
         exchanged = [_within(episodes) for episodes in played]
     elif sum(map(len, played)) == 1:
         raise ValueError(
-            "an update of one episode has no other whose rewards it could take; give several tasks "
-            "(prompts_per_step) or a group size above 1"
+            "the update has only one episode, so its rewards cannot be shuffled; set prompts_per_step or group_size "
+            "above 1"
         )
     else:
         exchanged = _between(played, with_itself=scope == "update")
@@ -81,7 +81,7 @@ def shuffle_rewards(groups: Sequence[Group], scope: BaselineScope) -> list[Group
 
 
 def shuffle_labels(groups: Sequence[Group]) -> list[Group]:
-    """Return groups of pairs (preferred, rejected, preferred, ...) in which a coin decides which one is preferred."""
+    """Return groups of pairs (preferred, rejected, preferred, ...) with the preferred one of each chosen at random."""
     shuffled: list[Group] = []
     for group in groups:
         coins = _random(group.episodes).integers(2, size=len(group.episodes) // 2).tolist()
@@ -92,15 +92,15 @@ def shuffle_labels(groups: Sequence[Group]) -> list[Group]:
 
 
 def shuffle_texts(groups: Sequence[Group]) -> list[Group]:
-    """Return groups in which every text is replaced by one of another task, same agent, turn and episode number.
+    """Return groups in which every completion is replaced by one of another task, same agent, turn and episode number.
 
-    A text without such a counterpart loses its tokens, so that nothing is trained on it.
+    A completion without such a counterpart loses its tokens, so that nothing is trained on it.
 
     Raises:
         ValueError: There is only one task.
     """
     if len(groups) == 1:
-        raise ValueError("an update of one task has no other whose texts could be said there; raise prompts_per_step")
+        raise ValueError("the update has only one task, so no texts can be swapped; set prompts_per_step above 1")
     order = _order(_random(groups[0].episodes if groups else ()), len(groups))
     texts: dict[tuple[int, int, str], dict[int, Completion]] = {}
     for place in order:
@@ -140,7 +140,7 @@ def _within(episodes: Sequence[Episode]) -> list[Episode]:
 
 
 def _between(groups: Sequence[Sequence[Episode]], *, with_itself: bool) -> list[list[Episode]]:
-    """Give each group the rewards of another one, or of any with `with_itself`; one group is split into episodes."""
+    """Give each group the rewards of another one; with `with_itself` of any. A single group is split into episodes."""
     units = list(groups) if len(groups) > 1 else [[episode] for episode in groups[0]] if groups else []
     order = _order(_random([episode for episodes in units for episode in episodes]), len(units))
     donors = dict(enumerate(order)) if with_itself else dict(zip(order, [*order[1:], *order[:1]], strict=True))
@@ -179,7 +179,7 @@ def _totals(episodes: Sequence[Episode], *, called: bool) -> list[tuple[int, str
 
 
 def _with_totals(episodes: Sequence[Episode], main: Sequence[float], called: Sequence[float]) -> list[Episode]:
-    """Give the acting agents these sums in turn, each all of it at the last turn of its episode."""
+    """Give these sums to the acting agents in order, each as one reward at the last turn of its episode."""
     earned: list[dict[str, float]] = [{} for _ in episodes]
     for given, side in ((main, False), (called, True)):
         for number, (k, agent, _) in enumerate(_totals(episodes, called=side)):

@@ -12,10 +12,10 @@ policy's objective J, plus the critic's:
 
     L = -J + c mean of max((u(x) - z)^2, (u_old(x) + clip(u(x) - u_old(x), -eps, eps) - z)^2)                   (critic)
 
-where u_old is the critic's output at its first forward pass over x in a step. Then the critic is trained for further
-epochs by itself: advantages teach policies little until the critic's values are right, and one epoch per update is too
-slow for that. A critic on the policy's body trains that body too. A critic with its own body shares only the optimizer.
-Equal prefixes need one forward pass, and so do all prefixes within a text with critic_level="token".
+where u_old is the critic's output at its first forward pass over x in a step. Then only the critic is trained
+for further epochs: advantages teach policies little until the critic's values are right, and one epoch per update is
+too slow for that. A critic on the policy's body trains that body too. A critic with its own body shares only the
+optimizer. Equal prefixes need one forward pass, and so do all prefixes within a completion with critic_level="token".
 """
 
 from __future__ import annotations
@@ -52,29 +52,29 @@ class CriticOptions(TurnOptions):
     """Options of learners with a critic, and all of `TurnOptions`."""
 
     estimates: Literal["v", "q"] = "v"
-    """What the critic estimates: v, the value of a history; or q, the value of a history and the text after it."""
+    """Value that the critic estimates: of a history (v), or of a history and the completion after it (q)."""
     critic_level: Literal["turn", "token"] = "turn"
-    """What has a value: a turn, whose text is one action; or each token of an agent's text, see
+    """Level of the values: turn (a completion is one action), or token (each of its tokens is one), see
     `algorithms.actor_critic`."""
     body: Literal["own", "shared"] = "own"
-    """The model whose hidden state the critic's head reads: own (a copy of the policy's, where that is an adapter on
-    the same base) or shared (the policy's, which the critic's loss then trains too). The critic of `maac` takes the
-    first policy for it."""
+    """Model whose hidden state the value head reads: own (a copy of the policy's model, or of its adapter on the same
+    base), or shared (the policy's model, which the critic's loss then trains too). The critic of `maac` uses the model
+    of the first policy."""
     value_coef: NotNegative = 0.6
-    """Weight of the critic's loss; the policy's has weight 1."""
+    """Weight of the critic's loss; the policy's loss has weight 1."""
     value_clip: NotNegative = 0.2
-    """How far an update may move a value before its loss is flat, in units of the returns' spread; only matters with
-    several `epochs` or `minibatches`."""
+    """Change of a value in an update beyond which its loss is flat, in units of the returns' standard deviation. It
+    matters only with several `epochs` or `minibatches`."""
     critic_learning_rate: NotNegative | None = None
-    """Learning rate of the head, and of the critic's own body; the policy's when left out."""
+    """Learning rate of the value head, and of the critic's own body; by default the policy's."""
     critic_epochs: Positive = 4
-    """Epochs of the critic in an update: `epochs` together with the policy, the remaining ones by itself."""
+    """Epochs of the critic in an update: `epochs` together with the policy, the remaining ones without it."""
     gae_lambda: Annotated[float, Field(ge=0, le=1)] = 0.95
-    """Lambda of generalized advantage estimation, over turns or tokens (`critic_level`): 1 is unbiased for
-    any critic, less trusts the critic more."""
+    """Lambda of generalized advantage estimation, over turns or tokens (`critic_level`): 1 is unbiased for any critic
+    of histories, smaller values rely more on the critic."""
     normalise: bool = True
-    """Scale the advantages of an agent to mean 0 and standard deviation 1 over an update; equal ones become 0, and a
-    single one stays as it is."""
+    """Scale the advantages of an agent to mean 0 and standard deviation 1 over an update. Equal ones become 0, and a
+    single one is not changed."""
 
     @model_validator(mode="after")
     def _check_texts_as_one_action(self) -> CriticOptions:
@@ -82,8 +82,8 @@ class CriticOptions(TurnOptions):
         for name, (value, needed) in given.items():
             if self.critic_level == "token" and value != needed:
                 raise ValueError(
-                    f"critic_level='token' has advantages of tokens, and {name}={value!r} takes a text for one action; "
-                    f"set {name}={needed!r} or critic_level='turn'"
+                    f"critic_level='token' has an advantage for each token, but {name}={value!r} takes a completion "
+                    f"for one action; set {name}={needed!r} or critic_level='turn'"
                 )
         return self
 
@@ -120,7 +120,7 @@ class ValueTarget(Sample):
     Attributes:
         target: y, the value to learn.
         value: V(x), the critic's value before the step.
-        after: Number of the last ids that come after the prefix: the remaining tokens of a text.
+        after: Number of the last ids that come after the prefix: the remaining tokens of a completion.
     """
 
     target: float = 0.0
@@ -134,7 +134,7 @@ class ValueTarget(Sample):
 
 
 class CriticUpdater(Updater):
-    """An `Updater` that also trains a critic; override `make_critic` for a critic of your own.
+    """An `Updater` that also trains a critic; override `make_critic` for your own critic.
 
     Raises:
         ValueError: The policy has no critic, or one without values of tokens where they are asked for; or see
@@ -151,14 +151,14 @@ class CriticUpdater(Updater):
         self._old_values: dict[Reading, torch.Tensor] = {}  # u_old of this step [L]
 
     def reset_optimizer(self) -> None:
-        """See `Updater`. The critic is new too, so that a body of its own is a copy of the present policy's."""
+        """See `Updater`. The critic is new too, so that an own body is a copy of the present policy's body."""
         groups, rate = self._of_policy, self.options.critic_learning_rate
         self.groups = list(groups)
         self.critic = self.make_critic()
         if self.options.critic_level == "token" and not isinstance(self.critic, TokenCritic):
             raise ValueError(
                 f"critic_level is 'token', and {type(self.critic).__name__}, the critic of "
-                f"{type(self.policy).__name__}, has no values of tokens; give it token_values() "
+                f"{type(self.policy).__name__}, has no values of tokens; implement token_values() "
                 "(agents.base.TokenCritic), or set critic_level='turn'"
             )
         self.return_stats = RunningReturnStats()
@@ -219,10 +219,11 @@ class CriticUpdater(Updater):
     # --- one step -----------------------------------------------------------------------------------------------------
 
     def step(self, samples: Sequence[Sample], seed: int = 0) -> Metrics:
-        """Run `Updater.step` on texts and value targets; then run the remaining critic epochs on the value targets.
+        """Run `Updater.step` on completions and value targets; then the remaining critic epochs on the value targets.
 
         Returns:
-            The same, and `value_loss`, the mean loss of the critic without its weight, in squared spreads of returns.
+            The metrics of `Updater.step`, and `value_loss`, the mean loss of the critic without its weight, in units of
+            the returns' variance.
         """
         targets = [s for s in samples if isinstance(s, ValueTarget) and s.agent in self.agents]
         order = derive(seed, "lessons", self.updates)
@@ -241,7 +242,7 @@ class CriticUpdater(Updater):
     def extra_loss(self, targets: Sequence[Any], size: int) -> Metrics:
         """Add the gradient of the critic's loss (critic), at most `size` value targets at a time."""
         by_reading = grouped(targets, lambda target: target.reading)
-        counts = Counter(target.reading for target in targets if not target.after)  # as often as the text was sampled
+        counts = Counter(target.reading for target in targets if not target.after)  # as often as it was sampled
         total, stats = 0.0, self.return_stats
         for batch in _of_length(counts, size):
             count = 1 + max(target.after for reading in batch for target in by_reading[reading])
@@ -270,7 +271,7 @@ class CriticUpdater(Updater):
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore them."""
+        """Restore the state that `state_dict` returned."""
         self.critic.load_state_dict(state["critic"])
         self.return_stats = RunningReturnStats(**state["return_stats"])
         super().load_state_dict(state)

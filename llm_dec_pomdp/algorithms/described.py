@@ -1,4 +1,4 @@
-"""The options of a learner, with name, type, default and description, as `llm-dec-pomdp list NAME` prints them."""
+"""Options of a learner with name, type, default and description, as `llm-dec-pomdp list NAME` prints them."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class Option:
     """An option of a learner.
 
     Attributes:
-        name: As `--set NAME=VALUE` takes it.
-        type: Of its values, e.g. "int >= 1" or "std | mean".
-        default: Its value where it is left out; "" where that depends on other things.
-        about: The first sentence of its description.
-        of: The values of other options for which it exists, e.g. "credit=crossed"; "" for all.
+        name: Name, as in `--set NAME=VALUE`.
+        type: Type of its values, e.g. "int >= 1" or "std | mean".
+        default: Default value; "" if there is no fixed one.
+        about: First sentence of its description.
+        of: Value of another option that it needs, e.g. "credit=crossed"; "" for none.
     """
 
     name: str
@@ -36,11 +36,11 @@ class Option:
 
 
 def options_of(config: type[Config], fixed: Mapping[str, Any] | None = None) -> list[Option]:
-    """Return the options of a configuration, with those of the objects that it holds after them.
+    """Return the options of a configuration, followed by the options of the objects that it holds, such as its credit.
 
     Args:
         config: The configuration of a learner.
-        fixed: Options that belong to the name of the learner. They are left out, as are those with a single value.
+        fixed: Options that the name of the learner fixes. They are left out, like options with a single allowed value.
     """
     options: list[Option] = []
     for name, field in config.model_fields.items():
@@ -50,7 +50,7 @@ def options_of(config: type[Config], fixed: Mapping[str, Any] | None = None) -> 
         else:
             options.append(_option(name, field))
     for holder, classes in config.kinds.items():
-        having: dict[Option, list[str]] = {}  # kinds with the same option, which may have another default elsewhere
+        having: dict[Option, list[str]] = {}  # the kinds that have the option with this default
         for kind, made in classes.items():
             for name, field in made.model_fields.items():
                 having.setdefault(_option(name, field), []).append(kind)
@@ -66,7 +66,7 @@ def _option(name: str, field: FieldInfo) -> Option:
     default = "" if field.default is None else str(field.default)
     if isinstance(field.default, bool):
         default = default.lower()
-    if bounds and bounds.get(">=") == bounds.get("<="):  # a subclass has fixed it
+    if ">=" in bounds and bounds[">="] == bounds.get("<="):  # fixed by a subclass
         kind = default
     return Option(name, kind, default, _first_sentence(field))
 

@@ -17,27 +17,27 @@ _FAR = 0.01  # in nats: about 1 % of a token's probability
 
 
 def describe(samples: Sequence[Sample], groups: int, trainer: Mapping[int, Sequence[float]]) -> dict[str, float]:
-    """Compute metrics that show problems of a training before its return does.
+    """Compute metrics that show problems of a training run earlier than its return.
 
     | name | meaning |
     |---|---|
-    | truncated | share of the texts that the token limit ended |
-    | length, length_max | tokens per text, mean and largest |
-    | groups_without_signal | share of the groups in which no text has an advantage |
+    | truncated | share of the completions that the token limit ended |
+    | length, length_max | tokens per completion, mean and largest |
+    | groups_without_signal | share of the groups in which no completion has an advantage |
     | advantage_spread | standard deviation of the advantages |
     | surprisal | mean of -log p of the sampled tokens, in nats |
-    | distinct_2 | share of different word pairs in a text, mean over the texts with any |
-    | sampler_gap, sampler_gap_max | how far log p of a token is from the recorded one, mean and largest |
-    | sampler_gap_share | share of the tokens whose log p is further off than 0.01 |
+    | distinct_2 | share of different word pairs in a completion, mean over the completions with any |
+    | sampler_gap, sampler_gap_max | difference of the trainer's log p of a token to the recorded one: mean, largest |
+    | sampler_gap_share | share of the tokens with a difference above 0.01 |
 
-    Surprisal estimates the entropy at no cost, where no tokens are cut off (top_p 1, top_k 0). Gaps are between the
-    log-probabilities of the trainer and of the sampler, over the texts that the trainer has read.
+    `surprisal` is the mean negative log-likelihood. It estimates the entropy if sampling is not truncated (top_p 1,
+    top_k 0). Gaps are over the completions that the trainer has read.
 
     Args:
-        samples: Every text that can be trained on.
-        groups: How many groups they are from.
-        trainer: The trainer's log-probabilities, at the weights that sampled, by the place of the sample; without
-            those of texts that have no gradient.
+        samples: Every completion that can be trained on.
+        groups: Number of groups that the samples come from.
+        trainer: The trainer's log-probabilities, at the weights that sampled, by the index of the sample. Texts without
+            a gradient are missing.
 
     Returns:
         All metrics; 0 without samples.
@@ -62,13 +62,13 @@ def describe(samples: Sequence[Sample], groups: int, trainer: Mapping[int, Seque
 
 
 def distinct(text: str) -> float:
-    """Return the number of different word pairs over all word pairs of a text; NaN below two words."""
+    """Return the number of different word pairs over all word pairs of a completion; NaN below two words."""
     pairs = list(itertools.pairwise(_WORD.findall(text.lower())))
     return len(set(pairs)) / len(pairs) if pairs else math.nan
 
 
 def spent(groups: Sequence[Group]) -> dict[str, float]:
-    """Return the costs of playing with alternatives: `generations` (texts) and `joint_rewards` (scored actions)."""
+    """Return the costs of a rollout: `generations` (sampled completions) and `joint_rewards` (scored joint actions)."""
     costs = [group.cost for group in groups]
     return {name: float(sum(getattr(cost, name) for cost in costs)) for name in Cost._fields}
 

@@ -1,4 +1,4 @@
-"""Imitation (behaviour cloning): every policy is trained on the texts of a teacher in its place.
+"""Imitation (behaviour cloning): each policy is trained on the texts of a teacher.
 
 For the texts a of a teacher after histories h, each agent descends the cross-entropy
 
@@ -11,8 +11,8 @@ text.
 `shares` weights kinds of turns, so that rare ones are not forgotten. A turn has the kind of the event that it caused
 ("spawn" for the call of a sub-agent, "answer", "call" of a tool, ...), or "say" if it caused none.
 
-Teachers may know labels: script:optimal and script:gold know the answer. script:uniform, which samples well-formed
-texts, knows only the form. Recorded episodes know as much as their team.
+Some teachers know labels: script:optimal and script:gold know the answer. script:uniform samples well-formed texts and
+knows no answer. For recorded episodes it depends on their team.
 """
 
 from __future__ import annotations
@@ -37,26 +37,26 @@ from .samples import Sample, called_agents, usable
 
 
 class ImitationConfig(UpdaterOptions):
-    """Options of imitation: the teacher, and those of `UpdaterOptions` that a single pass has."""
+    """Options of imitation: the teacher, and the options of `UpdaterOptions` that apply to a single pass."""
 
     source: str = "script:optimal"
-    """The teacher: script:optimal, script:gold (reference texts), script:uniform (any well-formed text), or the team of
-    recorded episodes: a file of `episodes/` in a run's cell, or that cell's folder."""
+    """Teacher: script:optimal, script:gold (reference texts), script:uniform (any well-formed text), or recorded
+    episodes, as a file of `episodes/` in a run's cell or the folder of that cell."""
     shares: dict[str, Annotated[float, Field(gt=0)]] = {}
-    """Relative shares of kinds of turns in every agent's mean; turns of kinds that are not named weigh 1 each, as all
-    do where this is empty."""
+    """Relative shares of kinds of turns in the mean of every agent. Turns of other kinds weigh 1 each; by default all
+    do."""
     train: Sides = ["main", "sub"]
-    """Who learns: agents that nobody called (main), called ones (sub), or both."""
+    """Agents that are trained: main agents, which nobody called (main), sub-agents (sub), or both."""
     objective: Objective = OfTeachers()
     kinds: ClassVar[Kinds] = {"objective": {"clipped": OfTeachers}}
     epochs: Single = 1
-    """In a second pass the ratio to the first would be clipped; give more steps instead."""
+    """Fixed: in a second pass the ratio to the first would be clipped; give more steps instead."""
     minibatches: Single = 1
-    """The same."""
+    """Fixed, as `epochs`."""
 
 
 class Imitation(PolicyLearner):
-    """Trains every trainable member of a team on the texts of a teacher in its place."""
+    """Behaviour cloning: trains each policy of a team on the texts of a teacher."""
 
     shows_texts = True
     Config = ImitationConfig
@@ -68,14 +68,14 @@ class Imitation(PolicyLearner):
 
     @property
     def rollout(self) -> Rollout:
-        """Episodes of the teacher."""
+        """The rollout of the teacher's episodes."""
         return self._teacher
 
     @classmethod
     def incompatibility(cls, config: Any, env: Any) -> str:
-        """See `Algorithm`; the teacher must be able to act there too."""
+        """See `Algorithm`; the teacher must also be able to act in the environment."""
         why = Demonstrations(config.source).incompatibility(env)
-        return f"the teacher {config.source} does not play there: {why}" if why else ""
+        return f"the teacher {config.source} cannot act there: {why}" if why else ""
 
     def shuffle_rewards(self, groups: Sequence[Group]) -> list[Group]:
         """Return groups with the teacher's texts of other tasks, for its control."""
@@ -85,7 +85,7 @@ class Imitation(PolicyLearner):
         """Return every text with advantage 1 and the weight of the kind of its turn.
 
         Raises:
-            ValueError: No policy of the team can be shown a text.
+            ValueError: No policy of the team can be trained on given texts.
         """
         texts = [
             ("sub" if agent in called else "main", _kind(turn, agent), Sample(agent, completion, 1.0, group=place))
@@ -98,18 +98,18 @@ class Imitation(PolicyLearner):
         ]
         if groups and not usable(sample for _, _, sample in texts):
             raise ValueError(
-                "no policy of the team can be shown a text (`to_completion` of agents.Policy), so there is nothing to "
-                "imitate; give a language model"
+                "no policy of the team can be trained on given texts (`to_completion` of agents.Policy); give at least "
+                "one agent a language model"
             )
         pairs = [(kind, sample) for side, kind, sample in texts if side in self.config.train]
         return usable(_weighed(pairs, self.config.shares))
 
     def update(self, groups: Sequence[Group]) -> Metrics:
-        """Run a step of every policy on the teacher's texts in its place.
+        """Run a step of every policy on the teacher's texts.
 
         Returns:
             The metrics of `Updater.step`; `cross_entropy`, the mean of -log p of the given tokens before the step; and
-            `labels`, 1 where the teacher may know what is right, else 0.
+            `labels`, 1 if the teacher may know the answer, else 0.
         """
         metrics = self.step(self.samples(groups), groups)
         logprobs = [p for updater in self.updaters for text in updater.logprobs.values() for p in text]

@@ -18,9 +18,9 @@ class PolicyLearner(Algorithm):
     """A learner that computes advantages; one `Updater` for each policy then updates the weights.
 
     Args:
-        team: The team that acts and is trained; members that cannot be trained stay as they are. With beta above 0,
-            the team as it is now is also the reference.
-        sampling: Sampling of texts; its temperature is part of the policy that is trained.
+        team: The team that acts and is trained; policies that cannot be trained stay fixed. With beta above 0, the
+            present team is also the reference.
+        sampling: Sampling of completions; its temperature is part of the policy that is trained.
         config: Options.
 
     Attributes:
@@ -29,7 +29,7 @@ class PolicyLearner(Algorithm):
 
     Config: ClassVar[type[Any]] = UpdaterOptions
     updater: type[Updater] = Updater
-    other_updater: ClassVar[type[Updater] | None] = None  # of all policies but the first; None: the same
+    other_updater: ClassVar[type[Updater] | None] = None  # class for all policies but the first; None: the same
 
     def __init__(self, team: Team, sampling: Sampling, config: Any = None) -> None:
         super().__init__(team, sampling, config)

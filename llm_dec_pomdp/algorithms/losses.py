@@ -13,12 +13,12 @@ RatioLevel = Literal["token", "sequence", "sequence_mean"]
 
 
 class Loss(NamedTuple):
-    """The loss of a batch of texts.
+    """The loss of a batch of completions.
 
     Attributes:
         value: The loss, with gradient; each sample counts by its `loss_weight`.
-        terms: Its parts as numbers: sums over texts, ratios or tokens.
-        logprobs: log pi of the tokens of each text, without gradient; empty if they were not computed.
+        terms: Its parts as numbers: sums over completions, ratios or tokens.
+        logprobs: log pi of the tokens of each completion, without gradient; empty if they were not computed.
     """
 
     value: torch.Tensor
@@ -29,16 +29,16 @@ class Loss(NamedTuple):
 def log_ratio(
     logprobs: torch.Tensor, others: torch.Tensor, mask: torch.Tensor, level: RatioLevel
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Compute log pi / pi_other of tokens or texts.
+    """Compute log pi / pi_other of tokens or completions.
 
     Args:
         logprobs: log pi of the tokens [N, L].
         others: log pi_other of the same tokens [N, L].
         mask: 1 on tokens [N, L], 0 on padding.
-        level: "token"; "sequence", the sum over a text; or "sequence_mean", its mean over the tokens.
+        level: "token"; "sequence", the sum over a completion; or "sequence_mean", its mean over the tokens.
 
     Returns:
-        The log-ratios and their mask, [N, L] for tokens and [N, 1] for texts.
+        The log-ratios and their mask, [N, L] for tokens and [N, 1] for completions.
     """
     difference = (logprobs - others) * mask
     if level == "token":
@@ -59,10 +59,10 @@ def importance_weights(
     | bound | min(u, c) | truncated importance sampling, Ionides 2008, doi:10.1198/106186008X320456 |
     | drop | u where 1 / c <= u <= c, else 0 | masked importance sampling: IcePop, arXiv:2510.18855 |
 
-    Without either the weighted mean would be unbiased; with it, its variance is bounded.
+    Without truncation or masking the weighted mean would be unbiased. With one of them its variance is bounded.
 
     Args:
-        log_ratios: log u of tokens or of texts, at the weights that sampled.
+        log_ratios: log u of tokens or of completions, at the weights that sampled.
         bound: c.
         beyond: Treatment of larger weights, see the table.
 
@@ -85,13 +85,13 @@ def clipped_objective(
 ) -> torch.Tensor:
     """Compute w min(rho A, clip(rho, 1 - eps_low, 1 + eps_high) A), summed over the tokens of each sequence.
 
-    With a ratio of whole texts it is as printed in arXiv:2508.04652; with one of tokens as in PPO and GRPO. With
+    With a ratio of whole completions it is as printed in arXiv:2508.04652; with one of tokens as in PPO and GRPO. With
     `dual_clip` it is, for negative A, at least c A (arXiv:1912.09729).
 
     Args:
         log_rho: log of the likelihood ratio to the weights that sampled [N, L] or [N, 1], with gradient.
         counted: Mask of the ratios, of the shape of `log_rho`.
-        advantages: Advantages of texts [N], or of tokens [N, L].
+        advantages: Advantages of completions [N], or of tokens [N, L].
         clip: 1 - eps_low and 1 + eps_high.
         importance: w, see `importance_weights`.
         dual_clip: c, or None.
@@ -118,7 +118,7 @@ def cispo_objective(
 
     Args:
         log_rho: log of the likelihood ratio to the weights that sampled [N, L] or [N, 1].
-        advantages: Of texts [N], or of tokens [N, L].
+        advantages: Advantages of completions [N], or of tokens [N, L].
         clip: 1 - eps_low and 1 + eps_high.
         importance: w, see `importance_weights`.
         logprobs: log pi of the tokens [N, L], 0 on padding, with gradient.
@@ -142,7 +142,7 @@ def count_clipped(log_rho: torch.Tensor, counted: torch.Tensor, clip: tuple[floa
 
 
 def value_loss(values: torch.Tensor, targets: torch.Tensor, old: torch.Tensor, clip: float) -> torch.Tensor:
-    """Compute max((V - y)^2, (V_old + clip(V - V_old, -c, c) - y)^2): flat where V moved further than c towards y.
+    """Compute max((V - y)^2, (V_old + clip(V - V_old, -c, c) - y)^2): flat where V changed by more than c towards y.
 
     Args:
         values: V [N], with gradient.
@@ -164,11 +164,12 @@ def kl_k3(
 
     The estimator k3 of http://joschu.net/blog/kl-approx.html: never negative, and 0 where the policies agree. As in
     GRPO it is differentiated with the samples held fixed, which on average gives the gradient of KL(pi_ref || pi).
-    Times rho it is unbiased for samples of pi_old, and so is its gradient, that of KL(pi || pi_ref) (arXiv:2512.02556).
+    Multiplied by rho it is unbiased for samples of pi_old, and its gradient is an unbiased estimate of the gradient of
+    KL(pi || pi_ref) (arXiv:2512.02556).
 
     Args:
         logprobs: log pi of the sampled tokens [N, L], with gradient.
-        reference: log pi_ref of the same tokens [N, L], without.
+        reference: log pi_ref of the same tokens [N, L], without gradient.
         mask: 1 on sampled tokens [N, L].
         log_rho: log pi / pi_old of the tokens, with gradient; left out, rho is 1.
 

@@ -13,13 +13,12 @@ Agent i descends its own part of the gradient, with the others' delta held fixed
 
     dL / d theta_i = - beta sigmoid(- beta sum_j delta_j)  d delta_i / d theta_i                            (gradient)
 
-So the advantage of every text is plus or minus beta sigmoid(- beta sum delta), and an updater makes a step of it as of
-any other credit. With one agent this is DPO. A trajectory of several turns counts as the sum over its texts. The two
+So the advantage of every text is plus or minus beta sigmoid(- beta sum delta), and an updater uses it like any other
+advantage. With one agent this is DPO. A trajectory of several turns counts as the sum over its texts. The two
 trajectories may have different observations; each text keeps its own prompt.
 
-Pairs come from the team's own episodes, by joint reward (iterated), or from a file, traces or a run (offline). With
-individual rewards, agents need not prefer the same joint text: each has pairs of its own texts, by its own return, and
-recorded pairs are refused.
+Pairs come from the team's own episodes, by return (iterated), or from a file, traces or a run (offline). With
+individual rewards, each agent has pairs of its own texts, by its own return. Recorded pairs are then refused.
 """
 
 from __future__ import annotations
@@ -55,25 +54,26 @@ if TYPE_CHECKING:
 
 
 class MADPOConfig(UpdaterOptions):
-    """Options of MADPO: where pairs come from, and those of `UpdaterOptions` that apply."""
+    """Options of MADPO: the source of pairs, and the options of `UpdaterOptions` that apply."""
 
     beta: Annotated[float, Field(gt=0)] = 0.1
-    """How strongly a preference holds against the reference: beta of the loss. Small values move the policy far."""
+    """Strength of the pull towards the reference (beta of the loss). Small values change the policy more."""
     pairs: Choice = "extremes"
-    """Of a task's episodes: the best against the worst, every better against every worse one, or one pair at random."""
+    """Pairs of a task's episodes: the best and the worst (extremes), every better with every worse one (all), or one
+    pair at random (random)."""
     margin: NotNegative = 0.0
-    """How much higher the return of the preferred episode must be."""
+    """Smallest difference of the returns of a pair."""
     source: str = ""
-    """Recorded pairs, or recorded episodes to be paired by their returns: a file of pairs or traces, or the folder of a
-    run, see `rollout.Preferences`. Left out: the team's own episodes."""
+    """Recorded pairs, or recorded episodes that are paired by return: a file of pairs or traces, or the folder of a run
+    (`rollout.Preferences`); by default the team's own episodes."""
     loss: Literal["dpo", "ipo"] = "dpo"
-    """Of a pair with gap g: - log sigmoid(beta g) (dpo), or (g - 1 / (2 beta))^2, which stops pushing pairs apart (ipo;
-    arXiv:2310.12036, equation 17)."""
+    """Loss of a pair with gap g: - log sigmoid(beta g) (dpo), or (g - 1 / (2 beta))^2, which stops pushing pairs apart
+    (ipo; arXiv:2310.12036, equation 17)."""
     likelihood: NotNegative = 0.0
-    """Weight of a term that keeps preferred texts likely: - log pi of their tokens, the mean over a text (RPO,
+    """Weight of a term that keeps preferred texts likely: the mean of - log pi over the tokens of each (RPO,
     arXiv:2404.19733)."""
     refresh: Count = 0
-    """Updates after which the reference becomes the team as it is then, again and again; 0: never."""
+    """Number of updates after which the present team replaces the reference, repeatedly; 0 means never."""
     replay: Count = 0
     """Number of earlier updates whose pairs are used again in each update."""
     objective: Objective = OfPairs()
@@ -81,9 +81,9 @@ class MADPOConfig(UpdaterOptions):
     epochs: Single = 1
     """Fixed: the advantage of a text changes with every step; use pairs again with `replay`."""
     minibatches: Single = 1
-    """The same."""
+    """Fixed, as `epochs`."""
     truncated: Literal["learn", "mask"] = "learn"
-    """Pairs with a text that the token limit ended: learn from them, or leave out the pair (mask)."""
+    """Pairs with a completion that the token limit ended: learn trains on them, mask leaves the pair out."""
     least_group_size: ClassVar[int] = 2
 
 
@@ -96,7 +96,7 @@ class Text(NamedTuple):
 
 
 class PairUpdater(Updater):
-    """Ascends the sum of log pi of texts times their advantages, and computes the log-ratios to the reference."""
+    """Updater that maximises the sum of log pi times advantage, and computes the log-ratios to the reference."""
 
     options: MADPOConfig
 
@@ -108,12 +108,12 @@ class PairUpdater(Updater):
         return metrics
 
     def scores(self, samples: Sequence[Sample]) -> torch.Tensor:
-        """Return log pi of every text [N], with gradient, which a step raises or lowers."""
+        """Return log pi of every text [N], with gradient; a step raises or lowers it."""
         logprobs, mask = self.policy.token_logprobs([(s.agent, s.completion) for s in samples], self.temperature)
         return (logprobs * mask).sum(-1)
 
     def preferences(self, samples: Sequence[Sample]) -> torch.Tensor:
-        """Return log pi / ref of every text [N], by which pairs are compared."""
+        """Return log (pi / ref) of every text [N]; the gap of a pair is a sum of these."""
         assert self.reference is not None  # beta is above 0
         texts = [(s.agent, s.completion) for s in samples]
         logprobs, mask = self.policy.token_logprobs(texts, self.temperature)
@@ -134,7 +134,7 @@ class PairUpdater(Updater):
 
 
 class MADPO(PolicyLearner):
-    """Trains every trainable member of a team on pairs of joint texts, one preferred to the other."""
+    """Direct preference optimisation: trains each policy of a team on pairs of joint actions, one preferred."""
 
     Config = MADPOConfig
     config: MADPOConfig
@@ -148,7 +148,7 @@ class MADPO(PolicyLearner):
 
     @property
     def rollout(self) -> Rollout:
-        """Recorded pairs, or the team's own episodes."""
+        """The rollout: recorded pairs, or the team's own episodes."""
         return self._played
 
     # --- pairs --------------------------------------------------------------------------------------------------------
@@ -165,7 +165,7 @@ class MADPO(PolicyLearner):
         return [pair for pair in pairs if not (masked and any(text.completion.truncated for text in pair))]
 
     def shuffle_rewards(self, groups: Sequence[Group]) -> list[Group]:
-        """Return groups with shuffled rewards, or with recorded pairs whose preference a coin decides."""
+        """Return groups with shuffled rewards, or recorded pairs with the preferred one chosen at random."""
         return shuffle_labels(groups) if self.config.source else shuffle_rewards(groups, "group")
 
     @classmethod
@@ -175,8 +175,8 @@ class MADPO(PolicyLearner):
         if known or not config.source or env.facts.joint_reward:
             return known
         return (
-            f"source is {config.source!r}, whose pairs are preferred by the team's reward, and {env.metadata['name']} "
-            "pays its agents individually; leave source out, and each agent learns from pairs by its own return"
+            f"source is {config.source!r}, whose pairs are ordered by the team's return, but {env.metadata['name']} "
+            "has individual rewards; leave source out, so that each agent has pairs by its own return"
         )
 
     def preferred(self, group: Group) -> Iterator[tuple[Episode, Episode, Collection[str]]]:
@@ -248,7 +248,7 @@ class MADPO(PolicyLearner):
         return {**super().state_dict(), "rounds": rounds if self.config.replay else []}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore them."""
+        """Restore the state that `state_dict` returned."""
         super().load_state_dict(state)
         self._rounds = [[[_text(plain) for plain in pair] for pair in pairs] for pairs in state["rounds"]]
 

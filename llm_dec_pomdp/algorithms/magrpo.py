@@ -24,11 +24,11 @@ Departures from the paper (docs/reproduce.md has those of the suite `paper` too)
 | credit | what is compared | joint rewards per task, one turn |
 |---|---|---|
 | joint | joint trajectories of a group, turn by turn (in a tree: siblings) | G |
-| crossed | an agent's texts, each by its mean return over the teammates' texts | G^n |
-| counterfactual | an agent's texts, with the same texts of the teammates | up to G + n G (G - 1) |
-| message | a text, K alternatives from the same history, and the empty text | up to G + n G (K + 1) |
+| crossed | an agent's completions, each by its mean return over the teammates' completions | G^n |
+| counterfactual | an agent's completions, with the same completions of the teammates | up to G + n G (G - 1) |
+| message | a completion, K alternatives from the same history, and the empty text | up to G + n G (K + 1) |
 
-Relatives (MARLOO, MAREINFORCE, MAREMAX, GRPO) are lines of `registration`: another baseline, or one agent.
+Relatives (MARLOO, MAREINFORCE, MAREMAX, GRPO) are names in `registration`: another baseline, or a single agent.
 
 Read `update` and `samples`. Then `credit/joint.py` and `advantages.py` compute advantages, and `updater.py` updates the
 weights. `examples/magrpo_in_one_file.py` has the same algorithm in one file.
@@ -58,7 +58,7 @@ __all__ = ["MAGRPO", "MAGRPOConfig"]
 
 
 class MAGRPO(PolicyLearner):
-    """Trains every trainable member of a team on its own samples with a group-relative advantage."""
+    """Group-relative policy optimization: trains each policy of a team on its own samples."""
 
     Config = MAGRPOConfig
     config: MAGRPOConfig
@@ -75,7 +75,7 @@ class MAGRPO(PolicyLearner):
 
     @property
     def baseline_scope(self) -> BaselineScope:
-        """That of the credit; for its control, see `controls`."""
+        """The returns that the baseline of the credit is computed from, see `controls`."""
         return self.config.credit.baseline_scope
 
     @classmethod
@@ -83,19 +83,19 @@ class MAGRPO(PolicyLearner):
         """Return the reason why the credit or an option of `advantages` cannot be used on this environment, else ""."""
         chosen = getattr(config.credit, "advantage", "std")
         if cls.advantages is not MAGRPO.advantages and chosen != "std":
-            return f"advantage is {chosen!r}, and {cls.__name__} computes advantages itself; leave the option out"
+            return f"advantage is {chosen!r}, but {cls.__name__} computes advantages itself; leave the option out"
         return super().incompatibility(config, env) or config.credit.incompatibility(env)
 
     def update(self, groups: Sequence[Group]) -> Metrics:
         """Compute advantages, and run a step of every policy on its own samples.
 
         Returns:
-            The metrics of `Updater.step`, as means over the policies. Over all groups that were played, replaced ones
-            included: the metrics of `diagnostics.describe`, and the costs `generations` and `joint_rewards`. With
+            Means of the metrics of `Updater.step` over the policies; and over all sampled groups, replaced ones
+            included, the metrics of `diagnostics.describe` and the costs `generations` and `joint_rewards`. With
             `replacements` also `groups_replaced`, the share of these groups that was replaced.
 
         Raises:
-            ValueError: A reward is infinite, the groups were not played by this learner's rollout, a text lacks
+            ValueError: A reward is infinite, the groups were not played by this learner's rollout, a completion lacks
                 log-probabilities, or the temperature is 0.
         """
         credit, played = self.config.credit, all_played(groups)
@@ -110,7 +110,7 @@ class MAGRPO(PolicyLearner):
         return metrics
 
     def samples(self, groups: Sequence[Group]) -> list[Sample]:
-        """Return every text that the team can be trained on, with its advantage; texts without a score are left out."""
+        """Return every completion to train on with its advantage; completions without a score are left out."""
         check_rewards(groups)
         c = self.config
         if c.overlong:
@@ -119,16 +119,16 @@ class MAGRPO(PolicyLearner):
         return usable(s for s in c.credit.over_update(credited) if s.agent in self.learning)
 
     def _limits(self, group: Group) -> dict[str, int]:
-        """Return the token limit of each agent's texts in a group, as `Team.generate` and the rollouts apply it."""
+        """Return the token limit of each agent in a group, as `Team.generate` and the rollouts apply it."""
         sampling = self.sampling.for_parts(group.parts_per_action)
         return {agent: self.team.sampling_of(agent, sampling).max_new_tokens for agent in self.team.members}
 
     def silent(self, group: Group) -> bool:
-        """Return whether a group has no signal: no text in it has an advantage."""
+        """Return whether a group has no signal: no completion in it has an advantage."""
         return not any(s.advantage for s in self.samples([group]))
 
     def credit(self, group: Group) -> Iterator[Sample]:
-        """Return every text of a group with its advantage, by (return) and (advantage) of the credit."""
+        """Return every completion of a group with its advantage, by (return) and (advantage) of the credit."""
         return self.config.credit.samples(group, self.config.gamma, self.advantages)
 
     def advantages(self, returns: Array) -> Array:
@@ -137,13 +137,13 @@ class MAGRPO(PolicyLearner):
             def advantages(self, returns):
                 return returns - np.median(returns)
 
-        It is called with returns as they are, for each comparison that the credit makes:
+        It is called with unscaled returns, for each comparison that the credit makes:
 
         | credit | returns |
         |---|---|
         | joint | R_t^(g) of the trajectories of a group at turn t, for an agent; in a tree, of sibling joint actions |
-        | crossed | of each text of an agent, the mean over the texts of its teammates |
-        | counterfactual, message | of a text of an agent and its alternatives, with the same texts of its teammates |
+        | crossed | of each completion of an agent, the mean over the completions of its teammates |
+        | counterfactual, message | of a completion and its alternatives, with teammates held fixed |
 
         Args:
             returns: [N], N at most the group size (with message: 1 + alternatives). Returns that could not be scored

@@ -7,8 +7,8 @@ differs between rollouts. With
     A_M^(k)   = (R_M^(k) - mean_k R_M) / std_k R_M                                                              (main)
     A_S,i^(k) = (R_S(o_i^(k)) - mean R_S) / std R_S,  over the aligned invocations of the same query             (sub)
 
-all texts of a trajectory share its advantage, and each policy ascends the clipped objective of `updater` over its own
-samples. Outputs of tools and reports are observations and never trained on. Alignment gives every rollout with
+all completions of a trajectory share its advantage, and each policy ascends the clipped objective of `updater` over its
+own samples. Outputs of tools and reports are observations and never trained on. Alignment gives every rollout with
 invocations d of them; the paper uses duplicate_drop                                                         (alignment)
 
 | alignment | d_k < d | d_k > d |
@@ -56,20 +56,20 @@ from .samples import Sample, called_agents, check_rewards, earned_by, usable
 from .updater import Updater, step_updaters
 
 COVERED = 0.99  # share of the rollouts whose d_k is at most d
-MAIN = ""  # the kind of an agent that nobody called
+MAIN = ""  # the kind of a main agent, which nobody called
 
 
 @dataclass(frozen=True, slots=True)
 class Trajectory:
-    """The texts and the return of one agent in one rollout.
+    """The completions and the return of one agent in one rollout.
 
     Attributes:
         agent: The agent.
         kind: The kind of sub-agent; "" for a main agent.
-        rollout: Place of the episode in its group.
+        rollout: Index of the episode in its group.
         place: Number of calls before it in this rollout.
         reward: Sum of its rewards over all turns; NaN if it could not be scored.
-        texts: Its texts in order.
+        texts: Its completions in order.
     """
 
     agent: str
@@ -94,7 +94,7 @@ class Credited(NamedTuple):
 def trajectories_of(episode: Episode, rollout: int = 0) -> list[Trajectory]:
     """Return the trajectories of an episode: those of sub-agents in the order of their calls, then of main agents.
 
-    Agents without texts have none.
+    Agents without completions have none.
     """
     called = called_agents(episode)
     texts: dict[str, list[Completion]] = {}
@@ -177,7 +177,7 @@ class Running:
 
 
 class MGRPO(PolicyLearner):
-    """Trains a main agent and the sub-agents that it calls, each policy on its own trajectories."""
+    """M-GRPO: trains a main agent and the sub-agents that it calls, each policy on its own trajectories."""
 
     Config = MGRPOConfig
     config: MGRPOConfig
@@ -226,9 +226,9 @@ class MGRPO(PolicyLearner):
         return credited, _describe(counts, d, subs)
 
     def samples(self, groups: Sequence[Group], credited: Sequence[Sequence[Credited]]) -> list[Sample]:
-        """Return every text to train on.
+        """Return every completion to train on.
 
-        Sub-agents of one kind share weights, so their texts are attributed to the first agent of the kind.
+        Sub-agents of one kind share weights, so their completions are attributed to the first agent of the kind.
         """
         everything = [(place, credit) for place, of_group in enumerate(credited) for credit in of_group]
         owners = self._owners(t for _, (t, _, _) in everything)
@@ -240,7 +240,7 @@ class MGRPO(PolicyLearner):
         return usable(s for s in samples if s.agent in self.learning)
 
     def _owners(self, trajectories: Iterable[Trajectory]) -> dict[str, str]:
-        """Return for each agent the one that its texts are attributed to: itself, or the first sub-agent of its kind.
+        """Return for each agent the owner of its completions: itself, or the first sub-agent of its kind.
 
         Raises:
             ValueError: Invocations of one kind have policies or adapters of their own.
@@ -255,8 +255,8 @@ class MGRPO(PolicyLearner):
             owner = next((a for a in owners if kinds[a] == kind), agent) if kind != MAIN else agent
             if weights.get(agent) != weights.get(owner):
                 raise ValueError(
-                    f"{owner!r} and {agent!r} are invocations of {kind!r} with different weights, so each would learn "
-                    "only from its own place in the rollout; let one policy or adapter play all of them "
+                    f"{owner!r} and {agent!r} are invocations of {kind!r} with different weights, so each would be "
+                    "trained only on its own place in the rollout; give them one policy or adapter "
                     "(load_team(..., roles=...))"
                 )
             owners[agent] = owners.get(owner, owner)
@@ -270,8 +270,8 @@ class MGRPO(PolicyLearner):
             of -log p of a token, an estimate of the entropy); and metrics of the invocations, see docs/hierarchy.md.
 
         Raises:
-            ValueError: A reward is infinite, a text lacks log-probabilities, the temperature is 0, or invocations of
-                one kind do not share their weights.
+            ValueError: A reward is infinite, a completion lacks log-probabilities, the temperature is 0, or invocations
+                of one kind do not share their weights.
         """
         credited, metrics = self.credit(groups)
         samples = self.samples(groups, credited)
@@ -293,7 +293,7 @@ class MGRPO(PolicyLearner):
         return {**super().state_dict(), "seen": self.running.seen}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore them."""
+        """Restore the state that `state_dict` returned."""
         super().load_state_dict(state)
         self.running = Running({kind: list(table) for kind, table in state["seen"].items()})
 

@@ -18,40 +18,41 @@ Sides = Annotated[list[Literal["main", "sub"]], Field(min_length=1)]
 
 
 class UpdaterOptions(Options):
-    """How the weights of a policy move."""
+    """Options of the policy update: objective and optimizer."""
 
     learning_rate: NotNegative | None = None
-    """Learning rate of AdamW; left out, what suits the policy: 0.3 for tables, 5e-4 for adapters and models of less
-    than 10 million weights, 1e-5 for all weights of larger ones (the paper trains 1.7B-3B models at 5e-6 to 2e-5)."""
+    """Learning rate of AdamW; by default 0.3 for tables, 5e-4 for adapters and models of less than 10 million weights,
+    1e-5 for all weights of larger models. The paper trains 1.7B-3B models at 5e-6 to 2e-5."""
     schedule: Schedule = "constant"
-    """How the learning rate falls: constant, or linear or cosine, which reach 0 with the last update."""
+    """Schedule of the learning rate: constant, or linear or cosine, which fall to 0 at the last update."""
     warmup: Annotated[int, Field(ge=0)] = 0
-    """Updates over which the learning rate rises to its full value."""
+    """Number of first updates over which the learning rate rises linearly to its full value."""
     horizon: Annotated[int, Field(ge=0)] = 0
-    """Updates after which a linear or cosine schedule reaches 0; 0: all updates of the run, or of the stage."""
+    """Number of updates after which a linear or cosine schedule reaches 0; 0 means all updates of the run or stage."""
     objective: Objective = Clipped()
-    """What is ascended: the clipped objective (clipped), or one that clips weights and keeps gradients (cispo). Its
-    options stand beside it, those of clipped where it is left out: ratio = "sequence"."""
+    """Objective that is maximised: clipped (PPO, GRPO), or cispo, which clips weights and keeps gradients. Its options
+    are given at the same level, e.g. ratio = "sequence"; without objective they are options of clipped."""
     truncated: Literal["learn", "mask"] = "learn"
-    """Texts that the token limit ended: learn from them, or mask them, which leaves them in the baseline and takes them
-    out of the loss and its mean."""
+    """Completions that the token limit ended: learn trains on them, mask removes them from the loss and its mean, but
+    not from the baseline."""
     beta: NotNegative = 0.0
-    """Weight of the KL term to the reference: the policy as it is when the learner, or its stage, begins."""
+    """Weight of the KL divergence to the reference, which is the policy at the start of the learner or of its stage."""
     weigh_kl: bool = False
-    """Multiply each token's KL by the ratio to the weights that sampled, so that it and its gradient stay unbiased in
+    """Multiply the KL term of each token by its importance ratio, so that the term and its gradient stay unbiased in
     later passes (DeepSeek-V3.2, arXiv:2512.02556)."""
     entropy: NotNegative = 0.0
     """Weight of the entropy bonus."""
     epochs: Positive = 1
     """Passes over the samples of an update."""
     minibatches: Positive = 1
-    """Optimizer steps per pass, each on a part of every agent's samples; texts of one prompt stay together."""
+    """Optimizer steps per pass, each on a part of every agent's samples. Completions of one prompt stay together."""
     micro_batch: Positive = 16
-    """Sequences per forward pass; changes memory and speed, not the result. Halved when the device has too little."""
+    """Completions per forward pass; changes memory and speed, not the result. It is halved when the device runs out of
+    memory."""
     max_grad_norm: Annotated[float, Field(gt=0)] = 1.0
-    """Gradients are scaled down to this norm."""
+    """Largest norm of a gradient; larger ones are scaled down to it."""
     weight_decay: NotNegative = 0.0
-    """AdamW's decoupled weight decay."""
+    """Decoupled weight decay of AdamW."""
     kinds: ClassVar[Kinds] = {"objective": OBJECTIVES}
 
     @model_validator(mode="after")
@@ -69,52 +70,54 @@ def check_warmup(options: UpdaterOptions, updates: int) -> None:
     if options.schedule != "constant" and last <= options.warmup:
         raise ValueError(
             f"schedule={options.schedule!r} falls from update {options.warmup} (warmup) to update {last}; give a "
-            "smaller warmup, or a run or a horizon that is longer"
+            "smaller warmup, a longer run or a longer horizon"
         )
 
 
 class TurnOptions(UpdaterOptions):
-    """Options of learners that credit each turn by itself, and all of `UpdaterOptions`."""
+    """Options of learners with an advantage for each turn, and all of `UpdaterOptions`."""
 
     gamma: Annotated[float, Field(ge=0, le=1)] = 1.0
     """Discount between turns."""
 
 
 class MAGRPOConfig(TurnOptions):
-    """Options of MAGRPO and its relatives: a credit, and all of `TurnOptions`."""
+    """Options of MAGRPO and its relatives: credit assignment, and all of `TurnOptions`."""
 
     credit: Credit = JointCredit()
-    """Who gets credit for a return: all agents alike (joint); each text, by its mean over all that the others said
-    (crossed); each agent, by comparing its text with its texts in the group's other trajectories while the others say
-    the same (counterfactual); or each message, by comparing it with others drawn from the same history (message; C3,
-    arXiv:2603.06859). Where it is given by its name, its options stand beside it: credit = "crossed", tree = true."""
+    """Credit assignment: joint (all completions of an episode share its advantage), crossed (a completion has its mean
+    return over all completions of the teammates), counterfactual (a completion is compared with the agent's other
+    completions, while teammates act the same), or message (a completion is compared with others sampled from the same
+    history; C3, arXiv:2603.06859). Its options are given at the same level: credit = "crossed", tree = true."""
     overlong: Count = 0
-    """Tokens before the token limit of a text over which its agent loses more and more of `overlong_penalty` (DAPO,
-    arXiv:2503.14476); 0: none loses anything. The penalty is no reward of the environment: a shuffled-reward control
-    has it too, for its own texts."""
+    """Number of tokens before the token limit over which the penalty `overlong_penalty` rises linearly (DAPO,
+    arXiv:2503.14476); 0 means no penalty. The penalty is no reward of the environment: a shuffled-reward control has it
+    too, for its own completions."""
     overlong_penalty: NotNegative = 1.0
-    """What a text at the limit costs its agent, in units of the reward."""
+    """Penalty of a completion at the token limit, in units of the reward."""
     kinds: ClassVar[Kinds] = {"objective": OBJECTIVES, "credit": CREDITS}
 
     @property
     def least_group_size(self) -> int:  # type: ignore[override]  # follows from the credit
-        """Fewest episodes per task to learn anything from."""
+        """Smallest useful number of episodes per task."""
         return self.credit.least_group_size
 
 
 class MGRPOConfig(UpdaterOptions):
-    """Options of M-GRPO: those of credit, and all of `UpdaterOptions`."""
+    """Options of M-GRPO: credit assignment, and all of `UpdaterOptions`."""
 
     objective: Objective = OfTrajectories()
     alignment: Alignment = "duplicate_drop"
-    """How rollouts with different numbers of invocations are made comparable, see `algorithms.mgrpo`."""
+    """Method that makes rollouts with different numbers of invocations comparable, see `algorithms.mgrpo`."""
     d: Positive | None = None
-    """Invocations per rollout and kind after alignment; left out: the 0.99 quantile over the run so far."""
+    """Invocations per rollout and kind of sub-agent after alignment; by default the 0.99 quantile over the run so
+    far."""
     group_by: GroupBy = "query"
-    """Invocations that share a baseline: those of the query, of the query and kind, or of the query and place."""
+    """Invocations that share a baseline: those of the same query (query), also of the same kind of sub-agent (kind), or
+    also of the same place in the rollout (place)."""
     advantage: Literal["std", "mean"] = "std"
-    """Deviations from the mean, divided by the standard deviation (std) or not (mean)."""
+    """Scale of the advantage: deviations from the mean are divided by the standard deviation (std) or not (mean)."""
     train: Sides = ["main", "sub"]
-    """Whose policies learn; the others stay as they are."""
+    """Policies that are trained: those of main agents (main), of sub-agents (sub), or both. The others stay fixed."""
     least_group_size: ClassVar[int] = 2
     kinds: ClassVar[Kinds] = {"objective": {"clipped": OfTrajectories}}

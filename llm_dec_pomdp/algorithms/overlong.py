@@ -1,6 +1,7 @@
-"""Soft overlong punishment (DAPO, arXiv:2503.14476, equation 13): texts near the token limit lose a part of the reward.
+"""Soft overlong punishment (DAPO, arXiv:2503.14476, equation 13): a penalty near the token limit.
 
-With the limit L of the agent's text, a buffer of B tokens before it and a text of n tokens, the agent's reward is
+With the limit L of the agent's completion, a buffer of B tokens before it and a completion of n tokens, the agent's
+reward is
 
     r - p min(1, max(0, n - (L - B)) / B)                                                                   (overlong)
 
@@ -16,10 +17,10 @@ from ..types import Branch, Decision, Episode, Group, Turn
 
 
 def punished(group: Group, limits: Mapping[str, int], buffer: int, penalty: float) -> Group:
-    """Return a group in which texts near the limit lower the reward of their agent.
+    """Return a group in which completions near the limit lower the reward of their agent.
 
     Args:
-        group: As it was played.
+        group: The sampled group.
         limits: L of every agent, in tokens.
         buffer: B, at least 1.
         penalty: p, in units of the reward.
@@ -37,7 +38,7 @@ def punished(group: Group, limits: Mapping[str, int], buffer: int, penalty: floa
         return replace(episode, turns=tuple(turn_of(turn, agents) for turn in episode.turns))
 
     def branch_of(branch: Branch, decision: Decision) -> Branch:
-        """Lower the rewards of this turn; the texts of later turns are not known one by one."""
+        """Lower the rewards of this turn; a branch does not hold the single completions of later turns."""
         individual: dict[str, tuple[float, ...]] = {}
         for (agent, texts), number in zip(decision.actions.items(), branch.choice, strict=True):
             first, *later = branch.rewards_of(agent)

@@ -1,7 +1,7 @@
-"""Algorithm names: one line each, imported when first used.
+"""Registry of algorithms by name; a module is imported when its algorithm is first used.
 
-Packages outside this repository add theirs with `register_algorithm("mine", "my.module:Mine")`, through the entry-point
-group `llm_dec_pomdp.algorithms`, or not at all: every place that takes a name takes `"my.module:Mine"` too.
+Other packages register theirs with `register_algorithm("mine", "my.module:Mine")`, or through the entry-point group
+`llm_dec_pomdp.algorithms`. Registration is optional: `"my.module:Mine"` is accepted wherever a name is.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ..agents.base import Sampling, Team
     from .base import Algorithm, Options
 
-CONTROL = "_shuffled"  # after the name of a learner: its shuffled-reward control, see `controls`
+CONTROL = "_shuffled"  # suffix of a learner's name: its shuffled-reward control, see `controls`
 _MAGRPO = "llm_dec_pomdp.algorithms.magrpo:MAGRPO"
 _OPTIONS = "llm_dec_pomdp.algorithms.options:MAGRPOConfig"
 algorithms = Registry("algorithm", group="llm_dec_pomdp.algorithms")
@@ -25,13 +25,13 @@ algorithms = Registry("algorithm", group="llm_dec_pomdp.algorithms")
 
 @dataclass(frozen=True)
 class AlgorithmSpec(Spec):
-    """What the name of an algorithm stands for: a class, and options that belong to the name (`kwargs`).
+    """An algorithm by name: its class, and the options that the name fixes (`kwargs`).
 
     Attributes:
-        acts_under: Its communication protocol; "" for that of the class.
-        summary: What it is, in a line; "" for what the class says.
-        config_entry_point: `"package.module:Class"` of its options, where that can be imported without torch; "" for
-            the `Config` of the class.
+        acts_under: Its communication protocol; "" for the protocol of the class.
+        summary: Description in one line; "" for the first line of the class docstring.
+        config_entry_point: `"package.module:Class"` of its options, if that can be imported without torch; "" for the
+            `Config` of the class.
     """
 
     acts_under: str = ""
@@ -39,26 +39,26 @@ class AlgorithmSpec(Spec):
     config_entry_point: str = ""
 
     def load(self) -> type[Algorithm]:
-        """The class.
+        """Load the class.
 
         Raises:
-            ConfigError: It is no `Algorithm`, or cannot be built as one.
+            ConfigError: It is not a subclass of `Algorithm`, or its constructor takes other arguments.
         """
-        from ..config import ConfigError  # whoever lists names needs none of it
+        from ..config import ConfigError  # not needed to list names
         from .base import Algorithm
 
         kind = super().load()
         if not (isinstance(kind, type) and issubclass(kind, Algorithm)):
             raise ConfigError(
-                f"algorithm {self.name!r} is {kind!r:.80}; derive its class from "
-                "llm_dec_pomdp.algorithms.base.Algorithm, which has all that one needs"
+                f"algorithm {self.name!r} is {kind!r:.80}, not a subclass of Algorithm; derive it from "
+                "llm_dec_pomdp.algorithms.base.Algorithm"
             )
         try:
             inspect.signature(kind).bind("team", "sampling", "config")
         except TypeError as error:
             raise ConfigError(
                 f"algorithm {self.name!r} cannot be built as {kind.__name__}(team, sampling, config): {error}; let its "
-                "__init__ take these three"
+                "__init__ take these three arguments"
             ) from None
         return kind
 
@@ -68,7 +68,7 @@ class AlgorithmSpec(Spec):
         return self.acts_under or self.load().protocol
 
     def about(self) -> str:
-        """Its summary, or the first line of the docstring of its class."""
+        """Return the summary, or the first line of the docstring of the class."""
         return self.summary or super().about()
 
     def config(self, options: Mapping[str, Any], source: str = "") -> Options:
@@ -76,17 +76,18 @@ class AlgorithmSpec(Spec):
 
         Args:
             options: Values by name, as in `options` of a suite.
-            source: Where they come from, for messages.
+            source: Where the options come from, for error messages.
 
         Raises:
-            ConfigError: An option that it does not have, a value that it does not take, or another value of an option
-                that belongs to its name.
+            ConfigError: An unknown option, an invalid value, or another value of an option that the name fixes.
         """
-        from ..config import ConfigError, build  # whoever lists names needs none of it
+        from ..config import ConfigError, build  # not needed to list names
 
         for name, value in self.kwargs.items():
             if options.get(name, value) != value:
-                raise ConfigError(f"{name} = {options[name]!r}: {self.name} has {name} = {value!r}; leave it out")
+                raise ConfigError(
+                    f"{name} is {options[name]!r}, but {self.name} fixes it to {value!r}; leave the option out"
+                )
         path = self.config_entry_point
         kind: Any = load_attribute(path, what=self.name) if path else self.load().Config
         config: Options = build(kind, {**self.kwargs, **options}, source=source or f"options of {self.name}")
@@ -101,8 +102,8 @@ class AlgorithmSpec(Spec):
         kind = self.load()
         if not isinstance(config, kind.Config):
             raise TypeError(
-                f"{self.name} takes a {kind.Config.__name__}, and its options are a {type(config).__name__}; make them "
-                f"by find_algorithm({self.name!r}).config({{...}})"
+                f"{self.name} takes a {kind.Config.__name__}, and its options are a {type(config).__name__}; build "
+                f"them with find_algorithm({self.name!r}).config({{...}})"
             )
         return kind(team, sampling, config)
 
@@ -116,22 +117,22 @@ def register_algorithm(
     config: str = "",
     **options: Any,
 ) -> None:
-    """Make an algorithm known under a name.
+    """Register an algorithm under a name.
 
     Args:
-        name: What `--algorithm` takes.
+        name: Its name, as in `--algorithm NAME`.
         entry_point: `"package.module:Class"` (imported on first use) or a class.
-        protocol: Its communication protocol, where that is not the one of the class.
-        about: What it is, in a line, where the class does not say it.
-        config: `"package.module:Class"` of its options, the `Config` of the class, where that can be imported without
-            torch: wrong options are then refused before torch is loaded.
-        options: Those that belong to the name: no user gives them another value.
+        protocol: Its communication protocol; left out, the protocol of the class.
+        about: Description in one line; left out, the first line of the class docstring.
+        config: `"package.module:Class"` of the `Config` of the class, if that can be imported without torch. Wrong
+            options are then refused before torch is loaded.
+        options: Options that the name fixes; other values are refused.
     """
     algorithms.add(AlgorithmSpec(name, entry_point, options, protocol, about, config))
 
 
 class _Control(AlgorithmSpec):
-    """The shuffled-reward control of a learner, whose class or path is the entry point."""
+    """The shuffled-reward control of a learner; the entry point is the learner's class or path."""
 
     def load(self) -> type[Algorithm]:
         """Load the learner's class and return the class of its control."""
@@ -141,7 +142,7 @@ class _Control(AlgorithmSpec):
 
 
 def find_algorithm(name: str) -> AlgorithmSpec:
-    """The spec of a registered name or of a `"module:Class"` path; with `_shuffled` after it, of its control.
+    """Return the spec of a registered name or a `"module:Class"` path; the suffix `_shuffled` names its control.
 
     Raises:
         KeyError: Unknown name; the message names the nearest ones.
@@ -157,7 +158,7 @@ def find_algorithm(name: str) -> AlgorithmSpec:
 
 
 def build_algorithm(name: str, options: Mapping[str, Any], team: Team, sampling: Sampling) -> Algorithm:
-    """An algorithm by its name, for a team, with options as a user wrote them.
+    """Build an algorithm by its name for a team, from options as a user wrote them.
 
     Raises:
         ConfigError: See `AlgorithmSpec.config`.
@@ -167,7 +168,7 @@ def build_algorithm(name: str, options: Mapping[str, Any], team: Team, sampling:
 
 
 def learns(algorithm: str) -> bool:
-    """Whether an algorithm is a learner. Loads its module."""
+    """Return whether an algorithm is a learner; loads its module."""
     return find_algorithm(algorithm).load().learns()
 
 
@@ -181,27 +182,27 @@ register_algorithm(
     _MAGRPO,
     config=_OPTIONS,
     protocol="centralized",
-    about="MAGRPO with one agent, which writes all parts.",
+    about="MAGRPO for a single agent, which writes all parts.",
 )
 register_algorithm(
     "mareinforce",
     _MAGRPO,
     config=_OPTIONS,
-    about="A = R: no baseline. Unbiased; every return other than 0 moves the weights.",
+    about="A = R: no baseline. Unbiased; every return other than 0 changes the weights.",
     advantage="raw",
 )
 register_algorithm(
     "marloo",
     _MAGRPO,
     config=_OPTIONS,
-    about="A = R - mean of the others (arXiv:2402.14740): unbiased, in units of the reward.",
+    about="A = R - mean of the other returns (arXiv:2402.14740): unbiased, in units of the reward.",
     advantage="leave_one_out",
 )
 register_algorithm(
     "maremax",
     _MAGRPO,
     config=_OPTIONS,
-    about="A = R - max R: makes all but the best less likely (ReMax, arXiv:2310.10505, takes the greedy text).",
+    about="A = R - max R: makes all but the best less likely (in ReMax, arXiv:2310.10505, R of the greedy completion).",
     advantage="max",
 )
 algorithms.add(_Control("shuffled", _MAGRPO, config_entry_point=_OPTIONS))

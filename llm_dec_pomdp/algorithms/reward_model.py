@@ -1,5 +1,5 @@
 # pyright: basic
-"""A reward model, trained on pairs of joint texts of which one is preferred (Bradley and Terry).
+"""A reward model, trained on preference pairs of joint actions (Bradley and Terry).
 
 The value of an episode is the sum of the values of its texts, r(h, a) of `agents.judges`, and w is preferred to l with
 probability
@@ -11,7 +11,7 @@ log-ratios to a reference. One agent writes all parts (`centralized`), so that i
 actions. Its reward can then train a team under any protocol: `envs.wrappers.LearnedReward`.
 
 Pairs of held-out tasks are not trained on; the share that is ordered correctly is reported. A trained reward model no
-longer writes good texts. So in evaluations the first weights sample several texts, and the one with the highest value
+longer writes good texts. So in evaluations the initial weights sample several texts, and the one with the highest value
 is the action: a run measures best-of-n by the learned reward.
 """
 
@@ -43,28 +43,28 @@ class RewardModelConfig(MADPOConfig):
     beta: Annotated[float, Field(ge=1, le=1)] = 1.0
     """Fixed: the scale of the values is learned."""
     loss: Literal["dpo"] = "dpo"
-    """That of Bradley and Terry."""
+    """Fixed: the loss of Bradley and Terry."""
     likelihood: Annotated[float, Field(ge=0, le=0)] = 0.0
-    """None: it writes no texts."""
+    """Fixed: a reward model writes no texts."""
     refresh: Annotated[int, Field(ge=0, le=0)] = 0
-    """None: values are compared with no reference."""
+    """Fixed: values are compared without a reference."""
     held_out: Annotated[float, Field(ge=0, lt=1)] = 0.2
-    """Share of the tasks whose pairs are held out for testing."""
+    """Share of the tasks whose pairs are held out to measure accuracy."""
     best_of: Positive = 4
-    """Number of texts that are sampled in evaluations; the one with the highest value is the action."""
+    """Number of completions that are sampled in evaluations; the one with the highest value is the action."""
 
     @model_validator(mode="after")
     def _check_own_episodes(self) -> RewardModelConfig:
         if not self.source:
             raise ValueError(
-                "a reward model learns from what was recorded; set source to a file of pairs or traces, or to the "
-                "folder of a run"
+                "source is missing, but a reward model is trained on recorded pairs; set source to a file of pairs or "
+                "traces, or to the folder of a run"
             )
         return self
 
 
 class ValueUpdater(PairUpdater):
-    """Ascends the sum of values of texts times their advantages."""
+    """Updater that maximises the sum of the values of texts times their advantages."""
 
     def __init__(
         self, policy: Policy, groups: Sequence[ParameterGroup], temperature: float, options: UpdaterOptions
@@ -73,24 +73,25 @@ class ValueUpdater(PairUpdater):
         self.end = end_of(policy, min(self.agents))
 
     def scores(self, samples: Sequence[Sample]) -> torch.Tensor:
-        """r(h, a) of every text [N]."""
+        """Return r(h, a) of every text [N]."""
         return values(self.policy, [(s.agent, ended(s.completion, self.end)) for s in samples])
 
     def preferences(self, samples: Sequence[Sample]) -> torch.Tensor:
-        """The values: there is no reference."""
+        """Return the values, since there is no reference."""
         return self.scores(samples)
 
 
 class RewardModel(MADPO):
-    """Learns values of joint texts from pairs of which one is preferred.
+    """Reward model: values of joint actions, trained on preference pairs.
 
     Args:
-        team: The team that becomes the reward model; its first weights write the texts of evaluations.
+        team: The team that becomes the reward model; its initial weights write the texts of evaluations.
         sampling: Sampling of these texts.
         config: Options.
 
     Raises:
-        ValueError: A member lives elsewhere or cannot be shown a text, or nothing is left to learn from.
+        ValueError: A policy is in another process or cannot be trained on given texts, or no pairs are left to train
+            on.
     """
 
     protocol = "centralized"
@@ -101,19 +102,19 @@ class RewardModel(MADPO):
     def __init__(self, team: Team, sampling: Sampling, config: RewardModelConfig) -> None:
         super().__init__(team, sampling, config)
         if not all(isinstance(updater, ValueUpdater) for updater in self.updaters):
-            raise ValueError("reward_model learns in the process of its run; leave --executor at local")
+            raise ValueError("reward_model can only be trained in the process of its run; set --executor to local")
         self._held_out = config.held_out
         tasks = Preferences(config.source, config.pairs, config.margin).pairs()
         if all(map(self.held_out, tasks)):
             raise ValueError(
-                f"held_out is {config.held_out}, and with it all {len(tasks)} tasks of {config.source} are held out; "
+                f"held_out is {config.held_out}, so that all {len(tasks)} tasks of {config.source} are held out; "
                 "record more tasks, or set held_out=0"
             )
         self._speakers = BestOf(team, self.updaters, config.best_of)
 
     @property
     def policy(self) -> Policy:
-        """The first weights, with the best of several samples."""
+        """The initial weights, with the best of several samples."""
         return self._speakers
 
     def held_out(self, item_id: str) -> bool:
@@ -135,7 +136,7 @@ class RewardModel(MADPO):
 
 
 class BestOf(Team):
-    """Samples several texts and returns the one with the highest value; agents without an updater act as they are.
+    """A team that returns the text with the highest value of several samples; agents without an updater act as before.
 
     Args:
         team: The team.

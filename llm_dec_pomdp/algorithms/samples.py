@@ -1,4 +1,4 @@
-"""Samples, which are texts with advantages, and the parts of an episode that credit assignment needs."""
+"""Samples, which are completions with advantages, and the parts of an episode that credit assignment needs."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from ..types import Completion, Episode, Event, Group
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One agent's text with its advantage.
+    """One agent's completion with its advantage.
 
     Attributes:
         agent: The agent that acted.
-        completion: Its text.
-        advantage: Advantage of the text for this agent; NaN if it could not be scored.
-        weight: How many texts it stands for in a mean. In a tree, the share of the trajectories that contain it, which
-            is below 1 at later turns; above 1 for a text that was chosen among texts that are not trained on.
+        completion: The text with its token ids and log-probabilities.
+        advantage: Advantage of the completion for this agent; NaN if it could not be scored.
+        weight: Its weight in a mean. In a tree, the share of the trajectories that contain it, which is below 1 at
+            later turns; above 1 for a completion that was chosen among others that are not trained on.
         group: Index of its group among those of the update.
         trajectory: Number of its trajectory; 0 if trajectories do not matter.
         loss_weight: Its factor in the agent's objective, which is a mean; set by the updater.
@@ -38,7 +38,7 @@ class Sample:
 
 
 def usable(samples: Iterable[Sample]) -> list[Sample]:
-    """Return the samples that can be trained on: texts with tokens, and with an advantage that is not NaN."""
+    """Return the samples that can be trained on: completions with tokens, and with an advantage that is not NaN."""
     return [s for s in samples if s.completion.token_ids and not math.isnan(s.advantage)]
 
 
@@ -56,7 +56,7 @@ def earned_by(episode: Episode, agent: str) -> float:
     earned = sum(episode.rewards_of(agent))
     if math.isinf(earned):
         raise ValueError(
-            f"task {episode.item_id!r} paid {agent!r} {earned}; a reward is finite, or NaN where there is no score"
+            f"task {episode.item_id!r} rewards {agent!r} with {earned}; return a finite reward, or NaN for no score"
         )
     return earned
 
@@ -71,5 +71,5 @@ def check_rewards(groups: Sequence[Group]) -> None:
         for whom, reward in ((whom, reward) for whom, rewards in paid for reward in rewards):
             if math.isinf(reward):
                 raise ValueError(
-                    f"task {group.item_id!r} paid {whom} {reward}; a reward is finite, or NaN where there is no score"
+                    f"task {group.item_id!r} rewards {whom} with {reward}; return a finite reward, or NaN for no score"
                 )

@@ -9,7 +9,7 @@ Schedule = Literal["constant", "linear", "cosine"]
 
 
 def factor(update: int, schedule: Schedule, warmup: int, horizon: int) -> float:
-    """The factor of the learning rate: it rises linearly to 1 over `warmup` updates, then falls to 0 at `horizon`.
+    """Return the factor of the learning rate: it rises linearly to 1 over `warmup` updates and falls to 0 at `horizon`.
 
     Args:
         update: Number of the update, from 1.

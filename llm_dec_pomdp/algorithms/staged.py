@@ -1,4 +1,4 @@
-"""Learners one after another on the same team: a cold start by imitation, then reinforcement, as one run."""
+"""Stages of learners on the same team in one run, such as imitation and then reinforcement learning."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 
 class Stage(NamedTuple):
-    """A learner and its number of updates before the next one takes over; the last one has no end."""
+    """A learner and the number of its updates; the last stage lasts until the end of the run."""
 
     learner: Algorithm
     updates: int
 
 
 class Staged(Algorithm):
-    """Plays and updates as the learner of the present stage does.
+    """An algorithm that samples and updates as the learner of the present stage does.
 
     A learner is reset at the start of its stage (`Algorithm.reset_optimizer`): its reference is the team at that time,
     and so are the first weights of a critic with its own body. Every stage has its own optimizers.
@@ -63,13 +63,15 @@ class Staged(Algorithm):
             stage.learner.check_compatible(env)
 
     def expect(self, updates: int, *, stale: bool = False) -> None:
-        """Set the number of updates of every stage; the last stage has the remaining ones.
+        """Set the number of updates of every stage; the last stage gets the remaining ones.
 
         Raises:
             ValueError: With staleness, a stage would be trained on samples of the stage before.
         """
         if stale:
-            raise ValueError("staleness is above 0, and a stage cannot learn from texts of the one before; set it to 0")
+            raise ValueError(
+                "staleness is above 0, but a stage cannot be trained on texts of the stage before; set it to 0"
+            )
         left = updates - sum(stage.updates for stage in self.stages)
         for stage in self.stages:
             stage.learner.expect(stage.updates if stage is not self.stages[-1] else left)
@@ -92,7 +94,7 @@ class Staged(Algorithm):
         return {"updates": self.updates, "stages": [stage.learner.state_dict() for stage in self.stages]}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore them."""
+        """Restore the state that `state_dict` returned."""
         self.updates = state["updates"]
         for stage, saved in zip(self.stages, state["stages"], strict=True):
             stage.learner.load_state_dict(saved)

@@ -1,5 +1,5 @@
 # pyright: basic
-"""The likelihood ratio rho and the importance weight w of each term of an objective: a token or a text.
+"""The likelihood ratio rho and the importance weight w of each term of an objective: a token or a completion.
 
 `updater.Updater` computes its loss with them. Both are ratios of `losses`; `objectives` says which level each option
 stands for.
@@ -35,7 +35,7 @@ class UpdaterState(Protocol):
 
 
 class TermRatio:
-    """Ratio and importance weight of tokens and texts.
+    """Ratio and importance weight of tokens and completions.
 
     Args:
         updater: The updater that computes its loss with them.
@@ -56,15 +56,15 @@ class TermRatio:
 
     @property
     def precompute_old_logprobs(self) -> bool:
-        """Whether log pi_old of all texts is needed before the first optimizer step."""
+        """Whether log pi_old of all completions must be computed before the first optimizer step."""
         return self.updater.options.minibatches > 1
 
     def prepare(self, samples: Sequence[Sample], old: Mapping[int, torch.Tensor]) -> None:
-        """Get ready for an optimizer step; by default nothing is needed.
+        """Prepare for an optimizer step; by default nothing is needed.
 
         Args:
             samples: All samples of the update that contribute a gradient.
-            old: log pi_old of the tokens of texts, by `Sample.index`; empty before the first pass.
+            old: log pi_old of the tokens of completions, by `Sample.index`; empty before the first pass.
         """
 
     def __call__(
@@ -79,7 +79,7 @@ class TermRatio:
             mask: 1 on their tokens [N, L].
 
         Returns:
-            log rho and its mask, [N, L] for tokens and [N, 1] for texts; and w of one of these shapes, or 1.0.
+            log rho and its mask, [N, L] for tokens and [N, 1] for completions; and w of one of these shapes, or 1.0.
         """
         c, level = self.updater.options.objective, self.importance_level
         log_rho, counted = log_ratio(logprobs, old, mask, c.ratio)

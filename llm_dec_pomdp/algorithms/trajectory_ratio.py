@@ -1,10 +1,10 @@
 # pyright: basic
-"""The ratio of a whole trajectory, as printed in M-GRPO (arXiv:2511.13288): all texts of an agent in one rollout.
+"""The ratio of a whole trajectory, as printed in M-GRPO (arXiv:2511.13288): all completions of an agent in one rollout.
 
-    rho = product over the texts of the trajectory of pi(a | h) / pi_old(a | h)                                  (ratio)
+    rho = product over the completions of the trajectory of pi(a | h) / pi_old(a | h)                            (ratio)
 
-Each text is differentiated with the other texts of its trajectory held fixed. Their log-ratio is a constant, which is
-computed with the present weights before every optimizer step.
+Each completion is differentiated with the other completions of its trajectory held fixed. Their log-ratio is a
+constant, which is computed with the present weights before every optimizer step.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from .term_ratio import TermRatio, UpdaterState
 
 
 class TrajectoryRatio(TermRatio):
-    """Ratio of whole trajectories (`Sample.trajectory`), with importance weights of trajectories or of texts."""
+    """Ratio of whole trajectories (`Sample.trajectory`), with importance weights of trajectories or of completions."""
 
     def __init__(self, updater: UpdaterState) -> None:
         super().__init__(updater)
-        self._others: dict[int, float] = {}  # log rho of the trajectory's other texts, by the index of the sample
+        self._others: dict[int, float] = {}  # log rho of the trajectory's other completions, by the index of the sample
         self._others_sampled: dict[int, float] = {}  # their log pi_old / pi_sampler
 
     @property
     def precompute_old_logprobs(self) -> bool:
-        """See `TermRatio`; the importance weight of a trajectory needs all of its texts."""
+        """See `TermRatio`; the importance weight of a trajectory needs all of its completions."""
         return super().precompute_old_logprobs or self.importance_level == "trajectory"
 
     def prepare(self, samples: Sequence[Sample], old: Mapping[int, torch.Tensor]) -> None:
-        """Compute the constants of all texts. In the first pass over the samples every ratio is 1."""
+        """Compute the constants of all completions. In the first pass over the samples every ratio is 1."""
         self._others, self._others_sampled = {}, {}
         if not old:
             return
@@ -68,7 +68,7 @@ class TrajectoryRatio(TermRatio):
 
 
 def sum_of_others(samples: Sequence[Sample], of_texts: Mapping[int, float]) -> dict[int, float]:
-    """Return for each sample, by its index, the sum of these values over the other texts of its trajectory."""
+    """Return for each sample, by its index, the sum of these values over the other completions of its trajectory."""
     whole: dict[int, float] = {}
     for s in samples:
         whole[s.trajectory] = whole.get(s.trajectory, 0.0) + of_texts[s.index]

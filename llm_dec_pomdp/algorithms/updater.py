@@ -1,7 +1,7 @@
 # pyright: basic
-"""How the weights of one policy are updated: samples with advantages in, optimizer steps out.
+"""Updates of the weights of one policy: from samples with advantages to optimizer steps.
 
-The learner gives each text a, after a history h, an advantage A. For each of its agents, the policy ascends
+The learner gives each completion a, after a history h, an advantage A. For each of its agents, the policy ascends
 
     J = mean of w min(rho A, clip(rho, 1 - eps, 1 + eps) A),  rho = pi(a | h) / pi_old(a | h)               (objective)
         - beta KL(pi || pi_ref) + entropy bonus.                                                                  (KL)
@@ -63,7 +63,7 @@ def updaters_of(
         others: Class of all updaters but the first; the same when left out.
 
     Raises:
-        ValueError: No member can be trained, two policies share a network, or agents of one policy have different
+        ValueError: No policy can be trained, two policies share a network, or agents of one policy have different
             temperatures; or see `Updater`.
     """
     check_team(team)
@@ -74,8 +74,8 @@ def updaters_of(
         temperatures = {agent: team.sampling_of(agent, run).temperature for agent in agents}
         if len(set(temperatures.values())) > 1:
             raise ValueError(
-                f"the temperatures {temperatures} are for agents of one policy, which is trained at one temperature; "
-                "give them one, or a member each in a team's file"
+                f"the temperatures {temperatures} differ between agents of one policy, which is trained at one "
+                "temperature; give these agents one temperature, or a policy each ([[members]] of a team's file)"
             )
         build = (others if updaters else kind) or kind or Updater
         groups = parameter_groups(team, policy, options.learning_rate)
@@ -103,7 +103,7 @@ def parameter_groups(team: Team, policy: Policy, learning_rate: float | None = N
     Args:
         team: The team.
         policy: One of its policies.
-        learning_rate: Of agents for which the team has none (`Team.learning_rates`); the policy's own when left out.
+        learning_rate: For agents without one in `Team.learning_rates`; left out, the policy's default.
 
     Raises:
         ValueError: Agents that share weights have different learning rates.
@@ -119,7 +119,8 @@ def parameter_groups(team: Team, policy: Policy, learning_rate: float | None = N
         rates = {agent: team.learning_rates.get(agent, default) for agent in agents}
         if len(set(rates.values())) > 1:
             raise ValueError(
-                f"the learning rates {rates} are for agents that share weights; give them one, or adapters"
+                f"the learning rates {rates} differ between agents that share weights; give these agents one learning "
+                "rate, or an adapter each"
             )
         parameters = [parameter for parameter in everything if users[id(parameter)] == agents]
         groups.append(ParameterGroup(agents, parameters, rates[agents[0]]))
@@ -132,21 +133,21 @@ def parameter_groups(team: Team, policy: Policy, learning_rate: float | None = N
 class Updater:
     """Updates the weights of one policy.
 
-    It has two extension points. `term_ratio` computes rho and w. `extra_loss` is minimised in the same optimizer steps:
-    the loss of a critic. A learner without rho, such as MADPO, overrides `loss`.
+    It has two extension points. `term_ratio` computes rho and w. `extra_loss` is minimised in the same optimizer steps,
+    such as the loss of a critic. A learner without rho, such as MADPO, overrides `loss`.
 
     Args:
-        policy: The policy. Where beta is above 0, the policy as it is now is also the reference, see `reset_optimizer`.
+        policy: The policy. With beta above 0 its present weights are also the reference, see `reset_optimizer`.
         groups: Its parameters by the agents that use them, with their learning rates (`parameter_groups`).
-        temperature: Sampling temperature of its texts; it is part of the policy that is trained.
+        temperature: Sampling temperature of its completions; it is part of the policy that is trained.
         options: Objective and optimizer.
 
     Attributes:
         agents: The agents that this policy plays; it is trained on their samples.
         updates: Steps so far.
-        horizon: Steps after which a falling learning rate is 0; 0 while that is not known.
+        horizon: Steps after which a falling learning rate is 0; 0 until that is known.
         term_ratio: Ratio and importance weight of a term.
-        extra_targets: What `extra_loss` is trained on in the present step, in minibatches; empty by default.
+        extra_targets: Targets of `extra_loss` in the present step, in minibatches; empty by default.
 
     Raises:
         ValueError: The weights are float16, or there is an entropy bonus and the policy cannot compute its entropy.
@@ -166,15 +167,15 @@ class Updater:
         self.term_ratio = (TrajectoryRatio if str(options.objective.ratio) == "trajectory" else TermRatio)(self)
         self.extra_targets: Sequence[Sequence[Sample]] = ()
         self.reset_optimizer()
-        self._old: dict[int, torch.Tensor] = {}  # log pi_old of the texts that a step has read, by `Sample.index`
+        self._old: dict[int, torch.Tensor] = {}  # log pi_old of the completions that a step has read, by `Sample.index`
 
     @property
     def logprobs(self) -> dict[int, list[float]]:
-        """log pi_old of every text that the last step has read, by its index among the samples."""
+        """log pi_old of every completion that the last step has read, by its index among the samples."""
         return {index: logprobs.tolist() for index, logprobs in self._old.items()}
 
     def reset_optimizer(self) -> None:
-        """Start from the policy as it is now: a new optimizer, and with beta above 0 a copy of it as pi_ref.
+        """Make a new optimizer for the present policy; with beta above 0, copy the policy as pi_ref.
 
         Called when the updater is made, and again when its learner takes over a team that another learner has trained
         (`algorithms.staged`).
@@ -204,8 +205,8 @@ class Updater:
         """
         if stale and self.options.objective.importance == "none":
             raise ValueError(
-                "importance is 'none', and with staleness above 0 texts are drawn with other weights than those that "
-                "are updated; leave it at 'auto' where the learner has it, or set staleness to 0"
+                "importance is 'none', but with staleness above 0 completions are sampled with older weights; set "
+                "importance to 'auto' if the learner has it, or set staleness to 0"
             )
         self.stale = stale
         self.horizon = self.options.horizon or updates
@@ -216,21 +217,21 @@ class Updater:
     def step(self, samples: Sequence[Sample], seed: int = 0) -> Metrics:
         """Run all epochs and minibatches over the samples of this policy's agents.
 
-        Where a loss, gradient or ratio is not finite, the optimizer does not step and the remaining minibatches and
-        epochs are left out; the steps before it stay.
+        If a loss, gradient or ratio is not finite, the optimizer does not step, and the remaining minibatches and
+        epochs are skipped. Earlier optimizer steps are kept.
 
         Args:
-            samples: Those of other agents, without tokens, or with advantage NaN (not scored) are ignored.
-            seed: The order of the minibatches follows from it and from the number of the step.
+            samples: Samples of other agents, without tokens, or with advantage NaN (not scored) are ignored.
+            seed: Sets the order of the minibatches, together with the number of the step.
 
         Returns:
             `loss`, `grad_norm`, `skipped` (1 when nothing contributed a gradient or a gradient was not finite),
             `clipped` (share of the ratios outside the clip range) and `tokens`; per token, `kl` where beta is above 0
             and `entropy` where there is an entropy bonus; in the first updates `kl_estimate`, KL(pi_old || pi) after
-            the step in nats per token, estimated from these texts.
+            the step in nats per token, estimated from these completions.
 
         Raises:
-            ValueError: A text lacks log-probabilities, or the temperature is 0.
+            ValueError: A completion lacks log-probabilities, or the temperature is 0.
         """
         c = self.options
         texts = usable([replace(s, index=place) for place, s in enumerate(samples) if s.agent in self.agents])
@@ -238,7 +239,7 @@ class Updater:
         texts = [s for s in texts if not (c.truncated == "mask" and s.completion.truncated)]
         if c.schedule != "constant" and not self.horizon:
             raise ValueError(
-                f"schedule is {c.schedule!r}, and the number of updates is not known; train with training.train, "
+                f"schedule is {c.schedule!r}, but the number of updates is not known; train with training.train, "
                 "call expect(updates), or set horizon"
             )
         self.policy.offload()
@@ -257,7 +258,7 @@ class Updater:
             minibatches = in_minibatches(texts, c.minibatches, derive(order, epoch))
             for part, targets in itertools.zip_longest(minibatches, self.extra_targets, fillvalue=()):
                 batch = self.contributing(set_weights(part, c))
-                if not (batch or targets):  # momentum would still move the weights
+                if not (batch or targets):  # momentum would still change the weights
                     continue
                 self.term_ratio.prepare(contributing, self._old)
                 result, read = self.micro_batch.run(partial(self.gradient, batch, targets))
@@ -266,7 +267,7 @@ class Updater:
                     return metrics | result
                 results.append(result)
             if results:
-                names = results[0]  # a later one without texts has no KL and entropy
+                names = results[0]  # a later minibatch without completions has no KL and entropy
                 metrics |= {name: sum(result.get(name, 0.0) for result in results) / len(results) for name in names}
                 metrics["skipped"] = 0.0
         if self.updates <= KL_CHECK_UPDATES and self._old and not metrics["skipped"]:
@@ -282,10 +283,11 @@ class Updater:
     def gradient(
         self, samples: Sequence[Sample], targets: Sequence[Sample], size: int
     ) -> tuple[Metrics, dict[int, torch.Tensor]]:
-        """Compute the gradient of an optimizer step, `size` texts at a time.
+        """Compute the gradient of an optimizer step, `size` completions at a time.
 
         Returns:
-            The terms of the loss over all texts and targets; and log pi of the tokens of each text, by `Sample.index`.
+            The terms of the loss over all completions and targets; and log pi of the tokens of each completion, by
+            `Sample.index`.
         """
         tokens = sum(len(s.completion.token_ids) for s in samples)
         counts = {"loss": 1, "clipped": tokens if self.options.objective.ratio == "token" else len(samples)}
@@ -304,8 +306,9 @@ class Updater:
         """Compute the loss of a batch.
 
         Args:
-            batch: N texts, each with its `loss_weight`.
-            old: log pi_old of the tokens of texts, by `Sample.index`; for other texts pi_old is the present policy.
+            batch: N completions, each with its `loss_weight`.
+            old: log pi_old of the tokens of completions, by `Sample.index`; for other completions pi_old is the present
+                policy.
         """
         c, entropies = self.options, None
         if c.entropy:
@@ -349,7 +352,8 @@ class Updater:
 
         Args:
             result: Terms of the loss, to which the norm of the gradient before clipping is added as `grad_norm`.
-            agents: Agents with samples. The parameters of others get no gradient, so that momentum does not move them.
+            agents: Agents with samples. The parameters of others get no gradient, so that momentum does not change
+                them.
 
         Returns:
             Whether the optimizer stepped.
@@ -373,7 +377,7 @@ class Updater:
     # --- log-probabilities --------------------------------------------------------------------------------------------
 
     def read(self, samples: Sequence[Sample], compute: Callable[[list[Sample]], Sequence[T]]) -> dict[int, T]:
-        """Return what `compute` makes of each sample, by its index; without gradient, in batches that fit in memory."""
+        """Apply `compute` to batches of samples without gradient; return its results by `Sample.index`."""
         values: dict[int, T] = {}
 
         def read_all(size: int) -> None:
@@ -391,7 +395,7 @@ class Updater:
     # --- restarts -----------------------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """State of the optimizer, steps so far, micro-batch, and the reference."""
+        """Return the state of the optimizer, the number of steps, the micro-batch size, and the reference."""
         return {
             "optimizer": self.optimizer.state_dict(),
             "updates": self.updates,
@@ -400,7 +404,7 @@ class Updater:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore them."""
+        """Restore the state that `state_dict` returned."""
         self.optimizer.load_state_dict(state["optimizer"])
         self.updates = state["updates"]
         self.micro_batch.size = state["micro_batch"]

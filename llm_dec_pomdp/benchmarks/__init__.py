@@ -1,1 +1,1 @@
-"""Benchmarks: environments x methods x models x seeds as values, run and reported."""
+"""Benchmarks: suites of environments x methods x models x seeds, run and evaluated."""

@@ -1,10 +1,18 @@
-"""One cell: build it, train if it learns, evaluate, and write it all down.
+"""One cell: build it, train its learner, evaluate it, and write the results.
 
-A cell's folder holds `cell.json` (its resolved configuration), `train.jsonl` (a line per step), `curve.jsonl` (a line
-per evaluation on the test rows), `checkpoints/`, `episodes/` (those of the evaluations before training and at the end,
-and of every evaluation where traces were asked for; of one that is not finished, those so far in `part-N.jsonl`),
-`team/` (trained weights), event files where TensorBoard was asked for, and, when it is done, `result.json`. A cell that
-is run again and has no result continues from its newest checkpoint, and an evaluation from its last finished episodes.
+A cell is the configuration of one run: environment, method, model and seed. The folder of a cell contains:
+
+- `cell.json`: the complete configuration;
+- `train.jsonl`: a line for each update;
+- `curve.jsonl`: a line for each evaluation on the evaluation tasks;
+- `checkpoints/`;
+- `episodes/`: the episodes of the evaluations before and after training, and with traces of every evaluation. The
+  episodes of an unfinished evaluation are in `part-N.jsonl`;
+- `team/`: trained weights;
+- event files, with TensorBoard;
+- `result.json`, when the run is done.
+
+A run without a result resumes from its newest checkpoint, and an evaluation after its last finished episodes.
 """
 
 from __future__ import annotations
@@ -53,7 +61,7 @@ from .suite import FREE_IN_CHECKPOINT, Cell, conflicts
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """What a cell consists of: its algorithm with its team, and two environments under its protocol."""
+    """The loaded parts of a cell: the algorithm with its team, and two environments under its protocol."""
 
     algorithm: Algorithm
     team: Team
@@ -63,12 +71,12 @@ class Setup:
 
 
 def build_cell(cell: Cell, weights: Path | None = None, load: Callable[..., Team] = load_team) -> Setup:
-    """Build everything that a cell names.
+    """Build the environments, the team and the algorithm of a cell.
 
     Args:
-        cell: What to build.
-        weights: Folder of a saved team whose weights to take; left out, that of `model.start`.
-        load: Loads its models, as `load_team` does.
+        cell: The cell.
+        weights: Folder of a saved team with the first weights. Default: `model.start` of the cell.
+        load: Function that loads the models, with the arguments of `load_team`.
     """
     eval_env = build_env(cell, cell.protocol, evaluation=True)
     learns = cell.method.learns
@@ -106,23 +114,24 @@ def run_cell(
     address: str | None = None,
     traces: bool = False,
 ) -> Result:
-    """Run a cell and write its folder, or the missing part of it.
+    """Run a cell and write its folder, or the missing part of the folder.
 
     Args:
-        cell: What to run.
-        folder: Where its files go; created.
-        progress: Shows what is going on.
-        weights: Saved team to start from; left out in a folder that was begun, the one that it began with.
-        learn: Whether a learner is trained; False measures its team as it is.
-        other_versions: Go on from a checkpoint although packages have changed since.
-        tracking: Where the numbers of a training run also go.
-        executor: Where its models are, which changes no number; a name of `training.workers`.
-        address: Of a cluster of Ray, with that executor.
-        traces: Write the traces of every evaluation, as it goes.
+        cell: The cell.
+        folder: Folder for the files; it is created.
+        progress: Shows the progress.
+        weights: Folder of a saved team to start from. Default in an existing folder: the team that the run started
+            from.
+        learn: Whether a learner is trained; False evaluates its team without training.
+        other_versions: Resume from a checkpoint with other versions of packages.
+        tracking: Trackers that also receive the metrics of a training.
+        executor: Backend for the models, a name of `training.workers`; it changes no number.
+        address: Address of a Ray cluster, for the executor ray.
+        traces: Keep the traces of every evaluation.
 
     Raises:
-        CheckpointError: The folder is that of another cell, or its checkpoints cannot be used.
-        WorkerLostError: The executor lost its workers too often; the checkpoints stay.
+        CheckpointError: The folder belongs to another cell, or its checkpoints cannot be used.
+        WorkerLostError: The executor lost its workers too often; the checkpoints are kept.
     """
     progress = progress or Silent()
     folder.mkdir(parents=True, exist_ok=True)
@@ -184,20 +193,20 @@ def _carry_out(
 
 
 def _about_tasks(cell: Cell, setup: Setup) -> Iterator[str]:
-    """Yield sentences for the user about the rows for training and for evaluation."""
+    """Yield messages for the user about the tasks for training and for evaluation."""
     stream, measured = setup.train_env.stream, {item.prompt for item in setup.eval_env.items}
     config = cell.environment
     trained = set[str]() if stream else {item.prompt for item in setup.train_env.items}
     if config.tasks not in ("sample", "hub") or config.split:
         rows = _rows(len(setup.train_env.items)) if stream is None else f"a stream ({stream.place})"
         known = sum(item.prompt in trained for item in setup.eval_env.items)
-        held_out = f"to evaluate on, {known} of which are also trained on" if known else "held out"
+        held_out = f"to evaluate on ({known} of them also in training)" if known else "held out for evaluation"
         yield f"{rows} to train on, {_rows(len(setup.eval_env.items))} {held_out}"
     tables = TABLE in (cell.model.name, *(member.model for member in cell.model.members))
     if tables and measured - trained:
         yield (
             f"{TABLE} memorises each task, and {len(measured - trained)} of the {len(measured)} evaluation tasks are "
-            "not trained on; evaluate it on its training tasks: --eval-split train (evaluation.split in a suite)"
+            "not in training; evaluate on the training tasks: --eval-split train (evaluation.split in a suite)"
         )
 
 
@@ -206,24 +215,24 @@ def _rows(count: int) -> str:
 
 
 def _prepare_folder(cell: Cell, folder: Path) -> Result | None:
-    """Write down what is going to run; the result when it ran before with as many steps."""
+    """Write the configuration into the folder; return the result if the cell already ran with as many steps."""
     path, result = folder / "cell.json", folder / "result.json"
     for name in cell.models:
-        server_model(name)  # refuses addresses with what must not be stored
+        server_model(name)  # refuses addresses that contain a secret
     if is_there(path):
         check_conflicts(cell, folder)
         if is_there(result) and Cell.read(path).training.steps == cell.training.steps:
             return find_result(folder)
-        result.unlink(missing_ok=True)  # it goes on, and is evaluated again
+        result.unlink(missing_ok=True)  # the training continues, and the team is evaluated again
     replace_json(path, cell.to_dict())
     return None
 
 
 def _saved_weights(folder: Path, weights: Path | None) -> Path | None:
-    """Return the folder of the saved team that a cell starts from; it is recorded in `weights.json` for a resume.
+    """Return the folder of the saved team that a cell starts from, and record it in `weights.json` for a resume.
 
     Raises:
-        CheckpointError: The cell started from another one.
+        CheckpointError: The run started from another saved team.
     """
     path, here = folder / "weights.json", weights and str(weights.absolute())
     there = find_json(path, str)
@@ -231,16 +240,17 @@ def _saved_weights(folder: Path, weights: Path | None) -> Path | None:
         replace_json(path, here)
     elif here and here != there:
         raise CheckpointError(
-            f"{str(folder)!r} began with the weights of {there!r}, not of {here!r}; resume with those, or give a new "
-            "folder"
+            f"{str(folder)!r} started from the weights of {there!r}, not of {here!r}; resume with {there!r}, or give a "
+            "new folder"
         )
     return Path(there) if there and not here else weights
 
 
 def check_conflicts(cell: Cell, folder: Path) -> None:
-    """Raises CheckpointError where the cell of a folder differs in anything that could change what is learnt.
+    """Raise CheckpointError if the cell of a folder differs in anything that could change the training.
 
-    The error names all of it. A training that is not done may end with fewer steps, but not with fewer than are saved.
+    The error names all differences. A training that is not done may end with fewer steps, but not with fewer than the
+    newest checkpoint has.
     """
     there, saved = Cell.read(folder / "cell.json"), None
     if cell.training.steps < there.training.steps and not (folder / "result.json").exists():
@@ -248,8 +258,8 @@ def check_conflicts(cell: Cell, folder: Path) -> None:
         saved = newest.step if newest else 0
     if different := conflicts(there, cell, saved):
         raise CheckpointError(
-            f"{str(folder)!r} is the folder of another configuration (there -> here): {'; '.join(different)}; resume "
-            "with the configuration of the run, or give a new folder"
+            f"{str(folder)!r} belongs to another configuration (there -> here): {'; '.join(different)}; resume with "
+            "the configuration of the run, or give a new folder"
         )
 
 
@@ -263,9 +273,10 @@ def _train(
     other_versions: bool,
     traces: bool,
 ) -> float:
-    """Train, with a line per step in `train.jsonl` and a line per evaluation but the last in `curve.jsonl`.
+    """Train, with a line per update in `train.jsonl` and a line per evaluation except the last in `curve.jsonl`.
 
-    The seconds that it returns are those of training, also before a restart.
+    Returns:
+        Seconds of training, including the time before a restart.
     """
     config = cell.without(*FREE_IN_CHECKPOINT)
     places = Checkpoints(folder / "checkpoints", config, keep=cell.training.keep, other_versions=other_versions)
@@ -295,7 +306,7 @@ def _train(
 
         def on_step(step: TrainingStep) -> None:
             nonlocal rates
-            if step.learning_rates != rates:  # another stage of the method has its own
+            if step.learning_rates != rates:  # each stage of the method has its own learning rates
                 progress.say(f"{cell.short}: step {step.number}, {describe_learning_rates(step.learning_rates)}")
             rates = step.learning_rates
             append(folder / "train.jsonl", asdict(step))
@@ -321,7 +332,7 @@ def _train(
 
 
 def _note(folder: Path, steps: int, summary: Summary) -> None:
-    """Append a line to `curve.jsonl`, unless it has one of this step."""
+    """Append a line to `curve.jsonl`, unless it already has a line for this step."""
     path = folder / "curve.jsonl"
     if steps not in (line["step"] for line in read_lines(path)):
         episodes = sum(line["episodes"] for line in read_lines(folder / "train.jsonl"))
@@ -340,11 +351,11 @@ def evaluate(
     """Play independent episodes of the evaluation tasks; prompts and seeds depend only on the cell's seed.
 
     Args:
-        cell: What to measure.
-        setup: The same, built.
-        progress: Shows how far it is.
-        when: Added to the name of the stage that is shown.
-        keep: Receives the groups as they are played.
+        cell: The cell.
+        setup: Its loaded parts.
+        progress: Shows the progress.
+        when: Suffix for the name of the stage of the progress.
+        keep: Receives finished groups.
         done, seconds: See `play.evaluate`.
     """
     env, asked = setup.eval_env, cell.evaluation
@@ -374,7 +385,7 @@ def evaluate(
 
 
 def _latency(cell: Cell, setup: Setup) -> Interval | None:
-    """Response time of the first `evaluation.timing` tasks, each played alone."""
+    """Return the response time of the first `evaluation.timing` tasks, played one at a time; None if it is 0."""
     items = setup.eval_env.items[: cell.evaluation.timing]
     if not items:
         return None
@@ -383,19 +394,19 @@ def _latency(cell: Cell, setup: Setup) -> Interval | None:
         Trajectories(chance="own").play(env, policy, [item.id], [derive(cell.seed, "timing", item.id)], setup.sampling)[
             0
         ]
-        for item in (items[0], *items)  # the first one twice: it warms up
+        for item in (items[0], *items)  # the first task is played twice, because its first episode is a warm-up
     ]
     return mean_interval([group.episodes[0].response_seconds for group in played[1:]])
 
 
 def _tasks_digest(cell: Cell, env: TextDecPOMDP) -> str:
-    """A digest of the ids and prompts of the evaluation tasks."""
+    """Return a digest of the ids and prompts of the evaluation tasks."""
     rows = [(item.id, item.prompt) for item in env.items[: cell.evaluation.items]]
     return hashlib.sha256(json.dumps(rows).encode()).hexdigest()[:16]
 
 
 def evaluation_numbers(summary: Summary) -> dict[str, float]:
-    """The numbers of an evaluation for trackers."""
+    """Return the metrics of an evaluation for trackers, by name."""
     parts = {f"test/{name}": value.mean for name, value in summary.components.items()}
     measured = {
         f"{section}/{name}": v.mean for section, by_name in summary.measured.items() for name, v in by_name.items()

@@ -1,8 +1,8 @@
-"""Cells in workers of a transport: each runs in another process than its suite, which it tells about its progress.
+"""Workers that run the cells of a suite, each in its own process, and send their progress to the suite.
 
-A cell has a process of its own, whose end frees all of its memory. Its files go to the folder of the run, which all
-machines have to share. So a cell whose worker is lost runs again, and goes on from its newest checkpoint; and however
-it ends, its folder holds the outcome.
+The end of the process frees all memory of a cell. The files of a cell are in the folder of the benchmark, which all
+machines must share. So if a worker is lost, another one resumes the cell from its newest checkpoint. In every case the
+folder of the cell contains the outcome.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from ..user_code import is_of_user, summary, user_traceback
 from .cell import run_cell
 from .suite import Cell, conflicts
 
-STOPPED = "stopped by a signal, goes on with bench --resume"
+STOPPED = "stopped by a signal; resume it with bench --resume"
 Emit = Callable[[tuple[str | int, ...]], None]
 
 
 def transport_of(executor: str) -> Callable[..., Transport]:
-    """What starts the workers of an executor.
+    """Return the class that starts the workers of an executor.
 
     Raises:
-        ValueError: It has no workers.
+        ValueError: The executor has no workers.
     """
     transport: Any = executors.find(executor).load()
     if not isinstance(transport, type) or not issubclass(transport, Transport):
-        raise ValueError(f"executor {executor!r} has no workers for the cells of a suite; give processes or ray")
+        raise ValueError(f"executor {executor!r} cannot run the cells of a suite; give processes or ray")
     return transport
 
 
@@ -48,15 +48,15 @@ def transport_of(executor: str) -> Callable[..., Transport]:
 
 
 class CellWorkers:
-    """Runs one cell at a time for each thread that asks.
+    """A pool that runs one cell for each thread that calls `run`.
 
     Args:
         transport: Starts the worker of each cell.
-        jobs: Cells at once on one machine, which share it.
+        jobs: Number of cells at the same time on each machine.
         options: Further arguments of `run_cell`.
 
     Attributes:
-        at_once: Cells that may be asked for at the same time.
+        at_once: Number of cells at the same time on all machines.
     """
 
     def __init__(self, transport: Transport, jobs: int, options: dict[str, Any]) -> None:
@@ -66,16 +66,16 @@ class CellWorkers:
         self._stopped = False
 
     def run(self, cell: Cell, folder: Path, progress: Progress) -> None:
-        """Run one cell, or what is missing of it; its folder then has `result.json`, or `failure.json`.
+        """Run one cell, or the missing part of it; its folder then has `result.json` or `failure.json`.
 
         Raises:
-            RunFolderError: The folder is not shared with the machine on which the cell was to run.
+            RunFolderError: The machine of the worker cannot see the folder.
         """
         make_room(cell, folder)
         reason = STOPPED
 
         def warn(lost: WorkerLostError) -> None:
-            progress.say(f"{lost}; it runs again, from its newest checkpoint")
+            progress.say(f"{lost}; the run is restarted from its newest checkpoint")
 
         try:
             until_done(lambda: self._attempt(cell, folder, progress), warn)
@@ -109,14 +109,14 @@ class CellWorkers:
             worker.end()
 
     def stop(self) -> None:
-        """Ask every running cell to finish its step, save, and end; no further cell begins."""
+        """Ask every running cell to finish its step, save a checkpoint and end; start no further cell."""
         self._stopped = True
         for worker in list(self._running):
             worker.stop()
 
 
 def make_room(cell: Cell, folder: Path) -> None:
-    """Prepare the folder of a cell: keep the checkpoints of an earlier attempt, unless its configuration differs."""
+    """Prepare the folder of a cell; keep the checkpoints of an earlier attempt if its configuration is the same."""
     description = folder / "cell.json"
     there = Cell.read(description) if is_there(description) else None
     if there is None or conflicts(there, cell):
@@ -128,7 +128,7 @@ def make_room(cell: Cell, folder: Path) -> None:
 
 
 class ProgressOfCell:
-    """Shows the progress that a cell tells. A context manager, which ends stages that the cell left open."""
+    """A context manager that shows the progress messages of a cell, and closes the stages that it left open."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
@@ -159,24 +159,24 @@ class ProgressOfCell:
 
 
 class CellWorker:
-    """Runs a cell in its own process."""
+    """The worker that runs a cell in its own process."""
 
     def run(self, values: dict[str, Any], folder: str, options: dict[str, Any], place: str, emit: Emit) -> None:
-        """Run a cell, tell its progress, and write down why it fails where it does; after `STOP` it is saved.
+        """Run a cell, send its progress, and write the reason if it fails; after `STOP`, save a checkpoint and end.
 
         Args:
             values: The cell, as plain values.
-            folder: Its folder, which exists.
+            folder: Folder of the cell, which exists.
             options: Further arguments of `run_cell`.
             place: Folder to which paths in a suite are relative.
-            tell: Sends a message to `ProgressOfCell.show`.
+            emit: Sends a message to `ProgressOfCell.show`.
 
         Raises:
             RunFolderError: The folder is not on this machine.
         """
         if not (Path(folder) / "cell.json").is_file():
             raise RunFolderError(
-                f"{folder!r} is not there on {os.uname().nodename}; give --out on a folder that all machines share"
+                f"{folder!r} does not exist on {os.uname().nodename}; give --out a folder that all machines share"
             )
         os.chdir(place)
         progress = ProgressMessages(emit)
@@ -192,7 +192,7 @@ class CellWorker:
 
 
 class ProgressMessages:
-    """Progress that is shown by the process that runs the suite."""
+    """Progress as messages to the process that runs the suite, which shows them."""
 
     def __init__(self, emit: Emit) -> None:
         self._tell = emit
@@ -200,13 +200,13 @@ class ProgressMessages:
 
     @contextlib.contextmanager
     def stage(self, label: str, total: int, done: int = 0) -> Generator[Advance]:
-        """A stage that is shown elsewhere."""
+        """Send the begin and end of a stage, and return the function that sends its progress."""
         self._send("begin", label, total, done)
         yield lambda units, note: self._send("advance", units, note)
         self._send("end")
 
     def say(self, text: str) -> None:
-        """A line that is shown elsewhere."""
+        """Send a line."""
         self._send("say", text)
 
     def _send(self, *message: str | int) -> None:

@@ -1,4 +1,4 @@
-"""Find mistakes in cells before anything runs; what needs torch comes last."""
+"""Checks of cells before anything runs; checks that need torch come last."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from .suite import Cell, StageConfig
 
 
 def check_cells(cells: Sequence[Cell], *, learn: bool = True, executor: str = "local") -> list[Cell]:
-    """Make the tasks of every cell, look for its models, and load its method.
+    """Make the environments of all cells, look for their models, and load their methods.
 
     Args:
-        cells: What is going to run.
-        learn: Whether its learners are trained; their training tasks are made too then.
-        executor: Where their models live.
+        cells: The cells.
+        learn: Whether learners are trained; then the training environments are made, too.
+        executor: Backend for the models.
 
     Returns:
-        The cells, `with_defaults`.
+        The cells, completed by `with_defaults`.
 
     Raises:
         ConfigError: See `check_methods`, `check_models` and `validated`.
-        KeyError: No such environment or method.
+        KeyError: There is no such environment or method.
         TaskError: See `TextDecPOMDP.try_rows`.
-        ValueError: Tasks, an option, a model or a sampling that does not exist.
+        ValueError: Tasks, an option, a model or a sampling do not exist.
     """
     tasks: dict[str, TextDecPOMDP] = {}
     for cell in cells:
@@ -52,16 +52,16 @@ def check_cells(cells: Sequence[Cell], *, learn: bool = True, executor: str = "l
 
 
 def validated(cell: Cell, env: TextDecPOMDP, *, learn: bool = True) -> Cell:
-    """The cell, `with_defaults`, whose learners fit its environment and its model.
+    """Return the cell completed by `with_defaults`, after checking its learners, environment and model together.
 
     Args:
-        cell: What is going to run, or what a dry run is about.
+        cell: The cell.
         env: Its evaluation environment, under its protocol.
         learn: Whether its learners are trained.
 
     Raises:
-        ConfigError: One of them does not fit; see `check_compatible`.
-        ModelError: Its members do not play each agent once; see `check_members`.
+        ConfigError: A learner is incompatible with the environment or the model; see `check_compatible`.
+        ModelError: The members do not cover every agent exactly once; see `check_members`.
     """
     if cell.model.members:
         check_members(env.possible_agents, [env.role(agent) for agent in env.possible_agents], cell.model.members)
@@ -69,8 +69,8 @@ def validated(cell: Cell, env: TextDecPOMDP, *, learn: bool = True) -> Cell:
         check_compatible(method.name, method.options, env)
     if learn and cell.model.name in WHOLE_TEAMS and not cell.model.members and shows_texts(cell):
         raise ConfigError(
-            f"{cell.method.title} shows its policies texts, and {cell.model.name} cannot be shown one; give another "
-            "model, such as builtin:tiny"
+            f"{cell.method.title} trains on texts of other policies, and {cell.model.name} cannot read texts; give "
+            "another model, such as builtin:tiny"
         )
     return with_defaults(cell, env)
 
@@ -80,9 +80,9 @@ def _task_key(cell: Cell) -> str:
 
 
 def check_models(cells: Sequence[Cell], *, learn: bool = True, executor: str = "local") -> None:
-    """Raises ConfigError for devices that do not exist, and options that contradict each other.
+    """Raise ConfigError for devices that do not exist and for options that contradict each other.
 
-    The arguments are those of `check_cells`. The devices of Ray's machines are not known here.
+    The arguments are those of `check_cells`. Devices of other machines of a Ray cluster are not checked.
     """
     for cell in cells:
         for place in cell.model.members or [cell.model]:
@@ -90,9 +90,9 @@ def check_models(cells: Sequence[Cell], *, learn: bool = True, executor: str = "
             place.check_conflicts(trained=trained, placed=executor != "local")
             if trained and cell.training.staleness and (executor == "local") != bool(place.engine):
                 raise ConfigError(
-                    f"staleness is {cell.training.staleness}, the executor {executor!r} and the engine "
-                    f"{place.engine.get('kind', 'none')!r}: texts are drawn beside updates by an engine with the "
-                    "executor 'local', or without one by other workers ('processes', 'ray'); or set staleness to 0"
+                    f"staleness is {cell.training.staleness}, executor {executor!r} and engine "
+                    f"{place.engine.get('kind', 'none')!r}; sampling during updates needs an engine with the executor "
+                    "'local', or no engine with 'processes' or 'ray'; change them, or set staleness to 0"
                 )
     places = [place for cell in cells for place in cell.model.members or [cell.model]]
     if executor == "torchrun":
@@ -104,7 +104,7 @@ def check_models(cells: Sequence[Cell], *, learn: bool = True, executor: str = "
 
 
 def check_device(name: str, executor: str = "local") -> None:
-    """Raises ConfigError for a device that this machine does not have."""
+    """Raise ConfigError for a device that this machine does not have."""
     import torch
 
     if name == "auto":
@@ -115,26 +115,26 @@ def check_device(name: str, executor: str = "local") -> None:
         raise ConfigError(f"device {name!r} does not exist; give auto, cpu, cuda, cuda:1, ...") from None
     if executor == "ray":
         if ":" in name:
-            raise ConfigError(f"device {name!r}: Ray gives every worker a device of its own; give cuda, cpu or auto")
+            raise ConfigError(f"device {name!r}: Ray assigns the devices of its workers; give cuda, cpu or auto")
         return
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if device.type == "cuda" and (device.index or 0) >= count:
-        raise ConfigError(f"device {name!r}: there are {count} CUDA devices here; give --device cpu or auto")
+        raise ConfigError(f"device {name!r}: this machine has {count} CUDA devices; give --device cpu or auto")
 
 
 def check_methods(cells: Sequence[Cell]) -> None:
-    """Load the learners of every cell, and compare their options with the training.
+    """Load the learners of all cells, and check their options against the training.
 
     Raises:
-        ConfigError: A method that breaks the contract, groups of one for a learner that compares the members of a
-            group, a learning rate whose warmup takes all steps, or stages that leave the method no steps.
+        ConfigError: A method breaks its contract, a group is too small for its learner, a warmup of the learning rate
+            takes all steps, or stages leave the method no steps.
     """
     for cell in cells:
         title, steps, size = cell.method.title, cell.training.steps, cell.training.group_size
         left = steps - sum(stage.steps for stage in cell.method.stages)
         for method in (*cell.method.stages, cell.method):
             if not learns(method.name) and cell.method.stages:
-                raise ConfigError(f"{method.name} does not learn, but stages consist of learners; leave it out")
+                raise ConfigError(f"{method.name} does not learn, and every stage needs a learner; leave it out")
             options = method.options
             if isinstance(options, UpdaterOptions) and steps:
                 try:
@@ -143,12 +143,12 @@ def check_methods(cells: Sequence[Cell]) -> None:
                     raise ConfigError(f"options of {method.name}: {error}") from None
             if size < options.least_group_size and steps:
                 raise ConfigError(
-                    f"group_size is {size}: {title} compares the members of a group and learns nothing from fewer than "
+                    f"group_size is {size}, but {title} compares the episodes of a group and needs at least "
                     f"{options.least_group_size}; give {options.least_group_size} or more (--group-size), or train "
                     "mareinforce, which has no baseline"
                 )
         if cell.method.stages and left <= 0:
             raise ConfigError(
-                f"{title}: its stages take {steps - left} of {steps} steps, so {cell.method.name} learns nothing; the "
-                "steps of the training count those of all stages"
+                f"{title}: its stages take {steps - left} of {steps} steps, so none is left for {cell.method.name}; "
+                "increase training.steps, which includes the steps of all stages"
             )

@@ -1,8 +1,9 @@
 # pyright: basic
-"""Whether language models sample and learn on a device as they do on the processor: the checks of `doctor --device`.
+"""The checks of `doctor --device`: language models sample and learn on a device as they do on the CPU.
 
-Every check computes the same thing twice, here and there or before and after, and compares. What is promised depends on
-the precision: 32 bits agree up to rounding, 16 bits up to what the importance weights of learners correct.
+Every check computes a result twice, on the device and on the CPU or before and after a change, and compares. The
+tolerance depends on the precision. With 32 bits, results agree up to rounding. With 16 bits, they may differ by an
+amount that the importance ratios of learners correct.
 """
 
 from __future__ import annotations
@@ -31,23 +32,23 @@ AGENTS = ("agent_0", "agent_1")
 _DRAWN = Sampling(max_new_tokens=32)
 _SPREAD = 0.02  # standard deviation of the second factors of adapters, which are zero at first
 _RATE = 1e-3
-_ROUNDING = 1e-3  # of log-probabilities, and of gradients and steps as a share of their size, in 32 bits
-_NATS = 0.1  # mean gap of log-probabilities in 16 bits
-_COSINE = 0.95  # of gradients in 16 bits and in 32
-_MANY = 256  # texts at once, for which memory is made too small
-_SAME = 0.9  # share of texts that are the same alone and in a batch, in 32 bits
+_ROUNDING = 1e-3  # tolerance of log-probabilities, and relative one of gradients and steps, with 32 bits
+_NATS = 0.1  # largest mean difference of log-probabilities with 16 bits
+_COSINE = 0.95  # least cosine between gradients with 16 and with 32 bits
+_MANY = 256  # completions at once in the check with too little memory
+_SAME = 0.9  # least share of completions that are the same one at a time and in a batch, with 32 bits
 Weights = dict[str, torch.Tensor]
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a check saw.
+    """The result of a check.
 
     Attributes:
-        name: What was checked.
-        holds: Whether it is as promised; None where it could not be tried.
-        figures: What was measured, by name.
-        meaning: Why it could not be tried, or what follows where it does not hold.
+        name: Name of the check.
+        holds: Whether the check passed; None if it could not be run.
+        figures: Measured values, by name.
+        meaning: The reason if the check could not be run, or the consequence and remedy if it failed.
     """
 
     name: str
@@ -58,7 +59,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Precision:
-    """A way to hold and train weights; `mixed` is float32 weights with products in bfloat16."""
+    """A number type of weights and products; "mixed" has float32 weights and bfloat16 products."""
 
     name: str
     options: dict[str, Any]
@@ -95,20 +96,20 @@ class DeviceChecks:
         self.samples = self.drawn(self.reference["shared"])
 
     def team(self, precision: Precision, device: str | None = None, **options: Any) -> Team:
-        """A team on the device in this precision, whose adapters are not those that change nothing."""
+        """Return a team on the device with this precision, whose adapters are not zero as they are initially."""
         team = load_team(AGENTS, self.model, device=device or self.device, seed=0, **{**precision.options, **options})
         for policy in team.policies if precision.options["sharing"] == "lora" else ():
             policy.load_state_dict(_spread(policy.state_dict()))
         return team
 
     def drawn(self, team: Team) -> list[Sample]:
-        """Texts of a team, with advantages."""
+        """Sample completions of a team, and give them advantages."""
         texts = team.generate(self.requests, _DRAWN)
         pairs = [(r.agent, text) for r, copies in zip(self.requests, texts, strict=True) for text in copies]
         return [Sample(agent, text, (-1.0) ** place * (1 + place % 3)) for place, (agent, text) in enumerate(pairs)]
 
     def all(self) -> Iterator[Finding]:
-        """What each check found, one after the other; one that raises does not hold."""
+        """Run all checks, one after the other, and yield their results; a check that raises has failed."""
         for precision in self.precisions:
             for check in (self.log_probabilities, self.gradients, self.teacher_forcing):
                 yield _tried(f"{_words(check)}, {precision.name}", lambda check=check, p=precision: check(p))
@@ -127,27 +128,27 @@ class DeviceChecks:
         ):
             yield _tried(_words(check), check)
 
-    # --- what is computed ---------------------------------------------------------------------------------------------
+    # --- computations -------------------------------------------------------------------------------------------------
 
     def log_probabilities(self, precision: Precision) -> Finding:
-        """Those of the same texts, here and on the processor in float32."""
+        """Compare the log-probabilities of completions on the device with those on the CPU in float32."""
         here, there = (_logprobs(team, self.samples) for team in self._pair(precision))
         gap = (here - there).abs()
         figures = {"mean gap, nats": gap.mean().item(), "largest": gap.max().item()}
         holds = _close(gap, precision)
-        return Finding("", holds, figures, "" if holds else "texts are judged by another policy than was trained")
+        return Finding("", holds, figures, "" if holds else "the policy differs from the one on the CPU")
 
     def gradients(self, precision: Precision) -> Finding:
-        """Of one loss, here and on the processor in float32."""
+        """Compare the gradient of a loss on the device with the one on the CPU in float32."""
         here, there = (_gradient(team, self.samples) for team in self._pair(precision))
         error = ((here - there).norm() / there.norm()).item()
         cosine = torch.nn.functional.cosine_similarity(here, there, dim=0).item()
         holds = error <= _ROUNDING if precision.exact else cosine >= _COSINE
         figures = {"relative error": error, "cosine": cosine}
-        return Finding("", holds, figures, "" if holds else "a team learns something else here; give dtype='float32'")
+        return Finding("", holds, figures, "" if holds else "training on this device differs; give dtype='float32'")
 
     def teacher_forcing(self, precision: Precision) -> Finding:
-        """Log-probabilities that were recorded while texts were drawn, and those of the same texts read again."""
+        """Compare the log-probabilities recorded while sampling with those of the same completions read again."""
         team = self.team(precision)
         samples = self.drawn(team)
         recorded, read = _recorded(samples), _logprobs(team, samples)
@@ -157,22 +158,23 @@ class DeviceChecks:
         figures = {"mean gap, nats": gap.mean().item(), "largest": gap.max().item()}
         figures |= {"least ratio of a text": ratios.min().item(), "greatest": ratios.max().item()}
         holds = _close(gap, precision)
-        meaning = "what is trained is not what was sampled; set importance='token', or draw texts by another engine"
+        meaning = "the trained policy differs from the sampling one; set importance='token', or use another engine"
         return Finding("", holds, figures, "" if holds else meaning)
 
     def alone_and_in_a_batch(self) -> Finding:
-        """Texts by the same seeds, all at once and one at a time, in float32."""
+        """Compare completions of the same seeds, sampled in one batch and one at a time, in float32."""
         team = self.team(_FLOAT32)
         together = [s.completion.token_ids for s in self.drawn(team)]
         team.policies[0].batch_rows.size = 1  # pyright: ignore[reportAttributeAccessIssue]
         alone = [s.completion.token_ids for s in self.drawn(team)]
         same = sum(a == b for a, b in zip(together, alone, strict=True)) / len(alone)
-        return Finding("", same >= _SAME, {"share of same texts": same}, "" if same >= _SAME else "seeds draw others")
+        meaning = "" if same >= _SAME else "the completion of a seed depends on the batch"
+        return Finding("", same >= _SAME, {"share of same texts": same}, meaning)
 
-    # --- what is learnt and kept --------------------------------------------------------------------------------------
+    # --- updates and checkpoints --------------------------------------------------------------------------------------
 
     def adapters_apart(self) -> Finding:
-        """An update with texts of one agent leaves the adapter and the log-probabilities of the other as they were."""
+        """Check that an update with completions of one agent does not change the adapter of the other."""
         team = self.team(_ADAPTERS)
         others = [s for s in self.samples if s.agent == AGENTS[1]]
         before, weights = _logprobs(team, others), _copied(team)
@@ -182,10 +184,11 @@ class DeviceChecks:
         gap = (_logprobs(team, others) - before).abs().max().item()
         holds = bool(moved) and not leaks and gap <= _ROUNDING
         figures = {"tensors moved": len(moved), "of the other agent": leaks, "gap of the other, nats": gap}
-        return Finding("", holds, figures, "" if holds else "agents with adapters do not learn apart; train separately")
+        meaning = "" if holds else "adapters are not independent; train with sharing separate"
+        return Finding("", holds, figures, meaning)
 
     def checkpoint_there_and_back(self) -> Finding:
-        """Weights and optimizer saved here, loaded on the processor and from there here again: next steps agree."""
+        """Save weights and optimizer, load them on the CPU and back on the device, and compare the next steps."""
         options = UpdaterOptions(learning_rate=_RATE)
         team = self.team(_ADAPTERS)
         [updater] = updaters_of(team, 1.0, options)
@@ -208,12 +211,14 @@ class DeviceChecks:
         for name in ("there", "back"):
             figures[f"difference of the next step, {name}"] = _apart(steps[name], steps["here"])
         holds = not unlike and max(figures.values()) <= 10 * _ROUNDING
-        return Finding("", holds, figures, "" if holds else "resume runs on the kind of device that they began on")
+        return Finding(
+            "", holds, figures, "" if holds else "resume a run only on the kind of device that it started on"
+        )
 
     def too_little_memory(self) -> Finding:
-        """Where the device's memory is made too small for many texts at once, fewer at once give the same step."""
+        """Check that a step with too little memory for the whole batch gives the same result in smaller parts."""
         if not self.cuda:
-            return Finding("", None, {}, "only a GPU says that it is out of memory")
+            return Finding("", None, {}, "only a GPU reports that it is out of memory")
         samples = [copy.copy(s) for s in self.samples * (_MANY // len(self.samples))]
         options = UpdaterOptions(learning_rate=_RATE, micro_batch=_MANY)
 
@@ -240,11 +245,11 @@ class DeviceChecks:
         return Finding("", holds, figures, "" if holds else "set micro_batch and batch_rows by hand")
 
     def packed_update(self) -> Finding:
-        """A step whose texts share a row with their prompt is that of padded texts."""
+        """Compare a step with packed completions, which share a row with their prompt, with padded ones."""
         return self._as_usual(packed=True)
 
     def recomputed_update(self) -> Finding:
-        """A step that computes layers again (gradient checkpointing) is that of layers that are kept."""
+        """Compare a step with gradient checkpointing with one without."""
         return self._as_usual(gradient_checkpointing=True)
 
     def _as_usual(self, **options: Any) -> Finding:
@@ -252,24 +257,24 @@ class DeviceChecks:
         return Finding("", apart <= 10 * _ROUNDING, {"difference of the step": apart})
 
     def four_bits(self) -> Finding:
-        """Teacher forcing with adapters on a base of 4 bits."""
+        """Check teacher forcing with adapters on a base model of 4 bits."""
         if importlib.util.find_spec("bitsandbytes") is None:
-            return Finding("", None, {}, "there is no bitsandbytes in this environment")
+            return Finding("", None, {}, "bitsandbytes is not installed")
         return self.teacher_forcing(_FOUR_BITS)
 
-    # --- where models live --------------------------------------------------------------------------------------------
+    # --- devices, workers, ranks, vLLM --------------------------------------------------------------------------------
 
     def two_devices_side_by_side(self) -> Finding:
-        """A model each on this device and on another, which take a step at the same time, as both do on this one."""
+        """Compare the simultaneous steps of two models on two devices with those of both on this device."""
         others = [f"cuda:{number}" for number in range(torch.cuda.device_count())] if self.cuda else []
         other = next((name for name in others if name != self.device), "cpu")
         separate = Precision("", {"sharing": "separate", "dtype": "float32"}, True)
         apart = _apart(*(_step(self.team(separate, d), self.samples) for d in (f"{self.device},{other}", self.device)))
         holds = apart <= 10 * _ROUNDING
-        return Finding(f"two devices side by side, {other} beside", holds, {"difference of the step": apart})
+        return Finding(f"two devices side by side, with {other}", holds, {"difference of the step": apart})
 
     def worker_process(self) -> Finding:
-        """A model in a process of its own on this device learns as it does in this process."""
+        """Compare a step of a model in its own process with one in this process."""
         with Processes() as executor:
             placed = executor.load_team(AGENTS, self.model, device=self.device, seed=0, **_ADAPTERS.options)
             for policy in placed.policies:
@@ -278,9 +283,9 @@ class DeviceChecks:
         return Finding("", apart <= 10 * _ROUNDING, {"difference of the step": apart})
 
     def ranks(self) -> Finding:
-        """A model over two ranks (FSDP2) learns as in one piece."""
+        """Compare a step of a model sharded over two ranks (FSDP2) with one of a single process."""
         if self.cuda and torch.cuda.device_count() < 2:
-            return Finding("", None, {}, "a rank needs a GPU of its own, and there is one GPU")
+            return Finding("", None, {}, "every rank needs its own GPU, and there is only one")
         with Processes() as executor:
             device = "cuda" if self.cuda else "cpu"
             placed = executor.load_team(AGENTS, self.model, device=device, seed=0, ranks=2, **_FLOAT32.options)
@@ -288,20 +293,20 @@ class DeviceChecks:
         return Finding("", apart <= 10 * _ROUNDING, {"difference of the step": apart})
 
     def vllm_in_this_process(self) -> Finding:
-        """What vLLM drew with adapters is as probable as when it is read here, before and after a step."""
+        """Compare log-probabilities of vLLM with those of the trainer, with adapters, before and after a step."""
         if importlib.util.find_spec("vllm") is None:
-            return Finding("", None, {}, "there is no vllm in this environment")
+            return Finding("", None, {}, "vllm is not installed")
         team = self.team(_ADAPTERS, engine={"kind": "vllm-colocate"})
         figures: dict[str, float] = {}
         for when in ("before a step", "after it"):
             try:
                 samples = self.drawn(team)
-            except ConfigError as refused:  # it computes on another device
+            except ConfigError as refused:  # vLLM computes on another device
                 return Finding("", None, {}, str(refused))
             figures[f"mean gap {when}, nats"] = (_recorded(samples) - _logprobs(team, samples)).abs().mean().item()
             _step(team, samples)
         holds = all(gap <= _NATS for gap in figures.values())
-        return Finding("", holds, figures, "" if holds else "vLLM draws with other weights; leave the engine out")
+        return Finding("", holds, figures, "" if holds else "vLLM samples with other weights; leave the engine out")
 
     def _pair(self, precision: Precision) -> tuple[Team, Team]:
         return self.team(precision), self.reference[precision.options["sharing"]]
@@ -310,7 +315,7 @@ class DeviceChecks:
 def _tried(name: str, check: Callable[[], Finding]) -> Finding:
     try:
         found = check()
-    except Exception as error:  # whatever a driver, a kernel or a library raises is the finding
+    except Exception as error:  # an error of a driver, a kernel or a library is the result of the check
         return Finding(name, False, {}, f"it raised {type(error).__name__}: {error}".strip())
     return Finding(found.name or name, found.holds, found.figures, found.meaning)
 
@@ -324,19 +329,19 @@ def _close(gap: torch.Tensor, precision: Precision) -> bool:
 
 
 def _spread(state: Weights) -> Weights:
-    """The same weights, where those that are zero are drawn from a seed."""
+    """Return the weights with random values in tensors that are zero, from a fixed seed."""
     generator = torch.Generator().manual_seed(0)
     drawn = {name: torch.randn(tensor.shape, generator=generator) * _SPREAD for name, tensor in state.items()}
     return {name: drawn[name].to(tensor) if not tensor.any() else tensor for name, tensor in state.items()}
 
 
 def _recorded(samples: Sequence[Sample]) -> torch.Tensor:
-    """The log-probabilities with which texts were drawn, text after text, in float64."""
+    """Return the log-probabilities recorded while sampling, concatenated over completions, in float64."""
     return torch.tensor([p for s in samples for p in s.completion.logprobs], dtype=torch.float64)
 
 
 def _logprobs(team: Team, samples: Sequence[Sample]) -> torch.Tensor:
-    """Of all tokens, text after text, in float64 on the processor."""
+    """Return the log-probabilities of all tokens, concatenated over completions, in float64 on the CPU."""
     [policy] = team.policies
     with torch.no_grad():
         logprobs, mask = policy.token_logprobs(_texts(samples), 1.0)
@@ -344,7 +349,7 @@ def _logprobs(team: Team, samples: Sequence[Sample]) -> torch.Tensor:
 
 
 def _gradient(team: Team, samples: Sequence[Sample]) -> torch.Tensor:
-    """Of the mean of the texts' log-probabilities times their advantages, in float64 on the processor."""
+    """Return the gradient of the mean of log-probability times advantage, in float64 on the CPU."""
     [policy] = team.policies
     logprobs, mask = policy.token_logprobs(_texts(samples), 1.0)
     advantages = torch.tensor([s.advantage for s in samples], device=logprobs.device)
@@ -360,7 +365,7 @@ def _texts(samples: Sequence[Sample]) -> list[tuple[str, Completion]]:
 
 
 def _step(team: Team, samples: list[Sample]) -> tuple[dict[str, float], Weights]:
-    """Metrics and weights after a step of every policy."""
+    """Update every policy once, and return metrics and weights."""
     metrics = step_updaters(updaters_of(team, 1.0, UpdaterOptions(learning_rate=_RATE)), samples, 0)
     return metrics, _copied(team)
 
@@ -373,7 +378,11 @@ def _copied(team: Team) -> Weights:
 
 
 def _apart(first: tuple[dict[str, float], Weights], second: tuple[dict[str, float], Weights]) -> float:
-    """The larger of the relative difference of gradient norms and the mean difference of weights in learning rates."""
+    """Return the difference of two steps.
+
+    It is the larger of the relative difference of the gradient norms and the mean difference of the weights divided by
+    the learning rate.
+    """
     (metrics, weights), (others, wanted) = first, second
     norms = abs(metrics["grad_norm"] - others["grad_norm"]) / others["grad_norm"]
     moved = torch.cat([(tensor - weights[name]).abs().flatten() for name, tensor in wanted.items()])

@@ -1,9 +1,9 @@
 # pyright: basic
-"""How fast a device draws texts and learns, beside `generate` of transformers, vLLM, its peak, and the estimates.
+"""Speed of sampling and training on a device, compared with transformers, vLLM, the peak of the device, and estimates.
 
-Texts have a fixed number of tokens, so that no side ends early. A share of the peak counts 6 operations a weight and
-token where all weights are trained and 4 where adapters are (whose base needs no gradient of its own), and takes for
-the peak what a large product of matrices reaches on this device in the type of the model's own products.
+Completions have a fixed number of tokens, so that all methods do the same work. The share of the peak counts 6
+operations per weight and token if all weights are trained, and 4 with adapters, since the base model needs no gradient.
+The peak is the speed of a large matrix product on the device, in the number type of the model's products.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ from ..types import Completion
 from .device_checks import AGENTS
 from .estimate import drawing_seconds, learning_seconds
 
-COPIES = 4  # texts of a prompt
+COPIES = 4  # completions per prompt
 _PROMPT_TOKENS = 100
 _AT_ONCE = {"cuda": (4, 32, 128, 512), "cpu": (4, 32)}
 _LEARNT = {"cuda": (4, 32, 128), "cpu": (4, 32)}
-_SIDE = {"cuda": 8192, "cpu": 1024}  # of the matrices that show the peak
+_SIDE = {"cuda": 8192, "cpu": 1024}  # rows of the matrices in the measurement of the peak
 _VLLM = {"kind": "vllm-colocate"}
 _WEIGHTS = {"all weights": "shared", "adapters": "lora"}
 Row = dict[str, Any]
 
 
 def about(device: str) -> Row:
-    """What the device is, and what drives it."""
+    """Return a description of the device, with versions of its software."""
     versions = {
         "python": platform.python_version(),
         "torch": torch.__version__,
@@ -57,7 +57,7 @@ def about(device: str) -> Row:
 
 
 def peak(device: str) -> float:
-    """Operations per second of a product of matrices: in bfloat16 on a GPU, in float32 on a processor."""
+    """Return the operations per second of a matrix product: in bfloat16 on a GPU, in float32 on a CPU."""
     kind = _kind(device)
     dtype = torch.bfloat16 if kind == "cuda" else torch.float32
     side = _SIDE[kind]
@@ -73,12 +73,14 @@ def peak(device: str) -> float:
 
 
 def speeds(device: str, model: str, new_tokens: int = 64) -> Iterator[Row]:
-    """Rows of texts drawn and of updates, by the number of texts; a row that fails says why.
+    """Measure sampling and updates for several numbers of completions, and yield a row for each measurement.
+
+    A measurement that fails has the reason under "failed".
 
     Args:
         device: "cpu", "cuda:0", ...
-        model: Its name, see `agents.io.models`; `random:NAME` for random weights of a published shape.
-        new_tokens: Of every text.
+        model: Name of the model, see `agents.io.models`; `random:NAME` has random weights of a published shape.
+        new_tokens: Tokens of every completion.
     """
     most = peak(device)
     yield {"what": "product of matrices", "operations_per_s": most}
@@ -96,9 +98,9 @@ def speeds(device: str, model: str, new_tokens: int = 64) -> Iterator[Row]:
                 found: Row = {"what": what, "weights": weights, "texts": texts}
                 try:
                     found |= row(team, texts, new_tokens, parameters, most)
-                except ConfigError:  # vLLM computes on another device, as the check of it says
+                except ConfigError:  # vLLM computes on another device, which its check reports
                     continue
-                except Exception as error:  # whatever a driver or a kernel raises is the finding
+                except Exception as error:  # an error of a driver or a kernel is the result
                     found["failed"] = f"{type(error).__name__}: {error}"
                 yield found
         del team, policy, work, row
@@ -128,7 +130,7 @@ def _drawing(team: Any, texts: int, new_tokens: int, parameters: int, most: floa
     row = {"tokens_per_s": texts * new_tokens / seconds, **_memory(device)}
     estimated = drawing_seconds(texts * new_tokens, texts, parameters, _where(device), bool(policy.adapters))
     row["estimate_by_measured"] = estimated / seconds
-    if policy.adapters is None:  # whose rows transformers cannot mix
+    if policy.adapters is None:  # transformers cannot mix adapters in a batch
         by_transformers(2)
         row["generate_tokens_per_s"] = texts * new_tokens / _seconds(device, by_transformers)
     return row
@@ -159,7 +161,7 @@ def _learning(team: Any, texts: int, new_tokens: int, parameters: int, most: flo
     [updater] = updaters_of(
         team, 1.0, UpdaterOptions(learning_rate=0.0, micro_batch=texts, objective=Clipped(importance="none"))
     )
-    updater.updates = KL_CHECK_UPDATES  # the first updates read their texts once more
+    updater.updates = KL_CHECK_UPDATES  # the first updates would read their completions twice
     updater.step(samples)
     _reset_memory(device)
     seconds = _seconds(device, lambda: updater.step(samples))
@@ -170,7 +172,7 @@ def _learning(team: Any, texts: int, new_tokens: int, parameters: int, most: flo
 
 
 def _prompts(policy: LanguageModel, texts: int) -> list[Prompt]:
-    """Posts in pieces of `_PROMPT_TOKENS`, with `COPIES` seeds each."""
+    """Return prompts of `_PROMPT_TOKENS` tokens from posts, with `COPIES` seeds each."""
     ids: list[int] = [token for item in make("tldr-v0").items for token in policy.tokenizer(item.prompt)["input_ids"]]
     count = -(-texts // COPIES)
     ids = (ids * (1 + count * _PROMPT_TOKENS // len(ids)))[: count * _PROMPT_TOKENS]
@@ -183,7 +185,7 @@ def _prompts(policy: LanguageModel, texts: int) -> list[Prompt]:
 
 
 def _seconds(device: str, work: Callable[[], Any]) -> float:
-    """What work takes until the device has done it."""
+    """Return the seconds until the device has finished the work."""
     wait = torch.cuda.synchronize if device.startswith("cuda") else lambda: None
     wait()
     started = time.perf_counter()

@@ -1,9 +1,9 @@
-"""What a suite will cost, before it runs: tokens, and rough figures of time and memory.
+"""Estimates of tokens, time and memory of a suite, before it runs.
 
-Tokens are upper bounds: every text is assumed to have its greatest length. Time assumes three quarters of that length
-and the rates below. Those of a CPU were measured with cells of the built-in model on two cores of two machines, where
-estimates were right within a factor of two. Those of a GPU were measured on one H200 with random weights in the shape
-of Qwen3-1.7B (`doctor --device`): updates of fewer than some hundred texts take the time of starting computations.
+Tokens are upper bounds: every completion is assumed to reach the token limit. Times assume three quarters of that
+length and the rates below. The rates of a CPU were measured with the built-in model on two cores of two machines, where
+the estimates were within a factor of two. The rates of a GPU were measured on one H200 with random weights in the shape
+of Qwen3-1.7B (`doctor --device`). There, updates of fewer than some hundred completions all take about the same time.
 """
 
 from __future__ import annotations
@@ -35,25 +35,25 @@ _PROMPTS = 8  # tasks whose prompts are counted
 _STEP = {"cpu": 0.013, "gpu": 0.0078}  # shortest time of a decoding step, in seconds ...
 _ADAPTED = {"cpu": 1.0, "gpu": 1.1}  # ... and with adapters, in these
 _UPDATE = {"cpu": 0.0, "gpu": 0.28}  # shortest time of an update of a model, in seconds
-_DECODE = {"cpu": 4e10, "gpu": 6e13}  # floating-point operations per second while texts are drawn, 32 at once
-_DENSE = {"cpu": 1.6e11, "gpu": 3e14}  # the same while prompts are read and while it is trained
-_BATCH = 32  # most texts drawn at once; in training those of one update
-_LENGTH = 0.75  # share of the longest text that is used on average, measured with the built-in model
-_LOAD = {"cpu": 5e6, "gpu": 1e8}  # parameters per second; a GGUF file is unpacked at the first rate
+_DECODE = {"cpu": 4e10, "gpu": 6e13}  # floating-point operations per second while sampling 32 completions at once
+_DENSE = {"cpu": 1.6e11, "gpu": 3e14}  # the same for reading prompts and for training
+_BATCH = 32  # most completions sampled at once; in training, those of one update
+_LENGTH = 0.75  # mean length as a share of the token limit, measured with the built-in model
+_LOAD = {"cpu": 5e6, "gpu": 1e8}  # parameters loaded per second; a GGUF file loads at the first rate
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """The cost of a cell.
+    """The estimated cost of a cell.
 
     Attributes:
-        label: Which cell.
-        episodes: Played in training and evaluation.
-        prompt_tokens, generated_tokens: Of all episodes, at most; prompts without the answers that they may quote.
-        minutes: On the device that the cell names. For "auto" on one GPU where there is one or the model is in half
-            precision, else on a CPU of two cores. None where the size of the model is not known.
+        label: Label of the cell.
+        episodes: Number of episodes in training and evaluation.
+        prompt_tokens, generated_tokens: Upper bounds over all episodes; prompts do not include quoted answers.
+        minutes: Minutes on the device of the cell. For the device "auto": on one GPU if there is one or the model has
+            half precision, else on two CPU cores. None if the size of the model is unknown.
         gigabytes: Memory of weights, gradients and optimizer.
-        note: What was assumed.
+        note: Assumptions of the estimate.
     """
 
     label: str
@@ -66,7 +66,7 @@ class Estimate:
 
 
 def estimates(cells: Sequence[Cell]) -> list[Estimate]:
-    """The cost of every cell; cells that differ only in their seed are estimated once."""
+    """Return the cost of every cell; cells that differ only in their seed are estimated once."""
     known: dict[str, Estimate] = {}
     estimated: list[Estimate] = []
     for cell in cells:
@@ -77,10 +77,10 @@ def estimates(cells: Sequence[Cell]) -> list[Estimate]:
 
 
 def complete(cells: Sequence[Cell]) -> list[Cell]:
-    """The cells, `validated` without data of the hub.
+    """Return the cells, completed by `validated` without loading data of the hub.
 
     Raises:
-        ConfigError: A learner does not fit its environment, as in a run.
+        ConfigError: A learner is incompatible with its environment, as in a run.
     """
     envs: dict[str, TextDecPOMDP] = {}
     for cell in cells:
@@ -94,7 +94,7 @@ def _place(cell: Cell) -> str:
 
 
 def estimate(cell: Cell) -> Estimate:
-    """The cost of one cell."""
+    """Return the cost of one cell."""
     learns = cell.method.learns
     env, tasks, note = _look(cell)
     cell = with_defaults(cell, env)
@@ -128,18 +128,21 @@ def estimate(cell: Cell) -> Estimate:
 
 
 def drawing_seconds(tokens: float, at_once: int, parameters: float, where: str, adapters: bool = False) -> float:
-    """Seconds to draw this many tokens, `at_once` texts at a time, on "cpu" or "gpu"; models of a team take turns."""
+    """Return the seconds to sample tokens, with `at_once` completions in parallel, on "cpu" or "gpu".
+
+    The models of a team are assumed to sample one after the other.
+    """
     shortest = _STEP[where] * (_ADAPTED[where] if adapters else 1.0)
     return tokens / at_once * max(shortest, 2 * parameters * at_once / _DECODE[where])
 
 
 def learning_seconds(tokens: float, parameters: float, where: str, updates: int = 1) -> float:
-    """Seconds of this many updates on "cpu" or "gpu", which read so many tokens in all, those of prompts among them."""
+    """Return the seconds of updates on "cpu" or "gpu"; `tokens` counts all tokens of prompts and completions."""
     return updates * _UPDATE[where] + 6 * parameters * tokens / _DENSE[where]
 
 
 def _look(cell: Cell) -> tuple[TextDecPOMDP, int, str]:
-    """The evaluation environment, its number of tasks and a note; data of the hub are not loaded."""
+    """Return the evaluation environment, its number of tasks, and a note, without loading data of the hub."""
     environment = cell.environment
     note = ""
     if "hub" in (environment.tasks, environment.eval_tasks):
@@ -160,10 +163,10 @@ def _look(cell: Cell) -> tuple[TextDecPOMDP, int, str]:
 
 
 def _texts_and_prompt(env: TextDecPOMDP) -> tuple[dict[str, float], float]:
-    """Texts of an episode by agent, and its prompt tokens.
+    """Return the mean number of completions per episode by agent, and of prompt tokens per episode.
 
-    Empty answers never solve a task early, but may end one that calls for tools. An optimal team, where one is known,
-    does the opposite. The longer episode counts.
+    Each task is played with empty actions and, if there is one, with the optimal script. Empty actions never solve a
+    task early, but may end an episode with tools. The longer of the two episodes counts.
     """
     task = env.task
     texts, characters = Counter[str](), 0
@@ -178,7 +181,10 @@ def _texts_and_prompt(env: TextDecPOMDP) -> tuple[dict[str, float], float]:
 
 
 def _texts_and_characters(env: TextDecPOMDP, item: str, say: Script | None) -> tuple[Counter[str], int]:
-    """Of one episode: texts by agent, which are empty without a script, and the characters that were read for them."""
+    """Play one episode; return the number of completions by agent and the number of characters in their prompts.
+
+    Actions are those of the script `say`, or empty without a script.
+    """
     env = env.fork()
     env.reset(seed=0, options={"task_id": item})
     texts, characters = Counter[str](), 0
@@ -192,7 +198,7 @@ def _texts_and_characters(env: TextDecPOMDP, item: str, say: Script | None) -> t
 
 
 def model_parameters(name: str) -> float | None:
-    """Parameters of a built-in model, or by the "1.7B" or "135M" in a name; None where neither is known."""
+    """Return the number of parameters of a built-in model or of a name with "1.7B" or "135M"; None if unknown."""
     if name in WHOLE_TEAMS:
         return 1e5
     if name == "builtin:tiny":
@@ -212,7 +218,7 @@ def _device(cell: Cell) -> str:
 
 
 def _memory(cell: Cell, parameters: float, agents: int, learns: bool) -> float:
-    """Gigabytes of weights, and of gradients and optimizer where it learns."""
+    """Return gigabytes of weights, and with a learner also of gradients and optimizer."""
     frozen = cell.model.sharing == "lora" or not learns
     automatic = cell.model.dtype == "auto" and _device(cell) == "gpu" and frozen
     small = automatic or cell.model.dtype in ("bfloat16", "float16")
@@ -223,7 +229,7 @@ def _memory(cell: Cell, parameters: float, agents: int, learns: bool) -> float:
 
 
 def estimate_table(suite: Suite, cells: Sequence[Cell], estimated: Sequence[Estimate]) -> Rows:
-    """The estimates of a suite, a row for all seeds of a cell below its environment, with their sum."""
+    """Return a table of estimates, by environment, method and model, with the sum over all runs in the caption."""
     keys = [(cell.environment.title, cell.method.title, Path(cell.model.name).name) for cell in cells]
     rows = grouped(zip(keys, estimated, strict=True), lambda pair: pair[0])
     figures = ("seeds", "episodes", "tokens in", "out", "min", "GB")
@@ -239,27 +245,27 @@ def estimate_table(suite: Suite, cells: Sequence[Cell], estimated: Sequence[Esti
     tokens = sum(e.prompt_tokens + e.generated_tokens for e in estimated)
     largest = max((e.gigabytes for e in estimated if e.gigabytes is not None), default=0.0)
     notes = "".join(f"; {note}" for note in dict.fromkeys(e.note for e in estimated) if note)
-    cost = f"roughly {_duration(sum(known))} one after the other (rates measured on two CPU cores, on an H200 for half "
-    cost += f"precision) and {largest:.1f} GB for the largest cell (weights, gradients, optimizer)"
+    cost = f"about {_duration(sum(known))} one after the other (rates of two CPU cores, or of an H200 for half "
+    cost += f"precision); {largest:.1f} GB for the largest run (weights, gradients, optimizer)"
     if unknown := len(estimated) - len(known):
-        cost = f"{cost}, without {unknown} cells" if known else "time and memory are not known"
-        notes += "; models with members or without a size in their name are not estimated"
+        cost = f"{cost}, without {unknown} runs" if known else "time and memory are unknown"
+        notes += "; teams of several models, and models without a size in their name, are not estimated"
     return Rows(
         ["method", "model", *figures],
         body,
-        title=f"{suite.name}: {len(estimated)} cells; per cell",
-        caption=f"in all at most {_short(tokens)} tokens; {cost}{notes}",
+        title=f"{suite.name}: {len(estimated)} runs; values for one run",
+        caption=f"total: at most {_short(tokens)} tokens; {cost}{notes}",
         right=figures,
     )
 
 
 def _short(tokens: int) -> str:
-    """A count in thousands or millions."""
+    """Return a count in thousands or millions, as text."""
     return f"{tokens / 1e6:.1f}M" if tokens >= 1e6 else f"{tokens / 1e3:.0f}k"
 
 
 def _duration(minutes: float) -> str:
-    """Minutes, or hours where there are two or more."""
+    """Return a duration in minutes, or in hours from two hours on, as text."""
     return f"{minutes / 60:.1f} hours" if minutes >= 120 else f"{minutes:.1f} minutes"
 
 

@@ -1,8 +1,8 @@
-"""The episodes of a run, written while a cell is evaluated; `results.traces` reads them.
+"""Files of the episodes of an evaluation, written while it runs; `results.traces` reads them.
 
-`cells/LABEL/episodes/step-N.jsonl` holds the evaluation after N training steps as traces; N is 0 for methods that do
-not learn. Of every cell the evaluations before training and at the end are kept, without token ids; with `traces` all
-of them, with token ids.
+`cells/LABEL/episodes/step-N.jsonl` contains the evaluation after N updates as traces; N is 0 for methods that do not
+learn. The evaluations before and after training are kept, without token ids. With the option `traces`, all evaluations
+are kept, with token ids.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .suite import Cell
 
 
 def header_of(cell: Cell, env: TextDecPOMDP, steps: int) -> Header:
-    """The header of the episodes of a cell, in its evaluation environment, for the weights after `steps` updates."""
+    """Return the header for evaluation episodes of a cell with the weights after `steps` updates."""
     options = dict(cell.environment.options)
     if cell.environment.max_turns is not None:
         options["max_turns"] = cell.environment.max_turns
@@ -46,11 +46,11 @@ def header_of(cell: Cell, env: TextDecPOMDP, steps: int) -> Header:
 
 
 class EpisodeWriter:
-    """An evaluation in files: what is finished of it, and where the rest goes.
+    """A writer of an evaluation, which also reads the part that an earlier process finished.
 
     Attributes:
         done: Groups that an earlier process has played.
-        seconds: Wall time that these took.
+        seconds: Wall time of these groups.
     """
 
     def __init__(self, path: Path, answers: Answers, header: Header, writer: TraceWriter, env: TextDecPOMDP) -> None:
@@ -63,7 +63,7 @@ class EpisodeWriter:
         self._since = time.perf_counter()
 
     def _read(self, roles: Mapping[str, str]) -> None:
-        """Read the finished portions, and remove the lines of a portion that is not finished."""
+        """Read the finished portions of the file, and remove the lines of an unfinished portion."""
         portion: list[Trace] = []
         for number, line in enumerate(iterate_records(self._path)):
             portion.append(line["trace"])
@@ -77,7 +77,7 @@ class EpisodeWriter:
         cut(self._path, "number", self._lines - 1)
 
     def keep(self, groups: Sequence[Group]) -> None:
-        """Write groups that were played together, durably."""
+        """Write groups that were played together, so that they survive a crash."""
         now = time.perf_counter()
         episodes = [episode for group in groups for episode in group.episodes]
         for more, episode in zip(reversed(range(len(episodes))), episodes, strict=True):
@@ -94,14 +94,14 @@ class EpisodeWriter:
 def keeping(
     cell: Cell, team: Team, env: TextDecPOMDP, folder: Path, steps: int, *, token_ids: bool
 ) -> Generator[EpisodeWriter]:
-    """Write the episodes of an evaluation into a file of the cell's `folder`, which is there when all were played.
+    """Write the episodes of an evaluation into a file of the cell's `folder`.
 
-    Until then they lie in another file as they finish, next to the answers of servers that belong to unfinished ones,
-    so that an evaluation that fails or is killed continues with the rest.
+    The file appears when all episodes are finished. Until then, finished episodes and the answers of servers to
+    unfinished ones are in other files, so that a failed or killed evaluation can be resumed.
     """
     path = evaluation_file(folder, steps)
     path.parent.mkdir(exist_ok=True)
-    path.unlink(missing_ok=True)  # left by an attempt that was stopped after this evaluation
+    path.unlink(missing_ok=True)  # from an attempt that was stopped after this evaluation
     part, answers = unfinished_evaluation(folder, steps)
     with (
         TraceWriter(path, token_ids=token_ids) as writer,
@@ -114,7 +114,7 @@ def keeping(
 
 
 def forget_after(folder: Path, steps: int) -> None:
-    """Remove the evaluations of a cell after more training steps than those it resumes from."""
+    """Remove the evaluations of a cell that are later than the update from which it resumes."""
     for path in (folder / "episodes").glob("*.jsonl"):
         name = re.fullmatch(r"(step|part|answers)-(\d{1,9})\.jsonl", path.name)
         if name and int(name[2]) > steps:

@@ -1,4 +1,4 @@
-"""What a result depends on besides its configuration: code, packages, machine."""
+"""Provenance of a result: the versions of code and packages, and the machine."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MAIN = ("torch", "transformers", "peft", "numpy", "pettingzoo", "gymnasium")
 
 
 def versions() -> dict[str, Any]:
-    """This package and its commit, its dependencies, every installed package, the machine, what confines code."""
+    """Return the versions of this package, its commit and all installed packages, the machine, and the sandbox."""
     return {
         "llm_dec_pomdp": __version__,
         "commit": commit(Path(__file__).parent),
@@ -37,13 +37,13 @@ def versions() -> dict[str, Any]:
 
 
 def commit(folder: Path) -> str:
-    """The git commit of the code in a folder, with "-dirty" where files differ from it.
+    """Return the git commit of the code in a folder, with "-dirty" if files differ from it.
 
-    The commit of the repository that tracks the folder, or the one that pip noted when it installed from a repository;
-    "unknown" where there is neither.
+    It is the commit of the repository that tracks the folder, or the one that pip recorded when it installed the
+    package from a repository; else "unknown".
     """
     with contextlib.suppress(OSError, subprocess.SubprocessError):
-        if _git(folder, "ls-files", "--", "."):  # else the folder is only installed somewhere in a repository
+        if _git(folder, "ls-files", "--", "."):  # else the folder is in a repository that does not track it
             return _git(folder, "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*")
     with contextlib.suppress(metadata.PackageNotFoundError, ValueError, KeyError):
         source = metadata.distribution("llm-dec-pomdp").read_text("direct_url.json")
@@ -65,7 +65,7 @@ def _processor() -> str:
 
 
 def _accelerator() -> str:
-    """The GPUs with their memory and CUDA; "none" where there is none."""
+    """Return the GPUs with their memory and the version of CUDA; "none" without a GPU."""
     import torch
 
     if not torch.cuda.is_available():

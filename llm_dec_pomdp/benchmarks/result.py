@@ -1,4 +1,4 @@
-"""What a cell produced, as a value and as the file `result.json` of its folder."""
+"""The result of a run, as a value and as the file `result.json`."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from .suite import Cell, conflicts
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a cell produced.
+    """The result of a run.
 
     Attributes:
-        cell: What was run.
-        summary: What was measured.
-        train_seconds: 0 for methods that do not learn.
-        eval_seconds: Playing and judging the evaluation tasks.
-        maximum, zero: The scores that are 100 % and 0 %.
-        tasks: Digest of the evaluation tasks; results of different tasks do not compare. "" where unknown.
-        roles: Human names of the agents; {} in results of earlier versions.
-        judge: The language model that its scores come from, with a hash of its weights; "" where none was asked.
-            Results of different judges do not compare.
+        cell: Configuration of the run.
+        summary: Measurements of the evaluation.
+        train_seconds: Seconds of training; 0 for methods that do not learn.
+        eval_seconds: Seconds of playing and scoring the evaluation tasks.
+        maximum, zero: The scores that count as 100 % and 0 %.
+        tasks: Digest of the evaluation tasks; "" if unknown. Results on different tasks are not comparable.
+        roles: Role of each agent; {} in results of earlier versions.
+        judge: The LLM judge in the reward, with a hash of its weights; "" without one. Results of different judges are
+            not comparable.
     """
 
     cell: Cell
@@ -43,10 +43,10 @@ class Result:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], source: str = "result") -> Result:
-        """The inverse of `to_dict`. Only registered environments are loaded, no other code that it names.
+        """Return the result of `to_dict`. Only registered environments are loaded, no other code that it names.
 
         Raises:
-            FileError, ConfigError: The values of `source` are of no result.
+            FileError, ConfigError: The values of `source` are not a result.
         """
         known = {name: value for name, value in values.items() if name in cls.__dataclass_fields__}
         cell = Cell.from_dict(conform(values.get("cell"), dict[str, Any], f"{source}, field cell"), source)
@@ -56,25 +56,25 @@ class Result:
         result = conform(known, cls, source)
         if not (result.maximum > result.zero and math.isfinite(result.maximum - result.zero)):
             raise FileError(
-                f"{source}: scores from {result.zero} to {result.maximum} are no scale; correct or remove it"
+                f"{source}: the scale from {result.zero} to {result.maximum} is invalid; correct or remove the file"
             )
         return result
 
     @property
     def scale(self) -> Scale:
-        """Which scores are 0 % and 100 %."""
+        """The scores that count as 0 % and 100 %."""
         return Scale(self.zero, self.maximum)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for files."""
+        """Return plain values for a file."""
         return {**asdict(self), "cell": self.cell.to_dict()}
 
 
 def find_result(folder: Path) -> Result | None:
-    """The result in the folder of a cell; None where there is none.
+    """Return the result in the folder of a cell; None if there is none.
 
     Raises:
-        FileError, ConfigError: There is something else.
+        FileError, ConfigError: The file is not a result.
     """
     path = folder / "result.json"
     values = find_json(path, dict[str, Any])
@@ -82,7 +82,7 @@ def find_result(folder: Path) -> Result | None:
 
 
 def is_done(folder: Path, cell: Cell) -> bool:
-    """Whether a cell has a result of this configuration; how often it is evaluated and saved may differ."""
+    """Return whether a folder has a result of this cell; the frequency of evaluations and checkpoints may differ."""
     try:
         result = find_result(folder)
     except (KeyError, ValueError):
@@ -93,12 +93,12 @@ def is_done(folder: Path, cell: Cell) -> bool:
 
 
 def failure_in(folder: Path) -> str:
-    """Why a cell without a result has none."""
+    """Return the reason why a cell has no result."""
     return (find_json(folder / "failure.json", dict[str, str]) or {}).get("reason", "not finished")
 
 
 def cells_in(run: Path) -> list[Path]:
-    """The folders of a run's cells: in the order of its suite, then those that are not of it."""
+    """Return the folders of the cells of a benchmark, in the order of its suite, followed by further ones."""
     labels = find_json(run / "order.json", list[str]) or []
     order = {label: number for number, label in enumerate(labels)}
     folders = [path.parent for path in (run / "cells").glob("*/cell.json")]

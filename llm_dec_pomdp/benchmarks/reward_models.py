@@ -1,4 +1,4 @@
-"""Reward models by name: the team of a run of `reward_model`, or any language model."""
+"""Reward models by name: the trained team of a run of `reward_model`, or any language model."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from ..types import Message
 from .suite import Cell
 
 _AGENT = "agent_0"
-_LIMIT = 512  # tokens of a joint text, for a model that was trained elsewhere
+_LIMIT = 512  # tokens of a joint action, for a model that was not trained here
 
 
 @dataclass(frozen=True)
 class LearnedScore:
-    """A reward model that is loaded when it is first called, once in a process.
+    """A reward model that is loaded at the first call, once in a process.
 
     Attributes:
-        name: A run of `reward_model`, one of its cells, or the team in it; or a model by its name.
-        roles: How many parts a joint text has.
+        name: Folder of a run of `reward_model`, of one of its cells or of its team; or name of a model.
+        roles: Number of parts of a joint action.
         vocabulary: Words of the environment, for builtin:words.
 
     Raises:
-        CheckpointError: It is a run without a trained team.
-        ModelError: It is neither a run nor a model.
+        CheckpointError: The run has no trained team.
+        ModelError: The name is neither a run nor a model.
     """
 
     name: str
@@ -42,13 +42,13 @@ class LearnedScore:
             check_model(self.name)
 
     def __call__(self, history: Sequence[Message], text: str) -> float:
-        """What a joint text is worth after a history."""
+        """Return the score of a joint action after a history."""
         [likelihood] = _load(self).log_likelihoods([tuple(history)], [text])
         return value(likelihood)
 
 
 def _saved(name: str) -> Path | None:
-    """The saved team of a run; None where the name is that of a model."""
+    """Return the folder of the saved team of a run; None if the name is the name of a model."""
     place = Path(name)
     if not (any(place.glob("cells/*/cell.json")) or (place / "cell.json").is_file() or (place / DESCRIPTION).is_file()):
         return None

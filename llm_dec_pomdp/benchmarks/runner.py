@@ -1,8 +1,7 @@
-"""Run a suite: each cell apart from the others, into one folder that can be taken up again.
+"""The runner of a suite: independent cells, with their results in one folder that can be resumed.
 
-A cell is done when it has a `result.json` of the same configuration. Everything else in its folder is of an attempt
-that ended early, so that a kill loses at most the cells that were running. A cell that fails leaves `failure.json` with
-its reason and `traceback.txt`, and the others go on.
+A cell is done when its folder has a `result.json` of the same configuration. Any other folder is from an attempt that
+ended early. A cell that fails leaves `failure.json` with the reason and `traceback.txt`; the other cells continue.
 """
 
 from __future__ import annotations
@@ -44,23 +43,24 @@ def run_suite(
     executor: str = "processes",
     address: str | None = None,
 ) -> None:
-    """Run all cells that are not done, and write down their results.
+    """Run all cells that are not done, and write their results.
 
     Args:
-        suite: What to run.
-        folder: Of this run; new, unless it is resumed.
-        progress: Shows what is going on.
-        jobs: Cells at once on one machine. They share it, so that their times are longer than those of a cell alone.
-        resume: Go on with a folder that holds some cells already; a cell that was training, or wants more steps, goes
-            on from its newest checkpoint.
-        other_versions: Go on from checkpoints although packages have changed since.
-        overwrite: When resuming, run cells of another configuration again; what they had is removed.
-        executor: Where cells run; a name of `training.workers.executors` that has workers.
-        address: Of a cluster of Ray, with that executor.
+        suite: The suite.
+        folder: Folder for the results; new, unless it is resumed.
+        progress: Shows the progress.
+        jobs: Number of cells at the same time on each machine. With more than one, each of them is slower.
+        resume: Continue in a folder that already has some cells. A cell that was training, or has more steps now,
+            resumes from its newest checkpoint.
+        other_versions: Resume from checkpoints with other versions of packages.
+        overwrite: When resuming, repeat the cells whose configuration has changed, and remove their old results.
+        executor: Backend for the cells; a name of `training.workers.executors` that has workers.
+        address: Address of a Ray cluster, for the executor ray.
 
     Raises:
-        FileExistsError: The folder holds something already and `resume` is False.
-        ConfigError: It holds cells that differ from those of the suite or that it lacks, and `overwrite` is False.
+        FileExistsError: The folder is not empty, and `resume` is False.
+        ConfigError: The folder has cells that differ from those of the suite or are not in it, and `overwrite` is
+            False.
     """
     check_trackers(suite.tracking)
     cells = check_cells(suite.cells())
@@ -86,7 +86,7 @@ def run_suite(
                     left = time_left(ended, len(waiting) - ended, time.monotonic() - started)
                     results.append(find_result(folders[cell.label]))
                     write_results(folder, results)
-                    count = f"cell {len(cells) - len(waiting) + ended} of {len(cells)}"
+                    count = f"run {len(cells) - len(waiting) + ended} of {len(cells)}"
                     outcome = _outcome(folders[cell.label])
                     progress.say(f"{cell.short}: {outcome} ({', '.join(filter(None, (count, left)))})")
                     advance(1, "")
@@ -95,15 +95,15 @@ def run_suite(
                 try:
                     for future in [threads.submit(work, cell) for cell in waiting]:
                         future.result()
-                except BaseException:  # a signal, most of all: every cell finishes its step and saves
+                except BaseException:  # such as a signal: every cell finishes its step and saves a checkpoint
                     threads.shutdown(wait=False, cancel_futures=True)
                     workers.stop()
                     raise
-        write_results(folder, [find_result(cell) for cell in cells_in(folder)])  # in order
+        write_results(folder, [find_result(cell) for cell in cells_in(folder)])  # in the order of the suite
 
 
 def _outcome(folder: Path) -> str:
-    """The outcome of a cell in a line."""
+    """Return the outcome of a cell in one line."""
     result = find_result(folder)
     if result is None:
         return f"no result, {failure_in(folder).partition(chr(10))[0]}"
@@ -111,9 +111,9 @@ def _outcome(folder: Path) -> str:
 
 
 def _refuse_changes(cells: Sequence[Cell], folder: Path) -> None:
-    """Refuse to resume with another suite: finished work is only removed with `overwrite`."""
+    """Raise ConfigError if the folder has cells of another suite; only `overwrite` removes finished work."""
     wanted = {cell.label: cell for cell in cells}
-    changed: dict[str, str] = {}  # what differs -> the first cell in which it does
+    changed: dict[str, str] = {}  # difference -> first cell with this difference
     left_out: list[str] = []
     for path in sorted(folder.glob("cells/*/cell.json")):
         there = Cell.read(path)
@@ -123,25 +123,25 @@ def _refuse_changes(cells: Sequence[Cell], folder: Path) -> None:
         else:
             left_out.append(there.label)
     differences = [f"{line} (as in {label})" for line, label in changed.items()]
-    differences += [f"without its cells {', '.join(left_out)}"] if left_out else []
+    differences += [f"the suite lacks its runs {', '.join(left_out)}"] if left_out else []
     if differences:
         raise ConfigError(
-            f"{str(folder)!r} was run with another suite (there -> here): {'; '.join(differences)}; resume with the "
-            "suite of the run, give a new folder with --out, or --overwrite, which runs changed cells again and "
-            "removes what they had"
+            f"{str(folder)!r} was made with another suite (there -> here): {'; '.join(differences)}; resume with the "
+            "same suite, give a new folder with --out, or give --overwrite, which repeats changed runs and removes "
+            "their old results"
         )
 
 
 @contextlib.contextmanager
 def run_folder(folder: Path, *, resume: bool = False) -> Generator[None]:
-    """Lock a run folder, and write down the versions of all packages and the command; see `open_run`.
+    """Lock the folder of a run, and record the versions of all packages and the command; see `open_run`.
 
     Args:
-        folder: A new or empty folder, unless `resume`.
-        resume: Go on with the run in it; where there is none yet, begin it.
+        folder: The folder; new or empty, unless `resume`.
+        resume: Continue the run in the folder, or start it if there is none yet.
 
     Raises:
-        FileExistsError: It holds something already, and `resume` is False.
+        FileExistsError: The folder is not empty, and `resume` is False.
     """
     with open_run(folder, resume=resume and is_there(folder / STATUS)):
         if not is_there(folder / "versions.json"):
@@ -153,7 +153,7 @@ def run_folder(folder: Path, *, resume: bool = False) -> Generator[None]:
 
 
 def write_results(folder: Path, results: Sequence[Result | None]) -> None:
-    """All results so far in `results.json`, and the language models that judged them in `versions.json`."""
+    """Write all results so far to `results.json`, and the LLM judges that scored them to `versions.json`."""
     known = [result for result in results if result is not None]
     replace_json(folder / "results.json", [result.to_dict() for result in known])
     if judges := sorted({result.judge for result in known if result.judge}):

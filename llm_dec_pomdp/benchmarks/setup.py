@@ -1,4 +1,4 @@
-"""Build the environments and the team that a cell names."""
+"""Construction of the environments and the team of a cell."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from ..seeding import derive
 from ..user_code import is_of_user
 from .suite import Cell
 
-_OPTIONS = {"max_turns": "turns", "fields": "field"}  # of the command line
+_OPTIONS = {"max_turns": "turns", "fields": "field"}  # arguments and their command-line options
 
 
 def shows_texts(cell: Cell) -> bool:
-    """Whether a learner of the cell shows its policies the texts of others, which a table cannot be."""
+    """Return whether a learner of the cell trains policies on texts of others, which a table cannot read."""
     return any(find_algorithm(method.name).load().shows_texts for method in (*cell.method.stages, cell.method))
 
 
 def with_defaults(cell: Cell, env: TextDecPOMDP) -> Cell:
-    """The cell with what it leaves to its environment: the model, and the episodes per task.
+    """Return the cell with the defaults of its environment for the model and the episodes per task.
 
     Args:
-        cell: As a suite or options describe it.
+        cell: The cell, as a suite or options describe it.
         env: Its evaluation environment, under its protocol.
     """
     model, evaluation = cell.model, cell.evaluation
@@ -48,15 +48,15 @@ def with_defaults(cell: Cell, env: TextDecPOMDP) -> Cell:
 
 
 def build_env(cell: Cell, protocol: str, *, evaluation: bool) -> TextDecPOMDP:
-    """The same as `build_task`, under a protocol."""
+    """Return the environment of `build_task` under a protocol."""
     return with_protocol(build_task(cell, evaluation=evaluation), protocol)
 
 
 def build_task(cell: Cell, *, evaluation: bool) -> TextDecPOMDP:
-    """The training or the evaluation environment of a cell.
+    """Return the training or the evaluation environment of a cell, without a protocol.
 
     Raises:
-        TaskError: Tasks that cannot be used; a stream in an evaluation that does not say how many of them.
+        TaskError: The tasks cannot be used, or an evaluation on a stream has no number of tasks.
     """
     config = cell.environment
     tasks, split = config.tasks, config.split or ("train" if config.eval_tasks is None else "all")
@@ -79,16 +79,16 @@ def build_task(cell: Cell, *, evaluation: bool) -> TextDecPOMDP:
 
 
 def make_task(env_id: str, options: Mapping[str, Any], **arguments: Any) -> Any:
-    """Make an environment with options that a user wrote.
+    """Make an environment with the options of a user.
 
     Args:
         env_id: A registered id or "module:Class".
-        options: Of its constructor, by name.
-        arguments: Those that have options of their own; None means the constructor's default.
+        options: Arguments of the constructor, by name.
+        arguments: Arguments that have their own command-line options; None means the default of the constructor.
 
     Raises:
-        ConfigError: An option that is also in `arguments`, or a value that the constructor refuses.
-        KeyError: Unknown id; the message names the nearest ones.
+        ConfigError: An option is also in `arguments`, or the constructor refuses a value.
+        KeyError: The id is unknown; the message suggests similar ones.
     """
     for name in options:
         if name in arguments or name == "max_cycles":
@@ -104,16 +104,16 @@ def make_task(env_id: str, options: Mapping[str, Any], **arguments: Any) -> Any:
             raise
         listed = ", ".join(f"{name} = {value!r}" for name, value in options.items()) or "no options"
         raise ConfigError(
-            f"{env_id} cannot be made with {listed}: {error}; its manual says what they take (llm-dec-pomdp list "
+            f"{env_id} cannot be made with {listed}: {error}; its page describes the options (llm-dec-pomdp list "
             f"{env_id})"
         ) from error
 
 
 def bind_base(env: TextDecPOMDP, team: Team, model: str) -> None:
-    """Let the model below a team's adapters judge.
+    """Use the base model of a team with adapters as the LLM judge of an environment.
 
     Raises:
-        ConfigError: The team has no adapters on a model of this process.
+        ConfigError: The team has no adapters on a base model in this process.
     """
     from ..agents.judges import ModelJudge  # loads torch
     from ..agents.language_model.policy import LanguageModel
@@ -121,7 +121,7 @@ def bind_base(env: TextDecPOMDP, team: Team, model: str) -> None:
     bases = [policy.base() for policy in team.members.values() if isinstance(policy, LanguageModel)]
     if env.facts.judge is None or not bases or bases[0] is None:
         raise ConfigError(
-            "judge is 'base', the model below a team's adapters, and this team has none in this process; give "
+            "judge is 'base', the base model of a team with adapters, and this team has none in this process; give "
             "sharing=lora with the local executor, or the name of a model"
         )
     env.facts.judge.bind(ModelJudge(bases[0], model, agent=env.possible_agents[0]))
@@ -130,9 +130,14 @@ def bind_base(env: TextDecPOMDP, team: Team, model: str) -> None:
 def build_team(
     cell: Cell, env: TextDecPOMDP, *others: TextDecPOMDP, train: bool = True, load: Callable[..., Team] = load_team
 ) -> Team:
-    """The team that a cell names, for the agents of an environment; scripted members know the tasks of `others` too.
+    """Return the team of a cell.
 
-    Without `train` no weights are trainable, so that on CUDA all of them are bfloat16. `load` loads the models.
+    Args:
+        cell: The cell.
+        env: The environment whose agents the team has.
+        others: Further environments, whose tasks scripted members know, too.
+        train: Whether weights are trainable. If not, all weights are bfloat16 on CUDA.
+        load: Function that loads the models, with the arguments of `load_team`.
     """
     model, agents = cell.model, env.possible_agents
     members = model.members or [MemberConfig(agents=agents, model=model.name, train=train, **model.options())]

@@ -1,4 +1,7 @@
-"""A benchmark as values: what a TOML file may say, and the cells it makes."""
+"""Suites: the fields of a TOML file, and the cells that it describes.
+
+A cell is the configuration of one run: environment, method, model and seed.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,7 @@ from ..training.tracking import Tracker
 
 
 class _Named(Config):
-    """What a suite may also write as a text alone: its name."""
+    """A table of a suite that may also be written as a string, which is its name."""
 
     alone: ClassVar[str] = "name"
 
@@ -44,12 +47,12 @@ class _Named(Config):
 
 
 class WrittenOptions(Options):
-    """Options as a file has them, not validated yet since their learner is not imported; see `Cell.loaded`."""
+    """Options as written in a file, not validated yet, because their learner is not imported; see `Cell.loaded`."""
 
     values: dict[str, Any] = {}
 
     def given(self) -> dict[str, Any]:
-        """Return them."""
+        """Return the options by name."""
         return self.values
 
 
@@ -61,66 +64,67 @@ LearnerOptions = Annotated[Options, BeforeValidator(_as_written), PlainSerialize
 
 
 class MethodChange(Config):
-    """What differs for a method in one environment."""
+    """Changes of a method in one environment."""
 
     options: dict[str, Any] = {}
-    """Overrides of its options."""
+    """Changed options of the method."""
     model: dict[str, Any] = {}
-    """Overrides of the model that plays it."""
+    """Changed options of its model."""
     training: dict[str, Any] = {}
-    """Overrides of how long and how broadly it trains."""
+    """Changed options of its training."""
 
 
 class StageConfig(Config):
-    """A learner that comes before another on the same team."""
+    """A learner that trains the team before the method does."""
 
     name: str
-    """A registered name or "module:Class"; imitation fits any protocol."""
+    """A registered name or "module:Class"; imitation works with every protocol."""
     steps: Positive
-    """How many of the training's updates are its own."""
+    """Number of updates of this stage; training.steps includes them."""
     options: LearnerOptions = WrittenOptions()
-    """Its configuration."""
+    """Options of the learner."""
 
 
 class EnvironmentConfig(_Named):
-    """An environment, and what differs for it from the suite's defaults; an id alone is one too."""
+    """An environment, with changes of the suite's defaults; in a suite, an id may stand for the whole table."""
 
     alone = "id"
 
     id: Annotated[str, AfterValidator(with_version)]
-    """Registered id; one without a version is completed, see `with_version`."""
+    """Registered id; a missing version is completed, see `with_version`."""
     tasks: str = "sample"
-    """"sample", "hub" or a path; training and evaluation rows are its train and test splits."""
+    """Source of the tasks: "sample", "hub" or a path. Its train split is for training and its test split for
+    evaluation."""
     split: str | None = None
-    """Rows to train on: train, test or all; left out, train, or with `eval_tasks` all. See also `evaluation.split`."""
+    """Split to train on: train, test or all. Default: train; with `eval_tasks`: all. See also `evaluation.split`."""
     eval_tasks: str | None = None
-    """Another source for the evaluation rows, all of which are used."""
+    """Separate source of evaluation tasks, all of which are used."""
     fields: dict[str, str] = {}
-    """Field mapping for files."""
+    """Fields of a task, with the columns of a file that hold them."""
     max_turns: Positive | None = None
-    """H; the environment's own when left out."""
+    """Turns per episode. Default: as many as the environment has."""
     protocol: str | None = None
-    """Communication protocol of every team here: parallel, sequential, discussion, ...; else each method's own."""
+    """Protocol of all methods: parallel, sequential, discussion, ... Default: the protocol of each method."""
     options: dict[str, Any] = {}
-    """Further arguments of its constructor."""
+    """Further arguments of the environment's constructor."""
     sampling: dict[str, Any] = {}
-    """Overrides of the suite's sampling."""
+    """Changes of the suite's sampling."""
     training: dict[str, Any] = {}
-    """Overrides of the suite's training."""
+    """Changes of the suite's training."""
     evaluation: dict[str, Any] = {}
-    """Overrides of the suite's evaluation."""
+    """Changes of the suite's evaluation."""
     model: dict[str, Any] = {}
-    """Overrides of the suite's models."""
+    """Changes of the suite's models."""
     stages: list[StageConfig] = []
-    """What learns here before every method and before the method's own stages; its `steps` count too."""
+    """Stages of training before every method, and before its own stages; training.steps includes their steps."""
     methods: dict[str, MethodChange] = {}
-    """Overrides per method, by its title: `methods.single.model.name = "..."`."""
+    """Changes of methods, by title: `methods.single.model.name = "..."`."""
     without: list[str] = []
-    """Titles of the suite's methods that do not play here."""
+    """Titles of methods of the suite that are left out here."""
     seeds: list[int] = []
-    """Seeds instead of the suite's."""
+    """Seeds in place of those of the suite."""
     label: str | None = None
-    """Name in tables and folders; the id when left out. Needed when an environment is listed twice."""
+    """Name in tables and folders. Default: the id. Required if an environment is listed twice."""
 
     @property
     def title(self) -> str:
@@ -128,39 +132,39 @@ class EnvironmentConfig(_Named):
         return self.label or self.id
 
 
-_OF_SUITE = {  # what a cell has no need of: other parts of it say the same
+_OF_SUITE = {  # fields that other parts of a cell already contain
     name: EnvironmentConfig.model_fields[name]
     for name in ("sampling", "training", "evaluation", "model", "stages", "methods", "without", "seeds")
 }
 
 
 class ModelConfig(_Named, ModelOptions):
-    """Who plays the agents; a name alone is one too."""
+    """The model of the agents; in a suite, a name may stand for the whole table."""
 
     name: str = ""
-    """builtin:tiny, a folder, a .gguf file, a hub id, the address of a server, or a script (script:optimal); left out,
-    that of `setup.default_model`."""
+    """builtin:tiny, a folder, a .gguf file, a name on the hub, the address of a server, or a script (script:optimal).
+    Default: see `evaluation.teams.default_model`."""
     members: Members = []
-    """Members of different kinds instead: who plays whom; `name` is then only a name."""
+    """Different models for the agents; `name` is then only a label."""
     start: str = ""
-    """Folder of a trained team to begin with (`team` of a cell), built with the same options; "": `name` as it is."""
+    """Folder of a trained team to start from (`team` of a run), built with the same options. Default: none."""
 
 
 class MethodConfig(_Named):
-    """An algorithm and its options; a name alone is one too."""
+    """An algorithm and its options; in a suite, a name may stand for the whole table."""
 
     name: str
     """A registered name or "module:Class"."""
     options: LearnerOptions = WrittenOptions()
-    """Its configuration."""
+    """Options of the algorithm."""
     label: str | None = None
-    """Name in tables and folders; the algorithm's when left out. Needed when an algorithm is listed twice."""
+    """Name in tables and folders. Default: the name of the algorithm. Required if an algorithm is listed twice."""
     stages: list[StageConfig] = []
-    """What learns before it, in this order; the steps of the training count theirs."""
+    """Learners that train the team before, in this order; training.steps includes their steps."""
 
     @property
     def learns(self) -> bool:
-        """Whether it is a learner. Loads its module."""
+        """Whether the algorithm is a learner. This loads its module."""
         return learns(self.name)
 
     @property
@@ -184,14 +188,14 @@ class Suite(Config):
     training: TrainerConfig = TrainerConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
     about: str = ""
-    """What the suite compares, in a sentence."""
+    """The comparison in one sentence."""
     tracking: list[Tracker] = []
-    """Where the numbers of a training run also go; event files for TensorBoard lie in each cell's folder."""
+    """Trackers that also receive the training metrics. TensorBoard writes into the folder of each run."""
     traces: bool = False
-    """Write the traces of every evaluation as it goes, into each cell's folder."""
+    """Keep the traces of every evaluation in the folder of each run."""
 
     def in_all_environments(self, keys: Mapping[str, Collection[str]]) -> Suite:
-        """The suite in which no environment, nor a method in one, overrides these keys (by section)."""
+        """Return the suite without changes of these keys (by section) in environments and their methods."""
 
         def free(config: EnvironmentConfig | MethodChange) -> dict[str, Any]:
             sections = [name for name in keys if name in type(config).model_fields]
@@ -205,19 +209,19 @@ class Suite(Config):
         return self.model_copy(update={"environments": environments})
 
     def cells(self) -> list[Cell]:
-        """Return every combination, environments outermost, each `loaded`.
+        """Return all combinations, ordered by environment, each with `Cell.loaded` applied.
 
         Raises:
             ConfigError: See `written_cells` and `AlgorithmSpec.config`.
-            KeyError: No such method.
+            KeyError: There is no such method.
         """
         return [cell.loaded() for cell in self.written_cells()]
 
     def written_cells(self) -> list[Cell]:
-        """Return every combination with `WrittenOptions`; import nothing that the suite names.
+        """Return all combinations with `WrittenOptions`, without importing anything that the suite names.
 
         Raises:
-            ConfigError: A key or value of an environment's overrides that is not allowed, or two cells with one label.
+            ConfigError: A key or value in the changes of an environment is refused, or two cells have the same label.
         """
         titles = [method.title for method in self.methods]
         for environment in self.environments:
@@ -233,12 +237,12 @@ class Suite(Config):
         labels = Counter(cell.label for cell in cells)
         if twice := [label for label, times in labels.items() if times > 1]:
             raise ConfigError(
-                f"suite {self.name} has {twice[0]!r} twice; give its methods or environments a `label` each"
+                f"suite {self.name} has {twice[0]!r} twice; give each of its methods or environments a `label`"
             )
         return cells
 
     def _cell(self, environment: EnvironmentConfig, method: MethodConfig, model: ModelConfig, seed: int) -> Cell:
-        """One combination, with the overrides of its environment applied."""
+        """Return one combination, with the changes of its environment."""
         source = f"environment {environment.title}"
         change = environment.methods.get(method.title, MethodChange())
         options = WrittenOptions(values={**method.options.given(), **change.options})
@@ -255,7 +259,7 @@ class Suite(Config):
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One combination of a suite: everything that is needed to run it."""
+    """One combination of a suite: the complete configuration of a run."""
 
     environment: EnvironmentConfig
     method: MethodConfig
@@ -266,13 +270,13 @@ class Cell:
     evaluation: EvaluationConfig
 
     def loaded(self) -> Cell:
-        """Return the cell with validated options: the configurations of its learners in place of `WrittenOptions`.
+        """Return the cell with validated options in place of `WrittenOptions`.
 
-        Import the learners that it names, except where `register_algorithm` was given a `config`.
+        This imports the learners of the cell, except those registered with a `config` in `register_algorithm`.
 
         Raises:
             ConfigError: See `AlgorithmSpec.config`.
-            KeyError: No such method.
+            KeyError: There is no such method.
         """
 
         def built(method: MethodT) -> MethodT:
@@ -293,52 +297,52 @@ class Cell:
 
     @property
     def short(self) -> str:
-        """A name for a line of a terminal."""
+        """A short name for log lines."""
         return f"{self.environment.title} {self.method.title} {self.seed}"
 
     @property
     def protocol(self) -> str:
-        """The communication protocol of its team: that of the environment, or else of the method."""
+        """The protocol of the team: the one of the environment if it is given, else the one of the method."""
         return self.environment.protocol or find_algorithm(self.method.name).protocol
 
     @property
     def models(self) -> list[str]:
-        """The names of all its models, also those in options of its environment."""
+        """The names of all models of the cell, also those in options of the environment."""
         players = [member.model for member in self.model.members] or [self.model.name]
         named = [*filter(None, map(named_model, self.environment.options.values())), self.judge]
         return [*filter(None, players), *(name for name in named if name not in ("", BASE))]
 
     @property
     def reward_model(self) -> str:
-        """What it is paid by, a run or a model, see `judges.Learnt`; "" for its environment's own reward."""
+        """The learned reward, a run or a model; "" for the reward of the environment itself."""
         return named_model(self.environment.options.get("reward")) or ""
 
     @property
     def judge(self) -> str:
-        """The name of the language model that judges its texts; "" for none."""
+        """The name of the LLM judge in the reward; "" for none."""
         judge = self.environment.options.get("judge", "")
         return judge if isinstance(judge, str) else ""
 
     @property
     def outside(self) -> list[str]:
-        """What it names that is not part of an installed package: "module:Class", and servers that get its texts."""
+        """The names of code outside of installed packages ("module:Class"), and of servers that receive texts."""
         stages = [stage.name for stage in self.method.stages]
         code = [name for name in (self.environment.id, self.method.name, *stages) if ":" in name]
         return [*code, *(name for name in self.models if server_model(name))]
 
     def sampling_of(self, agent: str, role: str, parts: int = 1) -> Sampling:
-        """Return the sampling options of an agent: those of the run, changed by its member.
+        """Return the sampling options of an agent: those of the run, changed by the agent's entry in `members`.
 
         Args:
-            agent, role: The agent.
-            parts: Number of parts in one action, a factor of the run's token limit. A member's own limit
+            agent, role: Name and role of the agent.
+            parts: Number of parts in one action; the token limit of the run is multiplied by it. A limit in `members`
                 holds for the whole text.
         """
         changes = (member.sampling for member in self.model.members if {agent, role} & set(member.agents))
         return self.sampling.for_parts(parts).changed(next(changes, Sampling()))
 
     def without(self, *names: str) -> dict[str, Any]:
-        """Plain values as read back from a file, without some of them, such as "seed" or "training.keep"."""
+        """Return plain values as read from a file, without some of them, such as "seed" or "training.keep"."""
         values: dict[str, Any] = json.loads(json.dumps(self.to_dict()))
         for name in names:
             section, _, key = name.partition(".")
@@ -348,7 +352,7 @@ class Cell:
         return values
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for files."""
+        """Return plain values for a file."""
         parts = {part.name: getattr(self, part.name) for part in dataclasses.fields(self)}
         return {name: part.model_dump() if isinstance(part, Config) else part for name, part in parts.items()}
 
@@ -357,14 +361,14 @@ class Cell:
         """Return the cell of `to_dict`, with `WrittenOptions`.
 
         Raises:
-            ConfigError: The values of `source` are of no cell.
+            ConfigError: The values of `source` are not a cell.
         """
         parts = build(_Parts, values, source=source)
         return cls(**{name: getattr(parts, name) for name in _Parts.model_fields})
 
     @classmethod
     def read(cls, path: Path) -> Cell:
-        """The cell that a `cell.json` describes; raises FileError or ConfigError."""
+        """Return the cell in a `cell.json`; raise FileError or ConfigError if the file is invalid."""
         return cls.from_dict(read_json(path, dict[str, Any]), str(path))
 
 
@@ -380,9 +384,9 @@ class _Parts(Config):
     evaluation: EvaluationConfig
 
 
-# --- which cells go together ------------------------------------------------------------------------------------------
+# --- differences between cells ----------------------------------------------------------------------------------------
 
-# These cannot change what is learnt.
+# These options cannot change the results of training.
 CADENCE = ("training.save_every", "training.keep", "evaluation.every")
 PLACEMENT = ("model.ranks", "model.gpus")
 FREE_IN_CHECKPOINT = ("evaluation", "training.save_every", "training.keep", "training.steps", *PLACEMENT)
@@ -391,9 +395,10 @@ FREE_IN_LINE = ("seed", *CADENCE, "evaluation.timing", *PLACEMENT)
 
 
 def conflicts(there: Cell, here: Cell, saved: int | None = None) -> list[str]:
-    """Why `here` cannot go on in the folder of `there`, as "a.b: 1 -> 2".
+    """Return the reasons why the cell `here` cannot resume in the folder of `there`, each as "a.b: 1 -> 2".
 
-    It may have another cadence, more steps, or end early: with `saved` updates or more, where they are given.
+    It may differ in `CADENCE` and `PLACEMENT`, and have more steps. With `saved` updates in the newest checkpoint, it
+    may also have fewer steps, but not fewer than `saved`.
     """
     different = differences(there.without(*FREE_IN_FOLDER), here.without(*FREE_IN_FOLDER))
     before, after = there.training.steps, here.training.steps
@@ -403,11 +408,11 @@ def conflicts(there: Cell, here: Cell, saved: int | None = None) -> list[str]:
     horizon = (given or before) if decays else after
     least = before if saved is None or (decays and not given) else saved
     if after < least:
-        why = f", though {saved} are done" if least == saved else ""
+        why = f", but {saved} are done" if least == saved else ""
         different.append(f"training.steps: {before} -> {after}{why}")
     elif after > max(before, horizon):
         different.append(
-            f"training.steps: {before} -> {after}, though the learning rate is 0 after update {horizon} (horizon)"
+            f"training.steps: {before} -> {after}, but the learning rate is 0 after update {horizon} (horizon)"
         )
     return different
 
@@ -424,45 +429,49 @@ def built_in_suites() -> list[str]:
 
 
 def about_suites() -> dict[str, str]:
-    """What each built-in suite compares, by its name."""
+    """Return the description of each built-in suite, by name."""
     return {name: read_toml(_SUITES / f"{name}.toml")["about"] for name in built_in_suites()}
 
 
 def load_suite(name: str, assignments: Sequence[str] = ()) -> Suite:
-    """A suite by name or from a TOML file, with `a.b=value` overrides, which hold in all its environments.
+    """Return a suite by name or from a TOML file.
+
+    Args:
+        name: Name of a built-in suite, or path of a .toml file.
+        assignments: Changes as `a.b=value`, which apply to all environments.
 
     Raises:
-        ConfigError: Unknown name, missing file, or a key or value that is not allowed.
+        ConfigError: The name is unknown, the file is missing, or a key or value is refused.
     """
     if name.endswith(".toml"):
         values, source = read_toml(Path(name)), name
     elif name in built_in_suites():
         values, source = read_toml(_SUITES / f"{name}.toml"), f"suite {name}"
     else:
-        raise ConfigError(f"no suite {name!r}; {nearest(name, built_in_suites())} A file of your own ends in .toml")
+        raise ConfigError(f"there is no suite {name!r}; {nearest(name, built_in_suites())} Or give a .toml file")
     return _assigned(values, assignments, source)
 
 
 def saved_suite(folder: Path, assignments: Sequence[str] = ()) -> Suite:
-    """The suite that a run folder was made with; raises ConfigError where there is none."""
+    """Return the suite of the benchmark in a folder; raise ConfigError if there is none."""
     path = folder / "suite.json"
     if not is_there(path):
         raise ConfigError(
-            f"{str(folder)!r} holds no benchmark to resume (suite.json is missing); give the folder of one"
+            f"{str(folder)!r} is not the folder of a benchmark (suite.json is missing); give one that bench has written"
             if folder.is_dir()
-            else f"{str(folder)!r} does not exist, so there is no benchmark to resume; give the folder of one"
+            else f"the folder {str(folder)!r} does not exist; give the folder of a benchmark"
         )
     return _assigned(read_json(path, dict[str, Any]), assignments, str(path))
 
 
 def _assigned(values: dict[str, Any], assignments: Sequence[str], source: str) -> Suite:
-    """A suite with assignments; what one of them sets, no environment overrides."""
+    """Return a suite with assignments, which take precedence over changes in environments."""
     suite, assigned = build(Suite, override(values, assignments), source=source), override({}, assignments)
     sections = ("sampling", "training", "evaluation")
     return suite.in_all_environments({name: without_aliases(assigned.get(name, {})) for name in sections})
 
 
 def read_team(path: Path) -> ModelConfig:
-    """A team whose members a TOML file lists; raises ConfigError, see `agents.io.load.read_members`."""
+    """Return the team that a TOML file describes; raise ConfigError, see `agents.io.load.read_members`."""
     team = read_members(path)
     return ModelConfig(name=team.name, members=team.members, start=team.start)

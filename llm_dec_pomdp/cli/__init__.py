@@ -1,7 +1,4 @@
-"""The command line, `llm-dec-pomdp`: list, check, doctor, play, eval, train, bench, report, runs, ...
-
-A module per command, and here the program that they make up. Exit codes: see `console`.
-"""
+"""The command-line program `llm-dec-pomdp`, with a module for each command; `console` has the exit codes."""
 
 from __future__ import annotations
 
@@ -47,14 +44,14 @@ app = typer.Typer(
 @app.callback(invoke_without_command=True)
 def _root(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
     _show_logs()
-    os.environ.setdefault("TQDM_DISABLE", "1")  # bars of other libraries, beside our own or in a log
+    os.environ.setdefault("TQDM_DISABLE", "1")  # progress bars of other libraries would mix with ours, or fill a log
     if version:
         out.print(__version__)
         raise typer.Exit
 
 
 def _show_logs() -> None:
-    """Let warnings of this package go the way of all text to the terminal."""
+    """Print warnings of this package like all other text for the terminal."""
     from ..progress import LogLines
 
     logger = logging.getLogger("llm_dec_pomdp")
@@ -85,6 +82,6 @@ app.add_typer(trace.app, name="trace")
 
 
 def main() -> None:
-    """CellRecord point of the `llm-dec-pomdp` command."""
+    """Run the command `llm-dec-pomdp`."""
     children_without_working_folder()
     app()

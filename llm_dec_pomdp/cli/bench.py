@@ -14,10 +14,10 @@ from .trust import Trust, allow, typed
 
 
 class WithSuites(Command):
-    """A command whose help page ends with the built-in suites, which are read when the page is shown."""
+    """A command whose help page ends with the built-in suites; their files are read only for that page."""
 
-    def format_help(self, ctx: Any, formatter: Any) -> None:  # types that newer releases of typer have of their own
-        """Add them."""
+    def format_help(self, ctx: Any, formatter: Any) -> None:  # newer releases of typer have their own types for these
+        """Add the suites to the help page."""
         from ..benchmarks.suite import about_suites
 
         listed = [f"[bold]{name}[/]: {about}" for name, about in about_suites().items()]
@@ -30,35 +30,47 @@ def bench(
         str | None,
         typer.Argument(
             metavar="SUITE",
-            help="A suite by name (quick when left out), or a .toml file.",
+            help="Name of a suite, or a .toml file. Default: quick.",
             autocompletion=suites,
         ),
     ] = None,
     algorithm: Annotated[
-        list[str] | None, typer.Option(help="A further method: a name or module:Class.", autocompletion=algorithms)
+        list[str] | None,
+        typer.Option(help="Add a method to the suite: a name or module:Class.", autocompletion=algorithms),
     ] = None,
-    model: Annotated[list[str] | None, typer.Option(help="Models instead of all of the suite.")] = None,
-    seed: Annotated[list[int] | None, typer.Option(help="Seeds instead of the suite's.")] = None,
+    model: Annotated[list[str] | None, typer.Option(help="Use this model in place of the models of the suite.")] = None,
+    seed: Annotated[list[int] | None, typer.Option(help="Use this seed in place of the seeds of the suite.")] = None,
     setting: Annotated[
-        list[str] | None, typer.Option("--set", help="Override in all environments, e.g. training.steps=10.")
+        list[str] | None,
+        typer.Option("--set", help="Change an option of the suite, in all environments, e.g. training.steps=10."),
     ] = None,
-    out_folder: Annotated[Path | None, typer.Option("--out", help="Folder of the run.")] = None,
-    resume: Annotated[Path | None, typer.Option(help="Go on with the run in this folder: finished cells stay.")] = None,
+    out_folder: Annotated[
+        Path | None, typer.Option("--out", help="Folder for the results. Default: a new folder in runs/.")
+    ] = None,
+    resume: Annotated[
+        Path | None, typer.Option(help="Resume the benchmark in this folder; finished runs are kept.")
+    ] = None,
     other_versions: OtherVersions = False,
     trust: Trust = False,
     overwrite: Annotated[
         bool,
-        typer.Option("--overwrite", help="With --resume: run cells again whose configuration is another one now."),
+        typer.Option("--overwrite", help="With --resume: repeat the runs whose configuration has changed."),
     ] = False,
-    jobs: Annotated[int, typer.Option(min=1, help="Cells at once on one machine, which they share.")] = 1,
-    executor: Annotated[str, typer.Option(help="Where cells run: processes (on this machine), ray.")] = "processes",
+    jobs: Annotated[int, typer.Option(min=1, help="Number of runs at the same time on each machine.")] = 1,
+    executor: Annotated[
+        str, typer.Option(help="Backend for the runs: processes (on this machine) or ray.")
+    ] = "processes",
     address: Address = None,
     track: Track = None,
     traces: Traces = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what it would cost.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only print the runs with their estimated tokens, time and memory.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
-    """Compare methods: train what learns, measure all on the same tasks, write a report.
+    """Run a suite: train its learners, evaluate all methods on the same tasks, and write a report.
+
+    A suite lists environments, methods, models and seeds. Each combination of them is one run.
 
     Examples: [bold]llm-dec-pomdp bench quick[/]
               [bold]llm-dec-pomdp bench paper --dry-run[/]
@@ -72,10 +84,10 @@ def bench(
     from ..training.tracking import check_trackers
 
     if overwrite and resume is None:
-        stop("--overwrite is for --resume RUN; a new run has nothing to overwrite")
+        stop("--overwrite is for --resume RUN; a new benchmark has nothing to overwrite, so leave it out")
     check_executor(executor, address)
     with usage():
-        if executor != "processes":  # whose package is there, and loading it loads torch
+        if executor != "processes":  # other backends need a package that may be missing; this import loads torch
             transport_of(executor)
         name = suite_name or ("quick" if resume is None else "")
         suite = load_suite(name, setting or []) if name else saved_suite(resume or Path(), setting or [])

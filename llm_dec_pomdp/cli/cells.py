@@ -1,4 +1,7 @@
-"""What `eval` and `train` share: options, the cell that they make, and running it."""
+"""Parts of the commands `eval` and `train`: their common options, and how they make and run a cell.
+
+A cell is the configuration of one run: environment, method, model and seed.
+"""
 
 from __future__ import annotations
 
@@ -42,9 +45,10 @@ _OPTIONS: dict[str, tuple[Any, Any]] = {
         Annotated[
             str,
             typer.Option(
-                help="builtin:tiny, a folder, a .gguf file, a hub id, or a script such as script:optimal. Left out: "
-                "builtin:extractive for tldr-v0, builtin:table or builtin:words where agents have few texts or words "
-                "to say, else builtin:tiny.",
+                help="builtin:tiny, a folder, a .gguf file, a name on the Hugging Face hub, a server as "
+                "http://HOST:PORT/v1#NAME, or a script such as script:optimal. Default: builtin:extractive for "
+                "tldr-v0, builtin:table or builtin:words for environments with few actions or words, else "
+                "builtin:tiny.",
                 show_default=False,
             ),
         ],
@@ -54,7 +58,7 @@ _OPTIONS: dict[str, tuple[Any, Any]] = {
     "load": (
         Annotated[
             list[str] | None,
-            typer.Option(help="Further option of the model, e.g. lora_rank=16 or gradient_checkpointing=true."),
+            typer.Option(help="Another option of the model, e.g. lora_rank=16 or gradient_checkpointing=true."),
         ],
         None,
     ),
@@ -65,7 +69,10 @@ _OPTIONS: dict[str, tuple[Any, Any]] = {
     **configured(EvaluationConfig, "items", "samples"),
     **configured(Sampling, *_DRAWN),
     "seed": (Annotated[int, typer.Option(help="Seed of the run.")], 0),
-    "out_folder": (Annotated[Path | None, typer.Option("--out", help="Folder of the run.")], None),
+    "out_folder": (
+        Annotated[Path | None, typer.Option("--out", help="Folder of the run. Default: a new folder in runs/.")],
+        None,
+    ),
     "traces": (Traces, False),
     "trust": (Trust, False),
     "as_json": (Json, False),
@@ -73,7 +80,11 @@ _OPTIONS: dict[str, tuple[Any, Any]] = {
 
 
 def cell_options(**defaults: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command the options of a cell, which it takes as `**options`; some with other defaults."""
+    """Return a decorator that adds the options of a cell to a command, which receives them as `**options`.
+
+    Args:
+        defaults: Default values that differ from the common ones, by the name of the option.
+    """
     return with_options(
         {name: (annotation, defaults.get(name, default)) for name, (annotation, default) in _OPTIONS.items()}
     )
@@ -90,21 +101,21 @@ def make_cell(
     environment: Mapping[str, Any] = MappingProxyType({}),
     **evaluation: Any,
 ) -> Cell:
-    """Return the cell that options describe.
+    """Return the cell that the options of a command describe.
 
     Args:
-        env_id: Environment.
+        env_id: Id of the environment.
         algorithm: A name or module:Class.
-        options: Values of `cell_options`.
-        played: The team, where a file describes it.
-        training: How long to train.
-        settings: Options of the algorithm.
-        environment: Further values of the environment, by the fields of `EnvironmentConfig`.
-        evaluation: Further values of the evaluation.
+        options: Values of the options of `cell_options`.
+        played: The team, if a file describes it; else None.
+        training: Length of the training.
+        settings: Options of the algorithm, each as "name=value".
+        environment: Further fields of `EnvironmentConfig`.
+        evaluation: Further fields of `EvaluationConfig`.
 
     Raises:
-        ConfigError: A value that is refused, named as its option.
-        KeyError: No such algorithm.
+        ConfigError: A value is refused; the message names the option.
+        KeyError: There is no such algorithm.
     """
     from ..algorithms.registration import find_algorithm
     from ..benchmarks.suite import Cell, EnvironmentConfig, MethodConfig
@@ -134,14 +145,14 @@ def _model(options: dict[str, Any]) -> ModelConfig:
     load = override({}, options["load"] or [])
     for name in ("name", "members", "sharing", "device", "dtype"):
         if name in load:
-            stop(f"--load {name}: it has an option of its own, or a file (--team); see --help")
+            stop(f"--load {name} is refused; give it as its own option, or in a file with --team (see --help)")
     if "lora_rank" in load and options["sharing"] != "lora":
-        refuse(["--load lora_rank"], f"it is for --sharing lora, and this is --sharing {options['sharing']}")
+        refuse(["--load lora_rank"], f"it needs --sharing lora, but --sharing is {options['sharing']}")
     named = {name: options[name] for name in ("sharing", "device", "dtype")}
     return from_options(ModelConfig, further=list(load), name=options["model"], **named, **load)
 
 
-# Parts of a cell and their values that options of `eval` set, by the names of their parameters.
+# Parameters of `eval`, with the part of a cell and the field that each of them sets.
 _MEASURED = {
     "tasks": ("environment", "tasks"),
     "field": ("environment", "fields"),
@@ -156,16 +167,16 @@ _MEASURED = {
 
 
 def measured_as(context: typer.Context, trained: Cell, options: Cell) -> tuple[Cell, list[str]]:
-    """The cell that measures a trained team as its run did, and what options of the command line change in that.
+    """Return the cell that evaluates a trained team as its run did, except for options of the command line.
 
     Args:
-        context: What was given.
-        trained: The cell of the run.
-        options: The cell that the options describe with their defaults.
+        context: Tells which options were given.
+        trained: The cell of the run that trained the team.
+        options: The cell that the options and their defaults describe.
 
     Returns:
-        The cell, and its differences from the run, as "a.b: 1 -> 2". Another environment than that of the run keeps its
-        own tasks, fields, turns and options.
+        The cell, and its differences from the run, each as "a.b: 1 -> 2". If the environment differs from the one of
+        the run, its tasks, fields, turns and options are those of `options`.
     """
     from ..training.checkpoint import differences
 
@@ -181,7 +192,7 @@ def measured_as(context: typer.Context, trained: Cell, options: Cell) -> tuple[C
             value = getattr(getattr(options, part), key)
             parts[part] = parts[part].model_copy(update={key: value})
     environment = parts["environment"]
-    if given(context, "tasks", "split"):  # not those of another file for the evaluation
+    if given(context, "tasks", "split"):  # they replace the run's separate file of evaluation tasks
         environment = environment.model_copy(update={"eval_tasks": None})
     environment = environment.model_copy(update={"options": {**environment.options, **options.environment.options}})
     seed = options.seed if given(context, "seed") else trained.seed
@@ -190,14 +201,17 @@ def measured_as(context: typer.Context, trained: Cell, options: Cell) -> tuple[C
 
 
 def saved_team(context: typer.Context, place: Path, *further: str) -> tuple[Path, Cell]:
-    """The folder of a saved team (a run's, a cell's, or its own), and the cell that trained it, on the device given.
+    """Return the folder of a saved team, and the cell that trained it with the given device and dtype.
 
-    Options of the model, and `further` ones, are refused: the team has them already.
+    Args:
+        context: Tells which options were given. Options of the model are refused, because the team has its own.
+        place: Folder of a run, of one of its cells, or of a saved team.
+        further: Names of further parameters that are refused.
     """
     from ..results.export import cell_of
     from ..training.checkpoint import find_team  # loads torch
 
-    refuse(given(context, *further, "model", "sharing", "load"), f"the team in {place} has its own")
+    refuse(given(context, *further, "model", "sharing", "load"), f"the team in {place} has its own value")
     folder = find_team(place)
     cell = cell_of(folder)
     places = {name: context.params[name] for name in ("device", "dtype") if given(context, name)}
@@ -207,38 +221,38 @@ def saved_team(context: typer.Context, place: Path, *further: str) -> tuple[Path
 def cell_to_resume(
     context: typer.Context, folder: Path, free: Sequence[str] = (), changes: Sequence[str] = (), *, trust: bool
 ) -> Cell:
-    """Return the only cell of a run, where its folder was given without an environment.
+    """Return the only cell of a run, for a command that names the folder of the run and no environment.
 
     Args:
-        context: Parameters of the command.
-        folder: Of the run.
+        context: Tells which options were given.
+        folder: Folder of the run.
         free: Parameters that may be given in addition.
-        changes: Those of them that change the cell, for messages.
+        changes: Those of them that change the cell; the error message lists them.
         trust: See `trust.allow`.
     """
     from ..benchmarks.suite import Cell
 
     allowed = given(context, "resume", "traces", "trust", "as_json", *free)
     if refused := [option for option in given(context) if option not in allowed]:
-        may_change = f", of which {', '.join(map(flag, changes))} may change" if changes else ""
+        may_change = f"; only {', '.join(map(flag, changes))} may change" if changes else ""
         stop(
-            f"{', '.join(refused)}: --resume takes the options of the run{may_change}; leave it out, or give the "
-            "environment and all options"
+            f"{', '.join(refused)}: --resume without an environment uses the options of the run{may_change}; leave it "
+            "out, or give the environment and all options"
         )
     if not folder.is_dir():
-        stop(f"the run {str(folder)!r} does not exist; see llm-dec-pomdp runs for those that do")
+        stop(f"the run {str(folder)!r} does not exist; `llm-dec-pomdp runs` lists all runs")
     cells = sorted(folder.glob("cells/*/cell.json"))
     if not cells:
-        stop(f"{str(folder)!r} has no cell yet; give the environment and all options with --resume")
+        stop(f"{str(folder)!r} holds no cells/*/cell.json yet; give the environment and all options with --resume")
     if len(cells) != 1:
-        stop(f"{str(folder)!r} holds {len(cells)} cells, not one; continue a benchmark with bench --resume {folder}")
+        stop(f"{str(folder)!r} holds {len(cells)} runs, not one; resume a benchmark with bench --resume {folder}")
     cell = Cell.read(cells[0])
     allow([cell], folder, trust=trust)
     return cell.loaded()
 
 
 def check_same_cell(cell: Cell, folder: Path) -> None:
-    """Refuse to resume a run with another cell, with a CheckpointError that names every difference."""
+    """Raise CheckpointError, which names every difference, if the run in the folder has another configuration."""
     from ..benchmarks.cell import check_conflicts
 
     for path in sorted(folder.glob("cells/*/cell.json")):
@@ -252,25 +266,25 @@ def refuse(options: list[str], reason: str) -> None:
 
 
 def check_cell(cell: Cell, *, learn: bool = True, executor: str = "local") -> Cell:
-    """Find mistakes in a cell before its folder is made.
+    """Check a cell before its folder is made.
 
     Returns:
-        The cell, with what it leaves to its environment.
+        The cell, completed with the defaults of its environment.
 
     Raises:
-        ConfigError, KeyError, ValueError: The message says what.
+        ConfigError, KeyError, ValueError: The cell cannot be run; the message gives the reason.
     """
     from ..benchmarks.checks import check_cells
 
     (complete,) = check_cells([cell], learn=learn, executor=executor)
     if learn and not cell.method.learns:
         name = cell.method.name
-        stop(f"{name!r} does not learn; train magrpo, grpo or a learner of your own, or measure it with eval")
+        stop(f"--algorithm {name!r} does not learn; train magrpo, grpo or your own learner, or use the command eval")
     return complete
 
 
 def _before_and_after(entry: CellRecord) -> str:
-    """What a training changed, in a line; "" where nothing was trained."""
+    """Return one line with the return before and after training; "" if nothing was trained."""
     from ..evaluation.intervals import Interval
 
     points = entry.curve()
@@ -297,9 +311,16 @@ def run_one(
     resume: bool = False,
     **arguments: Any,
 ) -> None:
-    """Run a cell into a folder, or into a new one with this name, and show its result.
+    """Run a cell and print its result.
 
-    `arguments` are further ones of `run_cell`.
+    Args:
+        cell: The configuration of the run.
+        folder: Folder for the results; None makes a new folder.
+        name: First part of the name of a new folder.
+        as_json: Print JSON in place of tables.
+        learn: Train before the evaluation.
+        resume: Continue the run in the folder.
+        arguments: Further arguments of `run_cell`.
     """
     from ..benchmarks.cell import run_cell
     from ..benchmarks.runner import run_folder, write_results

@@ -19,7 +19,9 @@ def check(
     env_option: EnvOption = None,
     as_json: Json = False,
 ) -> None:
-    """Run the conformance checks on an environment; exit code 1 if one fails.
+    """Run the conformance checks on an environment, for example determinism and no leaks between agents.
+
+    The exit code is 1 if a check fails.
 
     Example: [bold]llm-dec-pomdp check tldr-v0[/]
     """

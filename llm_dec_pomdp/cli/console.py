@@ -1,4 +1,4 @@
-"""Where the commands print, and how they end: see `EXIT_CODES`."""
+"""Output of the commands, and their exit codes (`EXIT_CODES`)."""
 
 from __future__ import annotations
 
@@ -18,32 +18,32 @@ from ..user_code import is_of_user, is_sentence, user_traceback, where
 
 EXIT_CODES = """[bold]Exit codes[/]
 
- 0  Done.
+ 0  Success.
 
- 1  The work failed: a check did not pass, a run could not go on, or your own code raised an exception. The last line
-says what; checkpoints stay.
+ 1  The work failed: a check did not pass, a run could not continue, or your own code raised an exception. The last line
+gives the reason. Checkpoints are kept.
 
- 2  Wrong usage or input. Nothing was run; the last line names the option, file or value, and what to give instead.
+ 2  Wrong usage or input. Nothing was run. The last line names the option, file or value, and a remedy.
 
- 3  Training diverged: a loss or gradient was not finite three times. Lower the learning rate; see bad_steps.
+ 3  Training diverged: a loss or gradient was not finite three times. Lower the learning rate; see the option bad_steps.
 
-75  A signal ended a run that can be resumed. Nothing is lost: the last line is the command that goes on.
+75  A signal stopped a run that can be resumed. Nothing is lost. The last line is the command that resumes it.
 """
 out = Terminal()
 err = Terminal(stderr=True)
 
 
 def stop(message: str, code: int = 2) -> NoReturn:
-    """End the command with a sentence, in one line, so that paths and commands in it can be copied."""
+    """Print an error message in one line, so that paths and commands can be copied, and exit with this code."""
     err.print(plain("error:", "red"), message, soft_wrap=True)
     raise typer.Exit(code)
 
 
 @contextlib.contextmanager
 def usage() -> Generator[None]:
-    """Turn errors of the package into a sentence: exit code 2, or 1 for a server that does not answer.
+    """Turn errors of the package into a message with exit code 2, or 1 for a server that does not answer.
 
-    Exceptions of user code and of libraries pass, see `showing_user_code`.
+    Exceptions of user code and of libraries are not caught, see `showing_user_code`.
     """
     try:
         yield
@@ -59,7 +59,7 @@ def usage() -> Generator[None]:
 
 @contextlib.contextmanager
 def showing_user_code() -> Generator[None]:
-    """End the command with the traceback of user code, if that raised, and exit code 1. Other exceptions pass."""
+    """Exit with code 1 and the traceback of user code, if user code raised; do not catch other exceptions."""
     try:
         yield
     except (typer.Exit, typer.Abort, typer.BadParameter):
@@ -73,9 +73,12 @@ def showing_user_code() -> Generator[None]:
 
 @contextlib.contextmanager
 def failure(folder: Path, *, command: str | None = None) -> Generator[None]:
-    """Work that cannot start or go on ends with a sentence: exit code 2 for input, 3, 75 and 1 for the rest.
+    """Turn errors of a run into a message and one of `EXIT_CODES`.
 
-    A run that is stopped, or whose server fails, can be resumed by `command`, or by the one that its folder shows.
+    Args:
+        folder: Folder of the run.
+        command: Command that resumes a run which was stopped or whose server failed; None takes the one that fits the
+            folder.
     """
     from ..agents.engines import EngineError
     from ..agents.oom import OutOfDeviceMemoryError
@@ -104,7 +107,7 @@ def failure(folder: Path, *, command: str | None = None) -> Generator[None]:
 
 
 def show_report(lines: Iterable[RenderableType], folder: Path) -> None:
-    """Print what a run found, and as the last line the command that opens its report."""
+    """Print the findings of a run, and as the last line the command that opens its report."""
     for line in lines:
         out.print(line)
     out.print(f"open the report: python -m webbrowser {(folder / 'report.html').resolve().as_uri()}", soft_wrap=True)
@@ -112,9 +115,9 @@ def show_report(lines: Iterable[RenderableType], folder: Path) -> None:
 
 def print_json(value: Any) -> None:
     """Print one JSON document, with null for numbers that are not finite."""
-    print(json.dumps(finite(value), indent=1))  # noqa: T201  # for machines: no wrapping, no colour
+    print(json.dumps(finite(value), indent=1))  # noqa: T201  # for programs: no wrapping, no colour
 
 
 def print_table(headers: Iterable[str], rows: Iterable[Iterable[str]], title: str = "") -> None:
-    """Print a table of texts, see `Rows`."""
+    """Print a table of strings, see `Rows`."""
     out.print(Rows(headers, rows, title=title))

@@ -1,4 +1,4 @@
-"""The command that looks at what confines generated code, or at a device for language models: `doctor`."""
+"""The command `doctor`, which checks the sandbox for generated code, or a device for language models."""
 
 from __future__ import annotations
 
@@ -18,34 +18,41 @@ if TYPE_CHECKING:
     from ..sandbox.doctor import Examination, Program
 
 _TINY = "builtin:tiny"
-_AT_ONCE = 32  # honest programs between two advances of the progress
+_AT_ONCE = 32  # reference solutions between two updates of the progress
 _WITH_REFERENCES = ("humaneval-v0", "coophumaneval-v0", "mbpp-v0")
 
 
 def doctor(
-    only: Annotated[list[str] | None, typer.Option(help="Try only this hostile program; may be repeated.")] = None,
-    device: Annotated[str | None, typer.Option(help="Look at this device instead: cpu, cuda:0, ...")] = None,
-    model: Annotated[str, typer.Option(help="With --device: the model that is compared with the processor.")] = _TINY,
+    only: Annotated[
+        list[str] | None, typer.Option(help="Run only this hostile program. May be given several times.")
+    ] = None,
+    device: Annotated[
+        str | None, typer.Option(help="Check this device in place of the sandbox: cpu, cuda:0, ...")
+    ] = None,
+    model: Annotated[
+        str, typer.Option(help="With --device: the model whose results are compared with those on the CPU.")
+    ] = _TINY,
     shape: Annotated[
         str | None,
-        typer.Option(help="With --device: published shape with random weights for the speeds, e.g. Qwen3-1.7B."),
+        typer.Option(help="With --device: measure speed with random weights of this published model, e.g. Qwen3-1.7B."),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Show what confines generated code and try the judge with hostile programs, each layer switched off in turn.
+    """Test the sandbox for generated code, or with --device a device for language models.
 
-    Without --only it judges honest programs, too: the reference solutions of the code tasks. Exit code 1 when a hostile
-    program gets through or an honest one fails.
+    The sandbox runs hostile programs, with all layers of protection and with each layer switched off in turn. Without
+    --only it also runs the reference solutions of the code tasks. Exit code 1 if a hostile program escapes or a
+    reference solution fails.
 
-    With --device it checks that language models sample, learn and are saved there as on the processor, and measures how
-    fast. Exit code 1 when a check does not hold. It takes some minutes.
+    With --device, sampling, training and checkpoints on the device are compared with the CPU, and speed and memory are
+    measured. This takes some minutes. Exit code 1 if a check fails.
 
     Examples: [bold]llm-dec-pomdp doctor[/]
               [bold]llm-dec-pomdp doctor --device cuda:0 --shape Qwen3-1.7B[/]
     """
     if device is not None:
         if only:
-            stop("--only names a hostile program, and --device looks at a device; give one of them")
+            stop("--only is for the sandbox and --device for a device; give one of them")
         _examine_device(device, model, shape, as_json)
         return
     from ..progress import shown
@@ -62,14 +69,14 @@ def doctor(
     rounds = ["", *able.working]
     with shown(err, quiet=as_json) as progress:
         progress.say(
-            f"trying {len(chosen)} hostile programs {len(rounds)} times, with all layers and without each of them, and "
-            f"judging {len(honest)} honest ones; all of it takes one to two minutes on two cores"
+            f"trying {len(chosen)} hostile programs {len(rounds)} times (with all layers, and with each layer switched "
+            f"off) and {len(honest)} reference solutions; this takes one to two minutes on two cores"
         )
         with progress.stage("hostile programs", len(rounds) * len(chosen)) as advance:
             for layer in rounds:
                 examinations[layer] = examine(chosen, [layer] if layer else [])
-                advance(len(chosen), f"the last ones{_without(layer)}" if layer else "the last ones with all layers")
-        with progress.stage("honest programs", len(honest)) as advance:
+                advance(len(chosen), f"finished{_without(layer)}" if layer else "finished with all layers")
+        with progress.stage("reference solutions", len(honest)) as advance:
             failed = _failed(honest, advance)
     totals = {kind: sum(e.counts[kind] for e in examinations.values()) for kind in examinations[""].counts}
     if as_json:
@@ -81,8 +88,8 @@ def doctor(
             _print(layer, examination)
         out.print("; ".join(f"{kind.replace('_', ' ')} {count}" for kind, count in totals.items()))
         if honest:
-            names = f"; not {', '.join(failed)}" if failed else ""
-            out.print(f"{len(honest) - len(failed)} of {len(honest)} honest programs pass{names}")
+            names = f"; failed: {', '.join(failed)}" if failed else ""
+            out.print(f"{len(honest) - len(failed)} of {len(honest)} reference solutions pass{names}")
     if failed or any(e.problems for e in examinations.values()):
         raise typer.Exit(1)
 
@@ -91,7 +98,7 @@ def doctor(
 
 
 def _examine_device(device: str, model: str, shape: str | None, as_json: bool) -> None:
-    """The checks of a device and its speeds."""
+    """Check a device and measure its speed."""
     from ..agents.io.models import locate
     from ..agents.shapes import PREFIX
     from ..benchmarks.checks import check_device
@@ -103,13 +110,13 @@ def _examine_device(device: str, model: str, shape: str | None, as_json: bool) -
         for name in (model, fast):
             locate(name)
         if model.startswith(PREFIX):
-            stop(f"--model {model!r} has other random weights on each device; give it as --shape")
+            stop(f"--model {model!r} has different random weights on each device; give it as --shape")
     from ..benchmarks.device_checks import DeviceChecks
     from ..benchmarks.device_speed import about, speeds
 
     findings: list[Finding] = []
     rows: list[dict[str, Any]] = []
-    err.print(f"checking {device} with {model}, then measuring it with {fast}; this takes some minutes")
+    err.print(f"checking {device} with {model}, then measuring its speed with {fast}; this takes some minutes")
     with err.status(f"checking {device} with {model}"):
         for finding in DeviceChecks(device, model).all():
             findings.append(finding)
@@ -129,7 +136,8 @@ def _examine_device(device: str, model: str, shape: str | None, as_json: bool) -
         tried = sum(finding.holds is not None for finding in findings)
         held = sum(finding.holds is True for finding in findings)
         out.print(
-            f"{about(device)['name']}: {held} of {tried} checks hold" + (f"; not {', '.join(failed)}" * bool(failed))
+            f"{about(device)['name']}: {held} of {tried} checks hold"
+            + (f"; failed: {', '.join(failed)}" * bool(failed))
         )
     if failed:
         raise typer.Exit(1)
@@ -157,7 +165,7 @@ def _print_speed(row: dict[str, Any]) -> None:
     out.print(title, ", ".join(words))
 
 
-# --- what confines generated code -------------------------------------------------------------------------------------
+# --- the sandbox ------------------------------------------------------------------------------------------------------
 
 
 def _chosen(only: list[str] | None) -> list[Program]:
@@ -167,13 +175,13 @@ def _chosen(only: list[str] | None) -> list[Program]:
     with usage():
         known = {program.name: program for program in programs()}
         if unknown := [name for name in only or () if name not in known]:
-            stop(f"no hostile program {unknown[0]!r}; {nearest(unknown[0], known)}")
+            stop(f"--only: there is no hostile program {unknown[0]!r}; {nearest(unknown[0], known)}")
     return [known[name] for name in only or known]
 
 
 def _print_layers(able: Capabilities) -> None:
     for layer, reason in able.layers.items():
-        state = plain("missing", "red") if reason else plain("holds", "green")
+        state = plain("missing", "red") if reason else plain("works", "green")
         out.print(f"{layer:11}", state, *(["", reason] if reason else []))
     if able.missing:
         out.print(plain(able.missing, "yellow"))
@@ -198,13 +206,13 @@ def _print(layer: str, examination: Examination) -> None:
     for name, problems in examination.problems.items():
         out.print(plain(f"{name}{_without(layer)}:", "red"), "; ".join(problems))
     skipped = len(examination.not_tried)
-    rest = f"; {skipped} that try to escape were not tried, nothing would hold them" if skipped else ""
+    rest = f"; {skipped} that try to escape were not run, because nothing would stop them" if skipped else ""
     held = sum(not finding.problems for finding in examination.findings)
-    out.print(f"{held} of {len(examination.findings)} hostile programs held off{_without(layer)}{rest}")
+    out.print(f"{held} of {len(examination.findings)} hostile programs stopped{_without(layer)}{rest}")
 
 
 def _references() -> dict[str, Job]:
-    """The reference solutions of the code tasks that need no download."""
+    """Return the reference solutions of the code tasks that need no download, by environment and task."""
     from ..envs.coding import reward
     from ..envs.registration import make
 

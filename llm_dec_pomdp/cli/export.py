@@ -1,4 +1,4 @@
-"""The command `export`: take a trained team out of a run."""
+"""The command `export`, which writes the trained team of a run for other programs."""
 
 from __future__ import annotations
 
@@ -13,18 +13,23 @@ from .trust import Trust, allow
 
 
 def export(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run, or of one of its cells.")],
+    run: Annotated[
+        Path, typer.Argument(metavar="RUN", help="Folder of a run, or one folder in cells/ of a benchmark.")
+    ],
     place: Annotated[
-        Path | None, typer.Argument(metavar="OUT", help="New folder; one folder per agent goes into it.")
+        Path | None, typer.Argument(metavar="OUT", help="New folder, with a folder for each agent.")
     ] = None,
     out_folder: Out = None,
     hub: Annotated[
         str | None,
-        typer.Option(metavar="OWNER/NAME", help="Also upload it to this repository of the hub, made private if new."),
+        typer.Option(
+            metavar="OWNER/NAME",
+            help="Also upload the team to this repository of the Hugging Face hub; a new repository is private.",
+        ),
     ] = None,
     trust: Trust = False,
 ) -> None:
-    """Write a trained team as plain folders of transformers or peft, with tokenizer and model card.
+    """Write a trained team as folders that transformers or peft can load, with tokenizer and model card.
 
     Examples: [bold]llm-dec-pomdp export runs/my-run my-team[/]
               [bold]llm-dec-pomdp export runs/my-run --out my-team[/]
@@ -40,7 +45,7 @@ def export(
             stop(str(error))
         except OSError as error:
             stop(str(error), code=1)
-    out.print(f"{', '.join(agents)} from {source} in {place}")
+    out.print(f"wrote {', '.join(agents)} from {source} to {place}")
     if hub is not None:
         try:
             out.print(f"uploaded to {upload(place, hub)}")

@@ -1,4 +1,4 @@
-"""The command `list`: environments, algorithms and suites, or one of them."""
+"""The command `list`, which shows environments, algorithms and suites, or describes one of them."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ def list_(
     name: Annotated[
         str | None,
         typer.Argument(
-            help="Print the manual of this environment, the options of this learner, or the methods, environments and "
-            "cost of this suite.",
+            help="An environment (prints its page), a learner (prints its options), or a suite (prints its methods, "
+            "environments and estimated cost).",
             autocompletion=named,
         ),
     ] = None,
-    verbose: Annotated[bool, typer.Option("--verbose", help="Print the manual of every environment.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Print the page of every environment.")] = False,
     as_json: Json = False,
 ) -> None:
-    """List environments, algorithms and suites.
+    """List environments, algorithms and suites, or describe one of them.
 
     Examples: [bold]llm-dec-pomdp list tldr-v0[/]
               [bold]llm-dec-pomdp list magrpo[/]
@@ -74,7 +74,7 @@ def list_(
 
 
 def _agents(roles: Sequence[str]) -> str:
-    """Return the roles of a team, each once: "main, 8 readers"."""
+    """Return the distinct roles of a team with their numbers: "main, 8 readers"."""
     counted = Counter(re.sub(r" \d+$", "", role) for role in roles)
     return ", ".join(role if count == 1 else f"{count} {role}s" for role, count in counted.items())
 
@@ -83,7 +83,7 @@ def _show(name: str, as_json: bool) -> None:
     """Print the environment, learner or suite of this name.
 
     Raises:
-        UnknownNameError: There is none; the message names the nearest.
+        UnknownNameError: The name is unknown; the message suggests the most similar one.
     """
     from ..benchmarks.suite import built_in_suites
     from ..envs.registration import optional, registry, with_version
@@ -102,14 +102,14 @@ def _show(name: str, as_json: bool) -> None:
         else:
             _print_manual(described["manual"])
     elif name.endswith(".toml"):
-        stop(f"{name!r} is a file; a suite in it is shown by llm-dec-pomdp bench {name} --dry-run")
+        stop(f"{name!r} is a file; to see the suite in it, run llm-dec-pomdp bench {name} --dry-run")
     else:
         known = [*registry, *algorithms, *built_in_suites()]
-        raise UnknownNameError(f"no environment, learner or suite {name!r}; {nearest(name, known)}")
+        raise UnknownNameError(f"there is no environment, learner or suite {name!r}; {nearest(name, known)}")
 
 
 def _print_manual(text: str) -> None:
-    """Print a page of Markdown; lines of programs stay whole in narrow terminals, so that they can be copied."""
+    """Print a page of Markdown; do not wrap lines of programs, so that they can be copied."""
     from rich.markdown import Markdown
 
     for place, part in enumerate(re.split(r"^```.*\n", text, flags=re.MULTILINE)):
@@ -120,7 +120,7 @@ def _print_manual(text: str) -> None:
 
 
 def _is_algorithm(name: str) -> bool:
-    """Return whether "module:Class" is a class of algorithms."""
+    """Return whether the name is "module:Class" with a subclass of Algorithm."""
     from ..algorithms.base import Algorithm
 
     kind: Any = load_attribute(name, what=name) if ":" in name and "://" not in name else None
@@ -141,14 +141,14 @@ def _show_algorithm(name: str, as_json: bool) -> None:
     own = "".join(f"; {option} = {value!r}" for option, value in fixed.items())
     out.print(f"{name}: {spec.about()}\nprotocol: {spec.protocol}{own}\n")
     if not options:
-        out.print(f"no options; measure it with llm-dec-pomdp eval ID --algorithm {name}")
+        out.print(f"no options; run it with llm-dec-pomdp eval ID --algorithm {name}")
         return
     for option in options:
         default = f" = {option.default}" if option.default else ""
         only = f", with {option.of}" if option.of else ""
         out.print(plain(f"{option.name}{default}", "bold"), f"({option.type}{only})")
         out.print(textwrap.indent(textwrap.fill(option.about, max(out.width - 4, 20)), "    "))
-    out.print(f"\ngive them as llm-dec-pomdp train ID --algorithm {name} --set {options[0].name}=VALUE")
+    out.print(f"\nset an option with llm-dec-pomdp train ID --algorithm {name} --set {options[0].name}=VALUE")
 
 
 def _show_suite(name: str, as_json: bool) -> None:
@@ -172,10 +172,10 @@ def _show_suite(name: str, as_json: bool) -> None:
 
 
 def _or_error(known: dict[str, Any], describe: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """The description of a name, or its error where its package is broken, so that the others can still be listed."""
+    """Return the description of a name, or the error if its package is broken, so that the list stays complete."""
     try:
         return {**known, **describe()}
-    except Exception as error:  # whatever the module of another package raises
+    except Exception as error:  # modules of other packages may raise anything
         return {**known, "error": f"{type(error).__name__}: {error}"}
 
 

@@ -1,4 +1,4 @@
-"""Options that several commands take."""
+"""Options that several commands share."""
 
 from __future__ import annotations
 
@@ -18,32 +18,32 @@ from .console import showing_user_code, stop
 if TYPE_CHECKING:
     from ..config import Config, ConfigT
 
-# --- what a shell completes; nothing here loads torch -----------------------------------------------------------------
+# --- completion in the shell; nothing here loads torch ----------------------------------------------------------------
 
 
 def environments(incomplete: str) -> list[str]:
-    """Ids that begin so."""
+    """Return the ids of environments that start with this text."""
     from ..envs.registration import registry
 
     return [name for name in registry if name.startswith(incomplete)]
 
 
 def algorithms(incomplete: str) -> list[str]:
-    """Algorithms that begin so."""
+    """Return the names of algorithms that start with this text."""
     from ..algorithms.registration import algorithms as known
 
     return [name for name in known if name.startswith(incomplete)]
 
 
 def suites(incomplete: str) -> list[str]:
-    """Built-in suites that begin so."""
+    """Return the names of built-in suites that start with this text."""
     from ..benchmarks.suite import built_in_suites
 
     return [name for name in built_in_suites() if name.startswith(incomplete)]
 
 
 def named(incomplete: str) -> list[str]:
-    """Environments, algorithms and suites that begin so."""
+    """Return the names of environments, algorithms and suites that start with this text."""
     return [*environments(incomplete), *algorithms(incomplete), *suites(incomplete)]
 
 
@@ -59,52 +59,71 @@ _PANELS = {  # of help pages
 _PANEL_OF = {name: panel for panel, names in _PANELS.items() for name in names.split()}
 
 EnvId = Annotated[
-    str, typer.Argument(help="Environment id, see `llm-dec-pomdp list`, or module:Class.", autocompletion=environments)
+    str,
+    typer.Argument(
+        help="Environment id (`llm-dec-pomdp list` shows all), or module:Class.", autocompletion=environments
+    ),
 ]
 Model = Annotated[
     str,
     typer.Option(
-        help="builtin:tiny, a folder, a .gguf file, a hub id, or a script such as script:optimal. Left out: that of "
-        "the environment, see `llm-dec-pomdp train --help`.",
+        help="builtin:tiny, a folder, a .gguf file, a name on the Hugging Face hub, a server as "
+        "http://HOST:PORT/v1#NAME, or a script such as script:optimal. Default: the model of the environment, see "
+        "`llm-dec-pomdp train --help`.",
         show_default=False,
     ),
 ]
-Tasks = Annotated[str, typer.Option(help="sample (embedded), hub (the published data set), or a .jsonl/.json file.")]
-Fields = Annotated[list[str] | None, typer.Option("--field", help="Field mapping for files, e.g. prompt=abstract.")]
-Turns = Annotated[int | None, typer.Option("--turns", help="Turns per episode (H); else the environment's own.")]
+Tasks = Annotated[
+    str,
+    typer.Option(
+        help="Source of the tasks: sample (in this package), hub (the published dataset), or a .jsonl or .json file."
+    ),
+]
+Fields = Annotated[
+    list[str] | None,
+    typer.Option("--field", help="Field of a task and the column of the file that holds it, e.g. prompt=abstract."),
+]
+Turns = Annotated[
+    int | None, typer.Option("--turns", help="Turns per episode. Default: as many as the environment has.")
+]
 EnvOption = Annotated[
     list[str] | None,
     typer.Option("--env", help="Option of the environment, e.g. feedback=level_passed or length_ratio=paper."),
 ]
 Track = Annotated[
     list[str] | None,
-    typer.Option(help="Where the numbers of training also go: tensorboard (files in the run), wandb, mlflow, trackio."),
+    typer.Option(help="Also send training metrics to tensorboard (files in the run), wandb, mlflow or trackio."),
 ]
-Address = Annotated[str | None, typer.Option(help="Of a cluster for --executor ray: HOST:6379.")]
+Address = Annotated[str | None, typer.Option(help="Address of a Ray cluster for --executor ray: HOST:6379.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 Traces = Annotated[
-    bool, typer.Option("--traces", help="Write the traces of every evaluation, with token ids; see trace and view.")
+    bool,
+    typer.Option(
+        "--traces", help="Keep the traces of every evaluation, with token ids; the commands trace and view read them."
+    ),
 ]
 Out = Annotated[Path | None, typer.Option("--out", help="The same as OUT.")]
-OtherVersions = Annotated[bool, typer.Option("--other-versions", help="Resume although packages have changed since.")]
+OtherVersions = Annotated[
+    bool, typer.Option("--other-versions", help="Resume with other versions of packages than before.")
+]
 
 
-# Names of the command line that differ from those of configurations.
+# Options of the command line whose names differ from the fields of configurations.
 _NAMES = {"prompts_per_step": "prompts", "every": "eval_every", "id": "environment id", "max_turns": "turns"}
 
 
 def flag(name: str) -> str:
-    """Return the option of a field of a configuration, as it is typed."""
+    """Return the command-line option of a field of a configuration, such as "--eval-every"."""
     return f"--{_NAMES.get(name, name).replace('_', '-')}"
 
 
 def configured(kind: type[Config], *names: str, **defaults: Any) -> dict[str, tuple[Any, Any]]:
-    """Options of a command (annotation and default by name) from fields of a configuration: type, default and help.
+    """Return options of a command (annotation and default by name) with type, default and help of a configuration.
 
     Args:
-        kind: The configuration.
-        names: Of its fields.
-        defaults: Those that differ here.
+        kind: Class of the configuration.
+        names: Fields of the configuration.
+        defaults: Defaults that differ from those of the configuration.
     """
     options: dict[str, tuple[Any, Any]] = {}
     types = get_type_hints(kind)
@@ -118,10 +137,10 @@ def configured(kind: type[Config], *names: str, **defaults: Any) -> dict[str, tu
 
 
 class _Help:
-    """A help page with a panel for each kind of option, and flags without a type, since they take no value."""
+    """A help page with a panel for each kind of option; flags have no type, because they take no value."""
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """The options as they are shown."""
+        """Return the options with their panels, for the help page."""
         params = cast("list[Any]", super().get_params(ctx))  # type: ignore[misc]
         for parameter in params:
             if getattr(parameter, "is_flag", False):
@@ -138,11 +157,11 @@ class Command(_Help, TyperCommand):
         written = {argument.partition("=")[0] for argument in args}
         for alias, (name, *_) in ALIASES.items():
             if {flag(alias), flag(name)} <= written:
-                stop(f"{flag(alias)} is TRL's name of {flag(name)}; give one of them")
+                stop(f"{flag(alias)} is TRL's name for {flag(name)}; give only one of them")
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command; an exception of user code ends it with the traceback of that code."""
+        """Run the command; if user code raises, print the traceback of that code and exit."""
         with showing_user_code():
             return super().invoke(ctx)
 
@@ -152,7 +171,11 @@ class Group(_Help, TyperGroup):
 
 
 def with_options(table: Mapping[str, tuple[Any, Any]]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command the options of a table (annotation and default by name), which it takes as `**options`."""
+    """Return a decorator that adds options to a command, which receives them as `**options`.
+
+    Args:
+        table: Annotation and default of each option, by name.
+    """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(command)
@@ -170,7 +193,7 @@ def with_options(table: Mapping[str, tuple[Any, Any]]) -> Callable[[Callable[...
 
 
 def read_fields(pairs: list[str] | None) -> dict[str, str]:
-    """`name=column` pairs."""
+    """Return a mapping from texts "name=column"."""
     mapping: dict[str, str] = {}
     for pair in pairs or []:
         name, equals, column = pair.partition("=")
@@ -183,7 +206,7 @@ def read_fields(pairs: list[str] | None) -> dict[str, str]:
 def given_task(
     env_id: str, env_option: list[str] | None, tasks: str, field: list[str] | None, turns: int | None
 ) -> Any:
-    """The environment that the options of `check` and `serve` describe, with all of its tasks."""
+    """Return the environment that the options of `check` and `serve` describe, with all of its tasks."""
     from ..benchmarks.setup import make_task
 
     options = override({}, env_option or [])
@@ -195,17 +218,17 @@ def given_task(
 def output(place: Path | None, option: Path | None, default: Path | None = None) -> Path:
     """Return the path to write to: the argument OUT, the option --out, or the default; refuse both, and none."""
     if place is not None and option is not None:
-        stop(f"OUT is {str(place)!r} and --out is {str(option)!r}; give one of them")
+        stop(f"OUT is {str(place)!r} and --out is {str(option)!r}; give only one of them")
     found = place or option or default
-    return found or stop("there is no place to write to; give it as OUT or --out OUT")
+    return found or stop("there is no path to write to; give it as OUT or --out OUT")
 
 
 def check_executor(executor: str, address: str | None) -> None:
-    """Refuse an address without the executor ray, and processes of torchrun that do not know of each other."""
+    """Refuse --address without --executor ray, and several processes of torchrun without --executor torchrun."""
     if executor != "torchrun" and "TORCHELASTIC_RUN_ID" in os.environ and os.environ.get("WORLD_SIZE", "1") != "1":
         stop(
-            f"torchrun has started {os.environ['WORLD_SIZE']} processes, and with --executor {executor} each would do "
-            "all of the work; train with --executor torchrun, or start this command alone"
+            f"torchrun has started {os.environ['WORLD_SIZE']} processes, and with --executor {executor} each of them "
+            "would do the whole work; give --executor torchrun, or start this command without torchrun"
         )
     if address is not None and executor != "ray":
         stop(
@@ -213,18 +236,18 @@ def check_executor(executor: str, address: str | None) -> None:
         )
 
 
-# --- what was given ---------------------------------------------------------------------------------------------------
+# --- options on the command line --------------------------------------------------------------------------------------
 
 
 def from_options(kind: type[ConfigT], further: Collection[str] = (), **values: Any) -> ConfigT:
-    """A configuration from options. Errors name the option, or for names in `further` the option --load."""
+    """Return a configuration from options. Errors name the option, or --load for the names in `further`."""
     names = {name: flag(name) for name in kind.model_fields}
     names |= {name: f"--load {name}" for name in further}
     return build(kind, values, source="options", names=names)
 
 
 def given(context: typer.Context, *names: str) -> list[str]:
-    """Which of these parameters (of all when none are named) were given, as written on the command line: "--set"."""
+    """Return which of these parameters (default: of all) were given, as written on the command line: "--set"."""
     options: list[str] = []
     for parameter in context.command.params:
         source = context.get_parameter_source(parameter.name or "")

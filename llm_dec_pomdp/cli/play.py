@@ -1,4 +1,4 @@
-"""`play`: a person takes a role."""
+"""The command `play`, in which a person acts for one role."""
 
 from __future__ import annotations
 
@@ -26,16 +26,22 @@ if TYPE_CHECKING:
 @with_options(configured(Sampling, "max_new_tokens"))
 def play(
     env_id: EnvId,
-    role: Annotated[str | None, typer.Option(help="The role you take; the first one when left out.")] = None,
+    role: Annotated[str | None, typer.Option(help="Your role. Default: the first one.")] = None,
     model: Model = "",
-    task: Annotated[str | None, typer.Option(help="Task id; one at random when left out.")] = None,
-    protocol: Annotated[str, typer.Option(help="parallel, centralized, sequential or discussion.")] = "parallel",
+    task: Annotated[str | None, typer.Option(help="Task id. Default: a random task.")] = None,
+    protocol: Annotated[
+        str, typer.Option(help="Order of the agents: parallel, centralized, sequential or discussion.")
+    ] = "parallel",
     turns: Turns = None,
     env_option: EnvOption = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Seed of the task and of the others' texts.")] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="Seed of the random task and of the actions of your teammates.")
+    ] = None,
     **options: Any,
 ) -> None:
-    """Take one role yourself, for all agents that have it; a policy plays the rest. An empty line ends your text.
+    """Act for one role yourself; a model acts for the other agents.
+
+    You write the actions of all agents with this role. An empty line ends an action.
 
     Examples: [bold]llm-dec-pomdp play tldr-v0 --role elaboration[/]
               [bold]llm-dec-pomdp play research-v0 --role reader --model script:optimal[/]
@@ -56,7 +62,7 @@ def play(
         env = with_protocol(make_task(env_id, override({}, env_option or []), split="all", max_turns=turns), protocol)
         roles = [env.role(agent) for agent in env.possible_agents]
         if role is not None and role not in roles:
-            stop(f"no role {role!r} in {env_id}; {nearest(role, dict.fromkeys(roles))}")
+            stop(f"--role: {env_id} has no role {role!r}; {nearest(role, dict.fromkeys(roles))}")
         env.reset(seed=seed, options={"task_id": task} if task else None)
         taken = role or roles[0]
         mine = [agent for agent in env.possible_agents if env.role(agent) == taken]
@@ -64,7 +70,7 @@ def play(
         model = model or default_model(env)
         if others:
             check_model(model, env.task.facts.scripts)
-        out.print("You are", plain(taken, "bold"), f"in {env_id}, task {env.item.id}.")
+        out.print("Your role is", plain(taken, "bold"), f"in {env_id}, task {env.item.id}.")
         rest: Mapping[str, Policy] = {}
         if others:
             known: dict[str, Any] = {**known_of(env), "roles": [env.role(agent) for agent in others]}
@@ -72,11 +78,11 @@ def play(
             members = [MemberConfig(agents=others, model=model, sharing=sharing, train=False)]
             rest = dict.fromkeys(others, LoadedMeanwhile(lambda: assemble_team(others, members=members, **known)))
         person = Human(partial(_ask_person, several=len(mine) > 1))
-        team = Team({**dict.fromkeys(mine, person), **rest})  # in this order: the person does not wait for a model
+        team = Team({**dict.fromkeys(mine, person), **rest})  # the person first, while the model is being loaded
         try:
             groups = Trajectories().play(env, team, [env.item.id], [seed or 0], sampling)
         except EOFError:
-            stop("the input ended before your text, so nothing was played", code=1)
+            stop("the input ended before you wrote an action, so nothing was played", code=1)
     episode = groups[0].episodes[0]
     for turn in episode.turns:
         for agent, completion in turn.actions.items():
@@ -104,16 +110,16 @@ class LoadedMeanwhile(Policy):
             self._policy.set_exception(error)
 
     def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:
-        """What the policy answers, once it is there."""
-        with out.status("the others write"):
+        """Return the completions of the policy, after it has been loaded."""
+        with out.status("your teammates write"):
             return self._policy.result().generate(requests, sampling)
 
 
 def _ask_person(agent: str, observation: str, *, several: bool) -> str:
-    """Ask in the terminal; raises EOFError where the input has ended."""
+    """Show an observation in the terminal and return the answer; raise EOFError if the input has ended."""
     out.rule(f"{agent} observes" if several else "you observe")
     out.print(observation)
-    out.rule("your text (an empty line ends it)")
+    out.rule("your action (an empty line ends it)")
     lines: list[str] = []
     for line in sys.stdin:
         if not line.strip():

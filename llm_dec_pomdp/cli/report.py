@@ -1,4 +1,4 @@
-"""The command `report`: look at runs again."""
+"""The command `report`, which writes the report of one or several benchmarks or runs."""
 
 from __future__ import annotations
 
@@ -13,19 +13,25 @@ from .options import Json
 
 
 def report(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders.")],
-    out_folder: Annotated[Path | None, typer.Option("--out", help="Where it goes; the folder of a single run.")] = None,
+    runs: Annotated[
+        list[Path], typer.Argument(metavar="RUN...", help="Folders that bench, train or eval has written.")
+    ],
+    out_folder: Annotated[
+        Path | None, typer.Option("--out", help="Folder for the report. Default for a single RUN: RUN.")
+    ] = None,
     export: Annotated[
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="Write figures as SVG and PDF, tables as CSV and LaTeX, scores for rliable and marl-eval.",
+            help="Also write figures as SVG and PDF, tables as CSV and LaTeX, and scores for rliable and marl-eval.",
         ),
     ] = None,
-    allow_mixed: Annotated[bool, typer.Option("--allow-mixed", help="Report what does not compare too.")] = False,
+    allow_mixed: Annotated[
+        bool, typer.Option("--allow-mixed", help="Merge runs that are not comparable, with a warning.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
-    """Write report.html and report.md again, or for several runs together; say which differences are more than chance.
+    """Write report.html and report.md for one RUN, or for several together, with tests of the differences.
 
     Examples: [bold]llm-dec-pomdp report runs/quick-20260101-120000[/]
               [bold]llm-dec-pomdp report runs/mine runs/theirs --out compared[/]
@@ -36,7 +42,7 @@ def report(
     from ..report.text import report_runs
 
     if out_folder is None and len(runs) > 1:
-        stop("give a folder for the report of several runs with --out")
+        stop("--out is missing; give a folder for the report of several runs")
     folder = out_folder or runs[0]
     with failure(folder):
         found, warnings = report_runs(runs, folder, allow_mixed=allow_mixed)
@@ -48,7 +54,9 @@ def report(
         print_json({"folder": str(folder), "warnings": warnings, **found.to_dict()})
         return
     for warning in warnings:
-        err.print(plain("does not compare:", "yellow"), warning)
+        err.print(plain("not comparable:", "yellow"), warning)
     if left_out:
-        err.print("not in rliable.json and marl_eval.json, for lack of an environment or a seed:", ", ".join(left_out))
+        err.print(
+            "left out of rliable.json and marl_eval.json, without all environments or seeds:", ", ".join(left_out)
+        )
     show_report(summary(found, (), out.width), folder)

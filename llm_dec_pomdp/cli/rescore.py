@@ -1,4 +1,4 @@
-"""The command `rescore`: the texts of a run under another version of a reward."""
+"""The command `rescore`, which scores the actions of a run with another version of a reward."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ from .trust import Trust, allow, typed
 
 def rescore(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run.")],
-    env_id: Annotated[str, typer.Argument(metavar="ENV", help="Who scores: an environment with the same tasks.")],
+    env_id: Annotated[str, typer.Argument(metavar="ENV", help="Environment with the same tasks and another reward.")],
     env_option: EnvOption = None,
     trust: Trust = False,
     as_json: Json = False,
 ) -> None:
-    """Score the evaluated texts of a run under another version of the reward; nothing is generated.
+    """Score the evaluated actions of a run with another version of the reward; nothing is sampled again.
 
-    The result is also written to the run's folder, as rescored-ENV.json. Each return is in % of its own maximum.
+    The result is also written to rescored-ENV.json in the folder of the run. Each return is in % of the maximum of its
+    own reward.
 
     Example: [bold]llm-dec-pomdp rescore runs/my-run tldr-v1[/]
     """
@@ -42,4 +43,4 @@ def rescore(
         returns = (f"{interval.mean:.1f} %" for interval in (cell.before.return_percent, cell.after.return_percent))
         parts = (f"{part.mean:.3g}" for part in cell.after.components.values())
         rows.append([cell.cell, *returns, *parts])
-    print_table(["cell", "as it was", env_id, *scored[0].after.components], rows)
+    print_table(["run", "before", env_id, *scored[0].after.components], rows)

@@ -1,4 +1,4 @@
-"""The command `runs`: list runs that were made."""
+"""The command `runs`, which lists runs with their status."""
 
 from __future__ import annotations
 
@@ -16,13 +16,16 @@ from .options import Json
 
 
 def runs(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of runs, or of one run.")] = Path("runs"),
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder that holds runs, or folder of one run.")] = Path(
+        "runs"
+    ),
     as_json: Json = False,
 ) -> None:
-    """List runs: running, interrupted, failed (and why) or done, how far they are, and what they earn.
+    """List runs with their status, progress and return.
 
-    The return is that of the newest training step, or of the evaluation once a run is measured: in % of the maximum, or
-    in the unit of a game whose optimum is known. A benchmark shows how many of its cells are done.
+    The status is running, interrupted, failed (with the reason) or done. The return is the one of the newest update, or
+    of the final evaluation of a finished run. It is in % of the maximum, or in the unit of the environment if its
+    optimum is known. The progress of a benchmark is the number of its finished runs.
 
     Example: [bold]llm-dec-pomdp runs runs[/]
     """
@@ -34,7 +37,7 @@ def runs(
         print_json([dataclasses.asdict(run) for run in listed])
         return
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
-    table.add_column("run", overflow="fold")  # all that is not taken by the others, which hold few characters
+    table.add_column("run", overflow="fold")  # takes the width that the other columns leave
     for header in ("status", "progress", "return", "regret", "age"):
         table.add_column(header, no_wrap=True)
     for run in listed:

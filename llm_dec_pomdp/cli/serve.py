@@ -1,4 +1,4 @@
-"""`llm-dec-pomdp serve`: an environment for other processes and machines."""
+"""The command `serve`, which serves an environment to other processes and machines."""
 
 from __future__ import annotations
 
@@ -13,24 +13,27 @@ from .trust import typed
 
 def serve(
     env_id: EnvId,
-    port: Annotated[int, typer.Option(help="0: one that is free.")] = 8000,
-    host: Annotated[str, typer.Option(help="Address to listen at; any but 127.0.0.1 or localhost needs --token.")] = (
-        "127.0.0.1"
-    ),
+    port: Annotated[int, typer.Option(help="Port; 0 chooses a free one.")] = 8000,
+    host: Annotated[
+        str, typer.Option(help="Address to listen on. Addresses other than 127.0.0.1 and localhost need --token.")
+    ] = "127.0.0.1",
     token: Annotated[
         str | None,
-        typer.Option(envvar="LLM_DEC_POMDP_TOKEN", help="Secret of every request; safer in the variable."),
+        typer.Option(
+            envvar="LLM_DEC_POMDP_TOKEN",
+            help="Secret that every request must contain. Safer in the environment variable than as an option.",
+        ),
     ] = None,
-    sessions: Annotated[int, typer.Option(help="Sessions at the same time.")] = 256,
-    megabytes: Annotated[int, typer.Option(help="Memory of a session, in MiB.")] = 64,
-    total_megabytes: Annotated[int, typer.Option(help="Memory of all sessions together, in MiB.")] = 2048,
-    idle: Annotated[float, typer.Option(help="Seconds without a request after which a session ends.")] = 3600.0,
+    sessions: Annotated[int, typer.Option(help="Most sessions at the same time.")] = 256,
+    megabytes: Annotated[int, typer.Option(help="Memory limit of a session, in MiB.")] = 64,
+    total_megabytes: Annotated[int, typer.Option(help="Memory limit of all sessions together, in MiB.")] = 2048,
+    idle: Annotated[float, typer.Option(help="End a session after this many seconds without a request.")] = 3600.0,
     tasks: Tasks = "sample",
     field: Fields = None,
     turns: Turns = None,
     env_option: EnvOption = None,
 ) -> None:
-    """Serve an environment to RemoteEnv and to clients of OpenEnv and MCP; Ctrl-C ends it.
+    """Serve an environment over HTTP to RemoteEnv and to clients of OpenEnv and MCP; Ctrl-C stops the server.
 
     Example: [bold]llm-dec-pomdp serve tldr-v0[/], then in Python: env = RemoteEnv("http://127.0.0.1:8000")
     """
@@ -44,6 +47,6 @@ def serve(
         try:
             server = Server(env, host, port, token=token, limits=limits)
         except OSError as error:
-            stop(f"nothing can listen at {host} port {port}: {error}; give another --port, or 0", code=1)
+            stop(f"cannot listen on {host} port {port}: {error}; give another --port, or 0 for a free one", code=1)
     typer.echo(server.url)
     server.run()

@@ -1,4 +1,4 @@
-"""The commands `trace export | validate | replay | stats | view`: episodes as graphs."""
+"""The commands `trace export | validate | replay | stats | view`, for traces of episodes."""
 
 from __future__ import annotations
 
@@ -21,26 +21,32 @@ if TYPE_CHECKING:
     from ..episodes import Trace
 
 app = typer.Typer(
-    cls=Group, help="Episodes as graphs: who said what to whom, and what came of it.", no_args_is_help=True
+    cls=Group,
+    help="Export, validate, replay, count and show traces: the recorded observations, actions and rewards of episodes.",
+    no_args_is_help=True,
 )
 
-Files = Annotated[list[Path], typer.Argument(metavar="FILE...", help="Files of traces, one in a line.")]
+Files = Annotated[list[Path], typer.Argument(metavar="FILE...", help="Files with one trace in each line.")]
 
 
 @app.command(cls=Command)
 def export(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run.")],
     place: Annotated[
-        Path | None, typer.Argument(metavar="OUT", help="New file; OUT.content.sqlite next to it, if hashed.")
+        Path | None,
+        typer.Argument(metavar="OUT", help="New file. With --texts hashed, also OUT.content.sqlite in its folder."),
     ] = None,
     out_file: Out = None,
-    texts: Annotated[str, typer.Option(help="inline, hashed (each text once, in a file beside) or none.")] = "inline",
+    texts: Annotated[
+        str, typer.Option(help="inline, hashed (each text once, in OUT.content.sqlite), or none.")
+    ] = "inline",
     token_ids: Annotated[
-        bool, typer.Option("--token-ids", help="With token ids and log-probabilities, of a run with bench --traces.")
+        bool,
+        typer.Option("--token-ids", help="Include token ids and log-probabilities. The run needs the option --traces."),
     ] = False,
     trust: Trust = False,
 ) -> None:
-    """Write the evaluated episodes of a run as traces.
+    """Write the evaluation episodes of a run as traces.
 
     Example: [bold]llm-dec-pomdp trace export runs/my-run traces.jsonl[/]
     """
@@ -55,14 +61,14 @@ def export(
             count = export_run(read, place, texts, token_ids=token_ids)  # type: ignore[arg-type]
         except OSError as error:
             stop(str(error), code=2 if isinstance(error, FileExistsError) else 1)
-    out.print(f"{count} traces in {place}")
+    out.print(f"wrote {count} traces to {place}")
 
 
 @app.command(cls=Command)
 def validate(files: Files) -> None:
-    """Check traces, and say which profile they keep; every problem is named with its event and field.
+    """Check traces and print every problem with its event and field.
 
-    Those of this package have to be replayable, those of other systems valid by the published schema.
+    Traces of this package must be replayable. Traces of other systems must follow the published schema.
 
     Example: [bold]llm-dec-pomdp trace validate traces.jsonl[/]
     """
@@ -92,7 +98,7 @@ def validate(files: Files) -> None:
 
 @app.command(cls=Command)
 def replay(files: Files, trust: Trust = False) -> None:
-    """Play the recorded texts again and compare every observation, reward and component, bit for bit.
+    """Play the recorded actions again and compare every observation, reward and component, bit for bit.
 
     Example: [bold]llm-dec-pomdp trace replay traces.jsonl[/]
     """
@@ -111,14 +117,14 @@ def replay(files: Files, trust: Trust = False) -> None:
                 if difference:
                     different += 1
                     err.print(plain(f"{path}, trace {number}: {difference}"), soft_wrap=True)
-    out.print(f"{count} traces, {different or 'none'} of them played otherwise")
+    out.print(f"{count} traces, {different or 'none'} of them with differences")
     if different:
         raise typer.Exit(1)
 
 
 @app.command(cls=Command)
 def stats(files: Files, as_json: Json = False) -> None:
-    """Count what teams did: outcome, efficiency, coordination, robustness; means over the traces of a file.
+    """Print statistics on outcome, efficiency, coordination and robustness, as means over the traces of each file.
 
     Example: [bold]llm-dec-pomdp trace stats traces.jsonl[/]
     """
@@ -141,10 +147,10 @@ def stats(files: Files, as_json: Json = False) -> None:
 @app.command(cls=Command)
 def view(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A file of traces.")],
-    place: Annotated[Path | None, typer.Argument(metavar="OUT", help="New page; FILE.html when left out.")] = None,
+    place: Annotated[Path | None, typer.Argument(metavar="OUT", help="New page. Default: FILE.html.")] = None,
     out_file: Out = None,
 ) -> None:
-    """Make one page of the traces, with everything in it: lanes, arrows, texts, rewards and costs along time.
+    """Write one HTML page that shows the traces over time: agents, messages, texts, rewards and costs.
 
     Example: [bold]llm-dec-pomdp trace view traces.jsonl[/]
     """
@@ -155,17 +161,17 @@ def view(
 
     place = output(place, out_file, Path(f"{file}.html"))
     if file.is_file() and (size := file.stat().st_size) > LONGEST:
-        stop(f"{str(file)!r} has {size / 1e6:.0f} MB, and a page holds {LONGEST >> 20} MB at most; give fewer traces")
+        stop(f"{str(file)!r} has {size / 1e6:.0f} MB, and a page at most {LONGEST >> 20} MB; give fewer traces")
     with usage():
         try:
             replace(place, render(list(_valid(file, read_whole))).encode("utf-8", "backslashreplace"))
         except OSError as error:
-            stop(f"{str(place)!r} cannot be written ({error.strerror}); give another place", code=1)
+            stop(f"{str(place)!r} cannot be written ({error.strerror}); give another path", code=1)
     out.print(f"open the page: python -m webbrowser {place.resolve().as_uri()}", soft_wrap=True)
 
 
 def _traces(path: Path, reader: Any) -> Iterator[Trace]:
-    """The traces of a file; where it cannot be read, the command ends with a sentence."""
+    """Yield the traces of a file; exit with an error message if it cannot be read."""
     try:
         yield from reader(path)
     except OSError as error:
@@ -173,7 +179,7 @@ def _traces(path: Path, reader: Any) -> Iterator[Trace]:
 
 
 def _trusted(trace: Trace) -> TextDecPOMDP:
-    """The environment of a trace, even where that is code which only the trace names."""
+    """Return the environment of a trace; load its module even if only the trace names it."""
     from ..episodes import check, environment_of
 
     check(trace)
@@ -183,7 +189,7 @@ def _trusted(trace: Trace) -> TextDecPOMDP:
 
 
 def _valid(path: Path, reader: Any) -> Iterator[Trace]:
-    """The traces of a file. The first that is not a graph of events in time ends the command."""
+    """Yield the traces of a file; exit with an error message if one is no graph of events ordered in time."""
     from ..episodes import TraceError, check_graph
 
     for number, trace in enumerate(_traces(path, reader), 1):
@@ -195,7 +201,7 @@ def _valid(path: Path, reader: Any) -> Iterator[Trace]:
 
 
 def _means(traces: Iterable[Trace]) -> Mapping[str, float]:
-    """The mean of each statistic over the traces that have it; NaN where none has."""
+    """Return the mean of each statistic over the traces that have it; NaN if none has it."""
     from ..episodes import stats as stats_of
     from ..types import known_means
 

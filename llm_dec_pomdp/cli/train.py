@@ -1,4 +1,4 @@
-"""The command `train`: train a team, and measure it before and after."""
+"""The command `train`, which trains a team and evaluates it before and after."""
 
 from __future__ import annotations
 
@@ -48,50 +48,63 @@ def train(
     context: typer.Context,
     env_id: Annotated[
         str | None,
-        typer.Argument(help="Environment id; with --resume the run's when left out.", autocompletion=environments),
+        typer.Argument(
+            help="Environment id, or module:Class. Default with --resume: the environment of the run.",
+            autocompletion=environments,
+        ),
     ] = None,
     algorithm: Annotated[
-        str, typer.Option(help="A registered learner or module:Class.", autocompletion=algorithms)
+        str, typer.Option(help="Name of a learner, or module:Class.", autocompletion=algorithms)
     ] = "magrpo",
     team: Annotated[
         Path | None,
         typer.Option(
-            help="A run, one of its cells, or a saved or exported team to begin with; or a .toml of who plays whom."
+            help="Start from this trained team: folder of a run, or of a saved or exported team. Or a .toml file with "
+            "a model for each role."
         ),
     ] = None,
     split: Annotated[
-        str | None, typer.Option(help="Rows to train on: train, test or all. Left out: train; with --eval-tasks all.")
+        str | None,
+        typer.Option(help="Split to train on: train, test or all. Default: train; with --eval-tasks: all."),
     ] = None,
     eval_tasks: Annotated[
-        str | None, typer.Option(help="File for the evaluation, with all its rows; else those of --eval-split.")
+        str | None, typer.Option(help="File of evaluation tasks. Default: the tasks of --eval-split.")
     ] = None,
-    eval_split: Annotated[str, typer.Option(help="Rows of --tasks to measure on: train, test or all.")] = "test",
+    eval_split: Annotated[str, typer.Option(help="Split of --tasks to evaluate on: train, test or all.")] = "test",
     protocol: Annotated[
-        str | None, typer.Option(help="parallel, sequential, discussion, ...; the learner's own when left out.")
+        str | None,
+        typer.Option(
+            help="Order of the agents: parallel, sequential, discussion, ... Default: the protocol of the learner."
+        ),
     ] = None,
     setting: Annotated[
-        list[str] | None, typer.Option("--set", help="Option of the algorithm, e.g. learning_rate=1e-4.")
+        list[str] | None,
+        typer.Option(
+            "--set", help="Option of the learner, e.g. learning_rate=1e-4; `llm-dec-pomdp list LEARNER` shows all."
+        ),
     ] = None,
-    resume: Annotated[Path | None, typer.Option(help="Go on with the run in this folder, bit for bit.")] = None,
+    resume: Annotated[
+        Path | None, typer.Option(help="Resume the run in this folder, with bit-identical results.")
+    ] = None,
     other_versions: OtherVersions = False,
     executor: Annotated[
         str,
         typer.Option(
-            help="Where the models live: local (this process), processes (one for each), ray (actors), "
-            "torchrun (over all of its processes)."
+            help="Backend for the models: local (this process), processes (one process for each model), ray (an actor "
+            "for each model), torchrun (each model sharded over all processes)."
         ),
     ] = "local",
     address: Address = None,
     track: Track = None,
     **options: Any,
 ) -> None:
-    """Train a team and measure it before and after on the test rows.
+    """Train a team, and evaluate it before and after on the test tasks.
 
-    Rows of a file say by a field `split` which they are, train or test. Without it a fifth of them are test rows,
-    always the same ones.
+    A file of tasks may have a field `split` with the value train or test. Without it, a fixed fifth of the tasks is
+    the test split.
 
-    With --resume RUN --steps N, a run that is done goes on to more steps, and one that was stopped may end with fewer;
-    it is measured after N steps.
+    With --resume RUN --steps N, a finished run is trained further up to N updates. A stopped run may also end earlier.
+    The team is evaluated after N updates.
 
     Examples: [bold]llm-dec-pomdp train tldr-v0 --steps 40[/]
               [bold]llm-dec-pomdp train --resume runs/my-run[/]
@@ -118,10 +131,10 @@ def train(
             cell = _cell_to_resume(context, resume, trust=options["trust"])
         else:
             if eval_tasks is not None:
-                refuse(given(context, "eval_split"), "all rows of --eval-tasks are measured")
+                refuse(given(context, "eval_split"), "all tasks of --eval-tasks are evaluated")
             played = None
             if team is not None and team.suffix == ".toml":
-                refuse(given(context, "model", "sharing", "load", "device", "dtype"), f"{team} says who plays")
+                refuse(given(context, "model", "sharing", "load", "device", "dtype"), f"{team} has the models")
                 played = read_team(team)
             elif team is not None:
                 start, trained = saved_team(context, team)
@@ -143,7 +156,7 @@ def train(
         cell = check_cell(cell, executor=executor)
         if resume is not None:
             check_same_cell(cell, resume)
-        executors.find(executor).load()  # whose package may not be installed
+        executors.find(executor).load()  # raises if its package is not installed
     folder, name = resume or options["out_folder"], f"train-{cell.environment.id}"
     arguments: dict[str, Any] = {"resume": resume is not None, "other_versions": other_versions}
     arguments |= {"executor": executor, "address": address, "traces": options["traces"], "tracking": trackers}
@@ -151,14 +164,14 @@ def train(
 
 
 def _cell_to_resume(context: typer.Context, folder: Path | None, *, trust: bool) -> Cell:
-    """The only cell of a run, where only its folder was given, or also steps, --save-every or --eval-every."""
+    """Return the only cell of a run, changed by --steps, --save-every and --eval-every if they were given."""
     if folder is None:
-        stop("give an environment id to train on, see `llm-dec-pomdp list`, or a run to go on with: --resume RUN")
+        stop("there is no environment; give its id (`llm-dec-pomdp list` shows all), or a run to resume: --resume RUN")
     changes = ("steps", "save_every", "every")
     free = (*changes, "other_versions", "executor", "address", "track")
     cell = cell_to_resume(context, folder, free, changes, trust=trust)
     if not cell.training.steps:
-        stop(f"{str(folder)!r} holds an evaluation without training; continue it with eval --resume {folder}")
+        stop(f"{str(folder)!r} is a folder of eval, without training; resume it with eval --resume {folder}")
     changed = {name: context.params[name] for name in changes if given(context, name)}
 
     def renewed(part: ConfigT) -> ConfigT:

@@ -1,4 +1,4 @@
-"""The command `view`: the episodes of a run in a browser."""
+"""The command `view`, which shows the episodes of a run in a browser."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from .console import out, stop, usage
 
 
 def view(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run, which may still be going on.")],
-    port: Annotated[int, typer.Option(help="On this machine alone; 0 takes a free one.")] = 0,
-    browser: Annotated[bool, typer.Option(help="Open it in a browser.")] = True,
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run, finished or still running.")],
+    port: Annotated[int, typer.Option(help="Port on this machine; 0 chooses a free one.")] = 0,
+    browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,
 ) -> None:
-    """Show the episodes of a run, of every checkpoint, and say when there are new ones; Ctrl-C ends it.
+    """Show the stored episodes of a run in a browser, also while it is running; Ctrl-C stops the server.
 
-    A run keeps the episodes of all its evaluations with --traces, else those of the last.
+    A run keeps the episodes of its first and last evaluation, and with --traces those of every evaluation.
 
     Example: [bold]llm-dec-pomdp view runs/my-run[/]
     """
@@ -30,9 +30,9 @@ def view(
     try:
         serving = server(run, port)
     except (OSError, OverflowError) as error:
-        stop(f"port {port} of {HOST} cannot be had ({error}); give another with --port, or 0 for a free one", code=1)
+        stop(f"cannot listen on {HOST} port {port}: {error}; give another --port, or 0 for a free one", code=1)
     address = f"http://{HOST}:{serving.server_port}/"
-    out.print(f"the episodes of {run} are at {address} until Ctrl-C", soft_wrap=True)
+    out.print(f"the episodes of {run} are at {address} (Ctrl-C stops the server)", soft_wrap=True)
     if browser:
         webbrowser.open(address)
     try:

@@ -1,4 +1,4 @@
-"""Environment families outside the core, one folder each, with lower promises.
+"""Environment families outside the core, one folder each, with lower promises about stability.
 
 | folder | ids |
 |---|---|
@@ -11,8 +11,10 @@
 | `games` | bandit-v0, pennies-v0, kuhn-v0 |
 | `external_games` | games of GEM and TextArena, by address |
 
-A family imports the public names of the core alone, as the packages of others do, and no other family. Its ids are
-entry points of this distribution. The core never imports a family. A new environment, learner or wrapper enters here,
-with its manual (the docstring of its module) and tests in `tests/contrib`. It moves to the core when a second part of
-the core needs it. Its rewards and options may change in any release, with a line in the changelog.
+A family imports only the public names of the core, as packages of other authors do, and no other family. Its ids are
+entry points of this distribution. The core never imports a family.
+
+A new environment, learner or wrapper is first added here, with a module docstring (its environment page) and tests in
+`tests/contrib`. It moves to the core when a second part of the core needs it. Its rewards and options may change in any
+release, with a line in the changelog.
 """

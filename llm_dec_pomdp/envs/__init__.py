@@ -1,4 +1,4 @@
-"""Environments: Dec-POMDPs whose observations and actions are texts. Never imports torch.
+"""Environments: Dec-POMDPs whose observations and actions are texts. This package never imports torch.
 
 The names below are the public API for environments of other packages and of `llm_dec_pomdp.contrib`.
 """

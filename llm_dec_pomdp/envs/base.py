@@ -1,7 +1,7 @@
 """The environment contract: a Dec-POMDP <I, S, {O_i}, {A_i}, R, T, H> whose actions are texts.
 
-`TextDecPOMDP` is a `pettingzoo.ParallelEnv[str, str, str]`. It does what all environments share: spaces, seeding, the
-choice of a task, histories, infos, termination, snapshots and rendering. Its subclasses are:
+`TextDecPOMDP` is a `pettingzoo.ParallelEnv[str, str, str]`. It implements the parts that all environments share:
+spaces, seeding, the choice of a task, histories, infos, termination, snapshots and rendering. Its subclasses are:
 
 * `Task` (`envs.task`): a hidden state, chance, and agents that join and leave;
 * `TextTask` (`envs.text_task`): scored texts without these;
@@ -74,14 +74,14 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
         self.action_spaces = {agent: FreeText(MAX_TEXT) for agent in self.possible_agents}
         self.state_space = FreeText(sys.maxsize)
         self._rng: np.random.Generator | None = None  # chooses tasks; shared with snapshots until it is used
-        self._seed, self._episodes = 0, 0  # of the last seeding, and since then
+        self._seed, self._episodes = 0, 0  # the last seed, and the number of episodes since it was set
         self._now = Progress()
 
     # --- what an environment or a wrapper implements -------------------------------------------------------------
 
     @abstractmethod
     def _start(self, item: TaskItem, seed: int) -> Outcome:
-        """Start an episode on `item`. All chance follows from the seed."""
+        """Start an episode of `item`. All chance follows from the seed."""
 
     @abstractmethod
     def _advance(self, item: TaskItem, actions: Mapping[str, str], seed: int) -> Outcome:
@@ -129,13 +129,13 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
         raise UnknownNameError(f"no script {name!r} of {self.facts.name}; {nearest(name, self.facts.scripts)}")
 
     def choices(self, agent: str, history: Sequence[Message] = ()) -> Sequence[str]:
-        """Return one text for each possible action after a history, if these are few. Default: (), any text."""
+        """Return all possible actions after a history, if they are few. Default: (), any text is possible."""
         return ()
 
     def single_agent(self) -> TextDecPOMDP | None:
         """Return the task's own form for one agent, which the protocol "centralized" plays.
 
-        Default: None, `wrappers.Centralized` is right.
+        Default: None; the protocol then wraps the task in `wrappers.Centralized`.
         """
         return None
 
@@ -192,14 +192,14 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
 
         Args:
             seed: Seeds the choice of tasks and all chance, for this reset and for all later ones.
-            options: `{"task_id": ...}` or `{"index": ...}` chooses the task; a key that is almost one of these is
-                refused (`"task"`), any other is ignored.
+            options: `{"task_id": ...}` or `{"index": ...}` chooses the task. A misspelt key, such as `"task"`, raises
+                KeyError. Other keys are ignored.
 
         Returns:
             Observations and infos by agent; infos have the same numeric keys as after every step.
 
         Raises:
-            KeyError, IndexError: There is no such task, or no such option.
+            KeyError, IndexError: There is no such task, or the key of an option is misspelt.
         """
         check_options(options or {})
         if seed is not None or self._rng is None:
@@ -245,7 +245,7 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
             if now.turn + 1 >= self.max_turns:
                 outcome = replace(outcome, transition=(after := replace(after, terminated=True)))
             observations = now.take(outcome, self.possible_agents)
-        except BaseException as error:  # interrupted, or a bug: the turn was not played, and may be tried again
+        except BaseException as error:  # interrupted, or a bug: undo the turn, so that it can be tried again
             for agent in asked:
                 now.histories[agent].pop()
             if isinstance(error, Exception):
@@ -269,7 +269,7 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
         text = self._transcript() if self._now.item else f"{self.metadata['name']}: no episode yet"
         if self.render_mode == "ansi":
             return text
-        from ..printable import Terminal  # only people need it
+        from ..printable import Terminal  # imported here, since only this mode needs it
 
         Terminal().print(text)
         return None
@@ -277,7 +277,7 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
     def close(self) -> None:
         """Do nothing: there is nothing to release."""
 
-    def state(self) -> str:  # type: ignore[override]  # PettingZoo's own state is an array; ours is text, like the rest
+    def state(self) -> str:  # type: ignore[override]  # PettingZoo declares an array; here it is text
         """Return the state as JSON: task, turn, joint history and hidden state, without references and tests."""
         now = self._now
         task = {"id": now.item.id, "prompt": now.item.prompt} if now.item else None
@@ -296,7 +296,10 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
         return self.facts.roles[self.possible_agents.index(agent)]
 
     def tools(self, agent: str) -> tuple[Tool, ...]:
-        """Return an agent's tools; a call is `<tool_call>{"name": ..., "arguments": {...}}</tool_call>` in a text."""
+        """Return an agent's tools.
+
+        An agent calls one by writing `<tool_call>{"name": ..., "arguments": {...}}</tool_call>` in its action.
+        """
         return ()
 
     @property
@@ -308,7 +311,7 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
 
     @property
     def turn(self) -> int:
-        """Return the number of joint actions played in this episode."""
+        """Return the number of joint actions so far in this episode."""
         return self._now.turn
 
     @property
@@ -318,7 +321,7 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
 
     @property
     def last_score(self) -> Score | None:
-        """Return the score of the last scored joint action of this episode, with its notes; None before."""
+        """Return the score of the last scored joint action of this episode, with its notes; None if there is none."""
         return self._now.score
 
     @property
@@ -368,7 +371,7 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
     def _choose(self, options: Mapping[str, Any]) -> TaskItem:
         if (named := named_item(self.items, options)) is not None:
             return named
-        self._rng = copy.deepcopy(self._rng)  # forks and snapshots keep the one they share
+        self._rng = copy.deepcopy(self._rng)  # the old one may be shared with forks and snapshots
         return self.items[int(self._rng.integers(len(self.items)))]  # pyright: ignore[reportOptionalMemberAccess]  # seeded
 
     def _check(self, actions: Mapping[str, str]) -> TaskItem:
@@ -398,13 +401,16 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
 
 
 def step_many(envs: Sequence[TextDecPOMDP], actions: Sequence[Mapping[str, str]]) -> list[StepResult]:
-    """Step many environments, concurrently if their rewards come from another process.
+    """Step many environments, concurrently if their rewards come from the code sandbox.
 
-    If a language model judges, copies step first, so that it is asked about all texts at once.
+    If the reward has an LLM judge, forks are stepped first, so that the judge scores all texts in one batch.
 
     Args:
         envs: Environments with a running episode each.
         actions: One joint action per environment.
+
+    Returns:
+        The result of `step` of each environment, in order.
     """
     if len(envs) > 1 and any(env.facts.judges_code for env in envs):
         with ThreadPoolExecutor(max_workers=min(len(envs), 32)) as threads:
@@ -422,7 +428,7 @@ def first_rows(env: Env, items: int | None) -> Env:
 
     Args:
         env: The environment.
-        items: How many tasks to take.
+        items: The number of tasks.
 
     Raises:
         TaskError: The tasks are a stream and `items` is None.
@@ -431,7 +437,7 @@ def first_rows(env: Env, items: int | None) -> Env:
         return env
     if items is None:
         raise TaskError(
-            f"the tasks of {env.metadata['name']} are a stream ({env.stream.place}), of which an evaluation does not "
-            "know the end; say how many of its tasks to take (items=100, --items 100), or give others"
+            f"the tasks of {env.metadata['name']} are a stream ({env.stream.place}) without a known end; give the "
+            "number of tasks to evaluate (items=100, --items 100), or other tasks"
         )
     return env.with_items(env.stream.read(0, items))  # type: ignore[return-value]

@@ -1,4 +1,4 @@
-"""The record of a running episode: transitions, observations, rewards and all that changes."""
+"""The values of a running episode: transitions, outcomes, and the mutable state between them."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class Transition(Generic[S]):
     Attributes:
         state: The next hidden state, an immutable value.
         reward: The team's reward of the turn; NaN if it could not be scored.
-        score: The value of the latest delivered joint action; None if the turn is not scored (a draft, a start).
+        score: The value of the latest delivered joint action; None if the turn is not scored, such as a draft.
         terminated: True if the task ends before its last turn, because it is solved or was stopped.
         rewards: The reward of each agent that was live; None: all receive the team's reward.
-        events: What happened besides texts.
+        events: Occurrences besides texts, such as tool calls.
         reset_history: Agents whose history is reset. It starts again with their next observation, which has to contain
             all that they need.
     """
@@ -48,7 +48,7 @@ class Outcome:
         observations: The next observation by agent. An agent that is missing or gets "" observes nothing.
         transition: The transition. `TextDecPOMDP.step` also terminates the last turn.
         asked: Agents that have to act next; None: all that observe something.
-        agents: The live agents from now on; None: unchanged, at the start all.
+        agents: The live agents from now on; None: unchanged. At the start, None means all agents.
     """
 
     observations: Mapping[str, str | Message]
@@ -63,26 +63,30 @@ class Progress:
 
     item: TaskItem | None = None  # None before the first episode
     chance: int = 0  # seed of all chance in the episode
-    agents: tuple[str, ...] = ()  # those that are live
+    agents: tuple[str, ...] = ()  # live agents
     left: frozenset[str] = frozenset()  # agents that have left
-    turn: int = 0  # joint actions played
+    turn: int = 0  # joint actions so far
     histories: dict[str, list[Message]] = field(default_factory=dict[str, list[Message]])  # messages by agent
-    asked: frozenset[str] = frozenset()  # agents that owe an answer
-    score: Score | None = None  # the last known one
-    latest: Outcome = Outcome({})  # what the last advance produced; frozen
+    asked: frozenset[str] = frozenset()  # agents that have to act
+    score: Score | None = None  # the last known score
+    latest: Outcome = Outcome({})  # result of the last reset or step
 
     def copy(self) -> Progress:
         """Return an independent copy; immutable parts are shared."""
         return replace(self, histories={agent: list(messages) for agent, messages in self.histories.items()})
 
     def take(self, outcome: Outcome, possible: Sequence[str]) -> dict[str, str]:
-        """Apply the result of a reset or step; `possible` are all agents that may exist.
+        """Apply the result of a reset or step.
+
+        Args:
+            outcome: The result.
+            possible: All agents that may exist.
 
         Returns:
             The observation of every agent that was or is now live; "" for agents that observe nothing.
 
         Raises:
-            EpisodeError: An agent observes, is asked or is live that must not.
+            EpisodeError: An agent is live, observes or has to act although it must not.
         """
         before, after = self.agents, outcome.transition
         present = before if outcome.agents is None else tuple(outcome.agents)

@@ -1,4 +1,4 @@
-"""Fixed properties of an environment: one frozen value, which wrappers pass on."""
+"""Fixed properties of an environment, in one frozen value that wrappers pass on."""
 
 from __future__ import annotations
 
@@ -20,29 +20,31 @@ class Facts:
     Attributes:
         name: Its id, e.g. "tldr-v0".
         roles: Human-readable name of every agent, in agent order.
-        components: Names of the score's parts; every info has `reward/<name>` for each.
-        diagnostics: Names of further numbers that explain the reward; every info has `diagnostic/<name>` for each.
+        components: Names of the score's parts; every info has a key `reward/<name>` for each.
+        diagnostics: Names of further numbers that explain the reward; every info has a key `diagnostic/<name>` for
+            each.
         score_range: Lowest and highest score of a joint action.
-        turn_range: Lowest and highest team reward of one turn; None: those of the score.
+        turn_range: Lowest and highest team reward of one turn; None: the same as `score_range`.
         best: The highest reachable score; None: the upper end of `score_range`.
         scale: The scores that reports call 0 % and 100 %; None: 0 and the upper end of `score_range`.
-        optimum: Mean return of an optimal team; None if unknown. Reports show the regret to it.
+        optimum: Mean return of an optimal team; None if unknown. Reports show the regret relative to it.
         reference_share: Every reference joint action receives at least this share of `max_return`.
         silence_is_lowest: True if empty texts receive the lowest score; False if chance decides their score.
         joint_reward: True if all agents receive the identical reward; False if rewards are individual.
         shares_texts: True if agents may observe each other's texts; otherwise `check_env` reports this as a leak.
         needs_messages: True if agents need teammates' texts; training with a protocol that passes none warns.
-        hierarchical: True if a main agent calls sub-agents, each of which observes its subtask alone.
+        hierarchical: True if a main agent calls sub-agents, each of which observes only its subtask.
         hidden_fields: Task fields that only the reward may read; `check_env` looks for them in observations.
         vocabulary: All words of observations and actions, if these are few; () for any word.
         excerpt: Where an observation contains the text that the task is about; None if there is no such text.
-        default_model: The model of a team that names none; "": see `evaluation.teams.default_model`.
+        default_model: The model of a team if the user names none; "": see `evaluation.teams.default_model`.
         scripts: Names of scripted teams, see `TextDecPOMDP.script`.
         parts_per_action: Number of agents' parts in one action; a policy's token limit is per part.
-        joined_as_module: True if one text with every agent's part is a module, whose parts are found by name.
-        end_marker: The text after which other agents see nothing of an action; "": they see all of it.
-        judges_code: True if `step` waits for another process, so that stepping copies in threads is faster.
-        judge: The language model that the reward asks, which can be asked about several copies at once; or None.
+        joined_as_module: True if the joint text of all agents is one Python module, whose parts are found by name.
+        end_marker: The marker in an action after which other agents see nothing; "": they see all of it.
+        judges_code: True if `step` waits for the code sandbox, so that stepping copies in threads is faster.
+        judge: The LLM judge of the reward, which can score the actions of several copies in one batch; None if the
+            reward has none.
     """
 
     name: str
@@ -87,7 +89,7 @@ class Facts:
         return self.scale or Scale(0.0, self.score_range[1])
 
     def numbers(self, score: Score) -> dict[str, float]:
-        """Return the entries of every info for a score: components and diagnostics by key."""
+        """Return the entries that a score adds to every info: components and diagnostics by key."""
         parts, diagnostics = _in_infos("reward", self.components), _in_infos("diagnostic", self.diagnostics)
         return {
             **{key: float(score.components.get(name, 0.0)) for name, key in parts.items()},
@@ -101,10 +103,10 @@ class Facts:
         return text.partition(self.end_marker)[0] if self.end_marker else text
 
     def split(self, text: str) -> tuple[str, ...]:
-        """Cut one text that holds every agent's part into the parts, for one agent that writes them all.
+        """Split the text of a single agent, which writes all parts, into one part per agent.
 
-        Parts stand under header lines `[role]`; a text without a header is the first part. If `joined_as_module`, every
-        agent gets the whole text.
+        Each part follows a header line `[role]`. A text without a header is the part of the first agent. If
+        `joined_as_module`, every agent gets the whole text.
         """
         if self.joined_as_module:
             return (text,) * len(self.roles)
@@ -118,7 +120,7 @@ class Facts:
         return tuple(parts.get(role.lower(), "") for role in self.roles)
 
     def join(self, texts: Sequence[str]) -> str:
-        """Join every agent's part into one text; the inverse of `split`."""
+        """Return one text that holds the part of every agent; the inverse of `split`."""
         if self.joined_as_module:
             return "\n\n".join(texts)
         return "\n".join(f"[{role}]\n{text}" for role, text in zip(self.roles, texts, strict=True))

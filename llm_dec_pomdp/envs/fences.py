@@ -1,11 +1,11 @@
 """Fenced blocks of code in a text, as CommonMark defines them.
 
 A fence is a line of at least three backticks or tildes, indented by at most three spaces. A closing fence has the same
-character, is at least as long as the opening one, and nothing follows it. A block without a closing fence, as the
-token limit leaves it, ends with the text.
+character, is at least as long as the opening one, and nothing follows it. A block without a closing fence, which the
+token limit may have cut off, ends with the text.
 
-The content may itself hold fences, in a docstring say. CommonMark knows no Python, so `blocks` asks for each closing
-fence whether the content up to it is whole.
+The content may itself contain fences, for example in a docstring. CommonMark does not know Python, so `blocks` checks
+for each closing fence whether the content up to it is complete.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 
 _OPENING = re.compile(r"( {0,3})(`{3,}(?=[^`]*$)|~{3,})")
-_MOST_TRIED = 1_000_000  # characters of a text that are handed to `whole`, all tries together
-_TRY = 100  # characters that a try counts for at least
+_MOST_TRIED = 1_000_000  # characters that are passed to `whole`, over all tries of a text
+_TRY = 100  # characters that a try counts as at least
 
 
 def blocks(text: str, whole: Callable[[str], bool]) -> list[str]:
     """Return the contents of the fenced blocks of a text, in order.
 
     Args:
-        text: Of a language model.
-        whole: Returns True for content that is complete, such as a program that parses. A block ends at the first
-            closing fence that makes it whole; else at one that stands behind code, at the end of a line, if that does;
-            else at the first closing fence.
+        text: A completion of a language model.
+        whole: Returns True for complete content, such as a program that parses. A block ends at the first closing fence
+            that makes it complete; else at a fence after code at the end of a line that does; else at the first closing
+            fence.
     """
     if "```" not in text and "~~~" not in text:
         return []

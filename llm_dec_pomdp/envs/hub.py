@@ -1,4 +1,4 @@
-"""Published data sets, from the hub or from its cache."""
+"""Published data sets, from the Hugging Face hub or from its cache."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import re
 from collections.abc import Generator, Iterable, Mapping
 from typing import Any
 
-_SECONDS = 5.0  # to wait for an answer
+_SECONDS = 5.0  # time to wait for an answer
 _SLICE = re.compile(r"(\w+)(?:\[(\d*):(\d*)\])?")  # of a split: train[:1000]
 
 
 def load_published(name: str, config: str | None, split: str) -> Iterable[Mapping[str, Any]]:
-    """The rows of a data set.
+    """Return the rows of a data set.
 
     Raises:
-        Exception: The client raises a dozen unrelated types for "not there" and "not reachable".
+        Exception: The data set does not exist or cannot be reached; the client raises many unrelated types.
     """
     import datasets  # heavy, like the client of the hub below
 
@@ -25,7 +25,7 @@ def load_published(name: str, config: str | None, split: str) -> Iterable[Mappin
 
 
 def stream_published(name: str, config: str | None, split: str) -> Iterable[Mapping[str, Any]]:
-    """The rows of a data set, downloaded as they are read.
+    """Return the rows of a data set, which are downloaded as they are read.
 
     Raises:
         Exception: See `load_published`.
@@ -41,13 +41,13 @@ def stream_published(name: str, config: str | None, split: str) -> Iterable[Mapp
 
 
 def _answers(name: str) -> bool:
-    """Whether the hub says anything about a data set. Asked once: its client would ask again for half a minute."""
+    """Return whether the hub answers; one short request, since loading would retry for half a minute."""
     from huggingface_hub import HfApi
     from huggingface_hub.errors import HfHubHTTPError
 
     try:
         HfApi().dataset_info(name, timeout=_SECONDS)
-    except HfHubHTTPError:  # an answer, which loading explains
+    except HfHubHTTPError:  # the hub answered with an error, which loading reports
         return True
     except Exception:
         return False
@@ -56,7 +56,7 @@ def _answers(name: str) -> bool:
 
 @contextlib.contextmanager
 def _cache_alone(alone: bool) -> Generator[None]:
-    """Let data sets come from the cache without a question to the hub, as HF_HUB_OFFLINE=1 does from the start."""
+    """Load data sets from the cache without a request to the hub, as with HF_HUB_OFFLINE=1."""
     from datasets import config
     from huggingface_hub import constants
 

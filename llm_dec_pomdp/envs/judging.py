@@ -1,6 +1,6 @@
-"""Rewards that ask a frozen language model how likely texts are, see `types.TextJudge`.
+"""LLM judges of rewards: frozen language models that measure how likely texts are, see `types.TextJudge`.
 
-The model is handed in, or named and then loaded when it is first asked, so that an environment costs no torch before.
+A judge is an object, or a name that is loaded at the first call. So the construction of an environment loads no torch.
 """
 
 from __future__ import annotations
@@ -15,48 +15,50 @@ from ..registries import load_attribute
 from ..types import Likelihood, Message, TextJudge
 
 BASE = "base"
-KEPT = 2048  # answers to remember, about 12 KB each for a source of 200 tokens
-_LOAD = "llm_dec_pomdp.agents.judges:load_judge"  # by name: this room knows no models
+KEPT = 2048  # cached answers, about 12 KB each for a source of 200 tokens
+_LOAD = "llm_dec_pomdp.agents.judges:load_judge"  # by name, since `envs` imports no models
 Prefix = str | tuple[Message, ...]
 
 
 class JudgeError(ValueError):
-    """A reward without a judge, or one that cannot be used; the message says what to give."""
+    """A reward has no LLM judge, or one that cannot be used; the message names the remedy."""
 
 
 class RememberingJudge:
-    """A judge that is asked once for each text after each prefix; threads may share it.
+    """A judge with a cache of its answers by prefix and text; thread-safe.
 
     Args:
-        judge: The judge, the name of a model that `agents.io.models.load_model` takes, or "base": the model below the
-            adapters of the team that plays, which whoever builds the team hands in with `bind`.
+        judge: The judge, the name of a model that `agents.io.models.load_model` takes, or "base": the base model of a
+            team with adapters, which the builder of the team passes to `bind`.
     """
 
     def __init__(self, judge: TextJudge | str) -> None:
         self.given = judge
         self._judge: TextJudge | None = None if isinstance(judge, str) else judge
         self._known: OrderedDict[tuple[Prefix, str], Likelihood] = OrderedDict()
-        self._wanted: dict[tuple[Prefix, str], None] | None = None  # while asking is put off
+        self._wanted: dict[tuple[Prefix, str], None] | None = None  # questions of a `put_off` block
         self._lock = threading.RLock()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """What was given; it is loaded anew where it is unpickled."""
+        """Pickle the argument only; the judge is loaded again after unpickling."""
         return RememberingJudge, (self.given,)
 
     @property
     def name(self) -> str:
-        """See `TextJudge`; loads the judge."""
+        """The name of the judge; loads the judge."""
         return self._loaded().name
 
     def bind(self, judge: TextJudge) -> None:
-        """Say who "base" is."""
+        """Set the judge that "base" stands for."""
         self._judge = judge
 
     def log_likelihoods(self, prefixes: Sequence[Prefix], texts: Sequence[str]) -> list[Likelihood]:
-        """See `TextJudge`; nothing is asked about an empty text, which is as unlikely as can be.
+        """Return log-likelihoods as `TextJudge` does, from the cache if possible.
+
+        An empty text is not passed to the judge; its likelihood is the default `Likelihood()`.
 
         Raises:
-            JudgeError: The judge is "base", and nobody said who that is.
+            JudgeError: The judge is "base", and `bind` was not called.
         """
         keys = list(zip(prefixes, texts, strict=True))
         with self._lock:
@@ -69,7 +71,7 @@ class RememberingJudge:
 
     @contextlib.contextmanager
     def put_off(self) -> Generator[None]:
-        """Answer nothing new in the block but note what is asked, and ask it all at once at its end."""
+        """Collect the questions of the block, and ask the judge all of them at once at its end."""
         with self._lock:
             self._wanted = {}
             try:
@@ -91,15 +93,15 @@ class RememberingJudge:
     def _recalled(self, key: tuple[Prefix, str]) -> Likelihood:
         if key not in self._known:
             return Likelihood()
-        self._known.move_to_end(key)  # the one used longest ago is forgotten first
+        self._known.move_to_end(key)  # least recently used answers are removed first
         return self._known[key]
 
     def _loaded(self) -> TextJudge:
         if self._judge is None:
             if self.given == BASE:
                 raise JudgeError(
-                    "the judge is 'base', the model below the adapters of a team, and no team has one here; train or "
-                    "evaluate with sharing=lora, or give judge= the name of a model"
+                    "judge= is 'base', the base model of a team with adapters, but this team has none; train or "
+                    "evaluate with sharing=lora, or set judge= to the name of a model"
                 )
             judge: TextJudge = load_attribute(_LOAD, what="judge")(self.given)
             self._judge = judge

@@ -1,4 +1,4 @@
-"""Parse texts of language models as Python, without warnings and from any thread."""
+"""Parsing of completions as Python, without warnings and from any thread."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import warnings
 from collections.abc import Generator
 from typing import Any
 
-# Warning filters and the depth counter of Python's parser belong to the whole process: threads that parse at the same
-# time can fail with "AST constructor recursion depth mismatch".
+# Warning filters and the depth counter of Python's parser are global in a process. Threads that parse at the same time
+# can fail with "AST constructor recursion depth mismatch".
 _PARSING = threading.Lock()
 
 
 @contextlib.contextmanager
 def _quietly() -> Generator[None]:
     with _PARSING, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about the text; as errors they would change its reward
+        warnings.simplefilter("ignore")  # warnings about the completion; as errors they would change its reward
         yield
 
 

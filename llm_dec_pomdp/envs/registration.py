@@ -1,10 +1,10 @@
-"""Environment ids of the core: one line each, imported when first made.
+"""The registry of environments. Ids of the core take one line each; their modules are imported on first use.
 
 The ids of `llm_dec_pomdp.contrib` are entry points of this distribution (pyproject.toml), like those of other packages.
 
-Other packages add theirs with `register("acme/game-v0", entry_point="acme.game:Game")` or through the entry-point group
-`llm_dec_pomdp.envs` (name = id, value = "module:Class"). Without either, every place that takes an id takes
-`"acme.game:Game"` too, and the address of a server that `llm-dec-pomdp serve` started.
+Other packages add environments with `register("acme/game-v0", entry_point="acme.game:Game")` or through the entry-point
+group `llm_dec_pomdp.envs` (name = id, value = "module:Class"). Every place that takes an id also takes
+`"acme.game:Game"`, which needs no registration, and the address of a server that `llm-dec-pomdp serve` started.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from .task import Task
 
 _log = logging.getLogger(__name__)
 registry = Registry("environment", group="llm_dec_pomdp.envs")
-"""All environments that are known, by id, those of installed packages too."""
+"""All known environments by id, including those of installed packages."""
 
 optional = Registry("environment", group="llm_dec_pomdp.optional_envs")
-"""Environments that need a distribution which is not installed with the package; they are in no list."""
+"""Environments that need a distribution which this package does not install. `list` does not show them."""
 
 
 def register(env_id: str, entry_point: str | Callable[..., TextDecPOMDP], **kwargs: Any) -> None:
-    """Make an environment known under an id.
+    """Register an environment under an id.
 
     Args:
         env_id: `name-vN` or `namespace/name-vN`.
@@ -44,7 +44,11 @@ def register(env_id: str, entry_point: str | Callable[..., TextDecPOMDP], **kwar
 
 
 def spec(env_id: str) -> Spec:
-    """What is registered under `env_id`, or a spec of the "module:Class" or address. An unknown id is a KeyError."""
+    """Return the registered spec of an id, or a new spec for a "module:Class" or an address.
+
+    Raises:
+        KeyError: The id is unknown.
+    """
     if env_id.startswith(("http://", "https://")):
         return Spec(env_id, "llm_dec_pomdp.serving.address:served", {"url": env_id})
     if env_id in optional:
@@ -58,17 +62,17 @@ def make(env_id: str, **kwargs: Any) -> TextDecPOMDP:
     """Build an environment.
 
     Args:
-        env_id: A registered id, e.g. "coophumaneval-v0", "module:Class", or the address of a server. The first version
-            of an id that has none is taken, which is logged as a warning.
-        kwargs: For its constructor: `tasks`, `split`, `fields`, `max_turns`, `render_mode`, and what it adds. Every
-            environment also takes `stopping`, a mapping with the `cost` of a turn and `who` may stop (see
-            `wrappers.stopping`), and `reward`, which pays in place of the task (see `wrappers.learned_reward`). Tasks
-            with offered texts take `candidates=True` (see `wrappers.choices`).
+        env_id: A registered id, e.g. "coophumaneval-v0", "module:Class", or the address of a server. An id without a
+            version means its first version; this logs a warning.
+        kwargs: Arguments of its constructor: `tasks`, `split`, `fields`, `max_turns`, `render_mode`, and the
+            environment's own options. Every environment also takes `stopping`, a mapping with the `cost` of a turn and
+            `who` may stop (see `wrappers.stopping`), and `reward`, a learned reward that replaces the task's own (see
+            `wrappers.learned_reward`). Tasks with candidate actions take `candidates=True` (see `wrappers.choices`).
 
     Raises:
-        TypeError: The id is no text.
-        KeyError: Unknown id; the message names the nearest ones.
-        ValueError: An argument that its constructor does not take; the message names the nearest ones.
+        TypeError: The id is not text.
+        KeyError: The id is unknown; the message names the nearest ones.
+        ValueError: The constructor does not take an argument; the message names the nearest ones.
     """
     if not isinstance(env_id, str):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeError(f"env_id is {env_id!r:.60}; give the id of an environment, e.g. 'tldr-v0'")
@@ -79,17 +83,17 @@ def make(env_id: str, **kwargs: Any) -> TextDecPOMDP:
     around = ("stopping", "reward", "candidates")
     registered = spec(env_id := with_version(env_id))
     takes = arguments(registered.load())
-    own = isinstance(kwargs.get("reward"), str) and "reward" in (takes or ())  # of those that the task offers
+    own = isinstance(kwargs.get("reward"), str) and "reward" in (takes or ())  # the task's own option `reward`
     stopping, candidates = kwargs.pop("stopping", None), kwargs.pop("candidates", None)
     reward = None if own else kwargs.pop("reward", None)
     if takes is not None and (unknown := [name for name in kwargs if name not in takes]):
         raise ValueError(f"{env_id} takes no argument {unknown[0]!r}; {nearest(unknown[0], [*takes, *around])}")
     env: TextDecPOMDP = registered.build(**kwargs)
-    env.spec = replace(registered, entry_point=str(registered.entry_point))  # an environment with it can be pickled
+    env.spec = replace(registered, entry_point=str(registered.entry_point))  # a name, so that `env` can be pickled
     if candidates:
         env = cast("Task[Any]", env).with_candidates()
     if stopping is not None:
-        from .wrappers.stopping import Stopping  # here, because wrappers make environments
+        from .wrappers.stopping import Stopping  # imported here, since wrappers import this module
 
         if not isinstance(stopping, Mapping) or not {"cost"} <= stopping.keys() <= {"cost", "who"}:
             raise ValueError(f"stopping is {stopping!r}; give a mapping such as {{'cost': 0.1, 'who': 'any'}}")
@@ -102,26 +106,26 @@ def make(env_id: str, **kwargs: Any) -> TextDecPOMDP:
 
 
 def least_arguments(env_id: str) -> dict[str, Any]:
-    """The arguments without which an environment cannot be made, with small values, to look at all environments."""
+    """Return the required arguments of an environment with cheap values, for code that makes all environments."""
     return {"judge": "builtin:tiny"} if "judge" in (arguments(spec(env_id).load()) or ()) else {}
 
 
 def arguments(build: Callable[..., Any]) -> Collection[str] | None:
-    """The names of the arguments of a constructor, those of common options (`TaskOptions`) too; None: any."""
+    """Return the names of a constructor's arguments, including common options (`TaskOptions`); None: any name."""
     parameters = inspect.signature(build).parameters
     rest = next((p for p in parameters.values() if p.kind is p.VAR_KEYWORD), None)
     if rest is None:
         return parameters
     try:
         hints = get_type_hints(build.__init__ if isinstance(build, type) else build)
-    except NameError:  # imported for type checkers alone
+    except NameError:  # a type that is imported only for type checkers
         return None
     options = get_args(hints.get(rest.name))
     return [*(name for name in parameters if name != rest.name), *get_type_hints(options[0])] if options else None
 
 
 def with_version(env_id: str) -> str:
-    """The first version of an id that has none, which is v0, the task as published; any other as it is."""
+    """Return an id with a version: the first version if it has none, which is v0, the task as published."""
     if ":" in env_id or env_id in registry or env_id in optional:
         return env_id
     versions = [int(name.rpartition("-v")[2]) for name in registry if re.fullmatch(rf"{re.escape(env_id)}-v\d+", name)]
@@ -129,14 +133,14 @@ def with_version(env_id: str) -> str:
         return env_id
     first = f"{env_id}-v{min(versions)}"
     known = ", ".join(f"{env_id}-v{version}" for version in sorted(versions))
-    _log.warning("%r has no version, and %s is taken; known: %s", env_id, first, known)
+    _log.warning("%r has no version; using %s; known versions: %s", env_id, first, known)
     return first
 
 
 def manual(env_id: str) -> str:
-    """Return the manual of an environment as Markdown: the docstring of its module, or else of its class.
+    """Return the page of an environment as Markdown: the docstring of its module, or else of its class.
 
-    A docstring begins with `id: what it is` and ends with an indented example under "Example:".
+    The docstring begins with `id: title` and ends with an indented example below "Example:".
     """
     kind = spec(env_id).load()
     text = inspect.cleandoc(sys.modules[kind.__module__].__doc__ or kind.__doc__ or "")
@@ -147,7 +151,7 @@ def manual(env_id: str) -> str:
 
 
 def _register_with_pettingzoo(env_id: str) -> None:
-    """Let `pettingzoo.make("parallel", "llm_dec_pomdp/tldr-v0")` find it too; PettingZoo has a registry since 1.27."""
+    """Register an id with PettingZoo >= 1.27 too, for `pettingzoo.make("parallel", "llm_dec_pomdp/tldr-v0")`."""
     try:
         from pettingzoo.env_registry import registration
     except ImportError:

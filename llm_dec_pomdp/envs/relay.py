@@ -1,25 +1,25 @@
-"""relay-v0: One of n agents is told a word, and the last one, who is told nothing, has to say it.
+"""relay-v0: One of n agents observes a word, and the last agent, which does not observe it, must answer with it.
 
 | fact | value |
 |---|---|
-| agents | agent_0 "speaker 1" ... agent_{n-2} "speaker n-1", agent_{n-1} "listener", n from 2 to 5 (`n_agents`, 3) |
-| turns | 1; `max_turns` for more, which pay as in `envs.turn_rewards`; nobody is told how the last try went |
-| data | 48 tasks: 4 words x 12, dealt out to the speakers evenly; the same for training and test |
-| files | rows of `prompt` (the request to the listener), `word`, and `speaker`, the number of who is told it, from 0 |
+| agents | agent_0 "speaker 1" ... agent_{n-2} "speaker n-1", agent_{n-1} "listener"; `n_agents` sets n, 2 to 5 (3) |
+| turns | 1; `max_turns` sets more (rewards: `envs.turn_rewards`); agents do not observe the result of the last turn |
+| data | 48 tasks: 4 words x 12, distributed evenly over the speakers; the same tasks for training and test |
+| files | rows with `prompt` (the request to the listener), `word`, and `speaker`, the number of the informed speaker |
 | return | 0 to 1.0 |
 
-Observation. One speaker is told the word; the other speakers are told that they do not know it, and the listener is
-asked for it.
+Observation. One speaker, the informed one, observes the word. The other speakers observe that they do not know it. The
+listener observes a request for the word.
 
-Action. Any text. The listener's counts where it is one of the words red, green, blue, black, in any case, and nothing
-else.
+Action. Any text. The text of the listener is right if it is exactly the word (red, green, blue or black), in any case
+and with spaces around it.
 
-Reward (one float for the team): 1 if the listener says the word, else 0. What speakers say only helps the listener, and
-only under a protocol in which agents read each other ("sequential", "discussion"). Without one the listener guesses,
-and is right one time in four.
+Reward. All agents receive the same reward: 1 if the listener's text is the word, else 0. The texts of speakers matter
+only under a protocol that passes texts on ("sequential", "discussion"). Under the default protocol the listener can
+only guess, and is right with probability 1/4.
 
-What it tests. Credit assignment: one speaker can help, the others at best keep quiet, and a joint reward praises and
-blames all of them alike.
+What it tests. Credit assignment: only the informed speaker can help, and any other speaker can at best say nothing
+useful. The joint reward is the same for all of them.
 
 Source: this suite's own.
 
@@ -48,9 +48,9 @@ from .tasks import Tasks, TaskSource
 from .text_task import TextOptions, TextTask
 
 WORDS = ("red", "green", "blue", "black")
-NOTHING = "pass"  # what a speaker says who does not know the word
+NOTHING = "pass"  # the text of a speaker that does not know the word
 MOST_AGENTS = 5
-_ROWS = 12  # per word: every number of speakers divides it
+_ROWS = 12  # per word; divisible by every number of speakers
 
 
 def _tasks() -> list[TaskItem]:
@@ -59,10 +59,10 @@ def _tasks() -> list[TaskItem]:
 
 
 class Relay(TextTask):
-    """A word and who knows it; the module is the manual.
+    """A word that one speaker knows; the module docstring describes the environment.
 
     Args:
-        n_agents: The speakers and the listener, 2 to 5.
+        n_agents: Number of speakers and the listener, 2 to 5.
         tasks, common: See `TextTask`; the embedded tasks are in every split.
     """
 
@@ -71,29 +71,29 @@ class Relay(TextTask):
 
     def __init__(self, tasks: Tasks = "sample", *, n_agents: int = 3, **common: Unpack[TextOptions]) -> None:
         if isinstance(n_agents, bool) or n_agents not in range(2, MOST_AGENTS + 1):
-            raise ValueError(f"n_agents is {n_agents!r}; a word is relayed by 2 to {MOST_AGENTS} agents")
+            raise ValueError(f"n_agents is {n_agents!r}; give a number of agents from 2 to {MOST_AGENTS}")
         speakers = (f"speaker {number}" for number in range(1, n_agents))
         self.declared = replace(self.declared, roles=(*speakers, "listener"))
         super().__init__(tasks, **common)
 
     def problem(self, item: TaskItem) -> str:
-        """A word that is none of `WORDS`, or a speaker that is no number."""
+        """Return why a row cannot be used: its word is none of `WORDS`, or its speaker no number; else ""."""
         if item.fields["word"] not in WORDS:
-            return f"field 'word': {item.fields['word']!r} is none of {WORDS}"
+            return f"field 'word': is {item.fields['word']!r}; give one of {WORDS}"
         if not re.fullmatch("[0-9]{1,9}", item.fields["speaker"]):
-            return f"field 'speaker': {item.fields['speaker']!r:.60} is not a number from 0 on, of 9 digits at most"
+            return f"field 'speaker': is {item.fields['speaker']!r:.60}; give an integer of at most 9 digits, from 0"
         return ""
 
     def knowing(self, item: TaskItem) -> str:
-        """The agent that is told the word: the number of the row, modulo the number of speakers."""
+        """Return the agent that observes the word: the speaker number of the row, modulo the number of speakers."""
         return self.possible_agents[int(item.fields["speaker"]) % (len(self.possible_agents) - 1)]
 
     def choices(self, agent: str, history: Sequence[Message] = ()) -> Sequence[str]:
-        """The words, and for a speaker one that is none of them."""
+        """Return the words, and for a speaker also `NOTHING`."""
         return WORDS if agent == self.possible_agents[-1] else (*WORDS, NOTHING)
 
     def observe(self, item: TaskItem, agent: str) -> str:
-        """The word, or that it is not known, or the request."""
+        """Return the request for the listener, the word for the informed speaker, and a notice for other speakers."""
         if agent == self.possible_agents[-1]:
             return item.prompt
         if agent == self.knowing(item):
@@ -101,13 +101,13 @@ class Relay(TextTask):
         return f"You do not know the word. Say {NOTHING}."
 
     def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
-        """Whether the listener says the word."""
+        """Return 1 if the text of the listener is the word, else 0."""
         word = actions[self.possible_agents[-1]].strip().lower()
         value = float(word == item.fields["word"])
         return Score(value, {"right": value})
 
     def prepare(self, items: tuple[TaskItem, ...]) -> tuple[TaskItem, ...]:
-        """With references: who knows the word says it, the others say `NOTHING`, and the listener says the word."""
+        """Add references: the word for the informed speaker and the listener, `NOTHING` for the other speakers."""
         return tuple(replace(item, reference=self._reference(item)) for item in items)
 
     def _reference(self, item: TaskItem) -> tuple[str, ...]:

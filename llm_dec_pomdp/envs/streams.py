@@ -1,12 +1,12 @@
-"""Tasks that are read one after the other while a team trains: data sets larger than a disk, or without an end.
+"""Task streams: tasks that are read in order during training, from data sets larger than a disk or without an end.
 
     train_rows = datasets.load_dataset("trl-lib/tldr", split="train", streaming=True)
     env = make("tldr-v0", tasks=train_rows)                        # any iterable without a length
     env = make("tldr-v0", tasks="rows.jsonl", streaming=True)      # a file, or "hub"
 
-A training step takes the next rows. After the last one it begins again with the first, so that the number of a row says
-which it is, and a run that is resumed goes on at the right one. What needs to know all rows, as an evaluation does, is
-an error that says so; `envs.base.first_rows` makes an environment of the first ones.
+Each training step takes the next rows. After the last row the stream starts again with the first. So the number of a
+row identifies it, and a resumed run continues at the right row. An operation that needs all rows, such as an
+evaluation, raises an error; `envs.base.first_rows` makes an environment of the first rows.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ Complete = Callable[[tuple[TaskItem, ...]], tuple[TaskItem, ...]]
 
 
 class TaskStream:
-    """The items of a task set of which nobody knows the length.
+    """The items of a task set of unknown length.
 
     Args:
-        epoch: Begins anew with the items of an epoch, given its number from 0.
-        place: Where they come from, for messages.
+        epoch: Returns an iterator over the items of an epoch, given its number from 0.
+        place: Origin of the items, for error messages.
 
     Attributes:
         first: The first item.
 
     Raises:
-        TaskError: There is none, or its row cannot be used.
+        TaskError: There is no item, or the first row cannot be used.
     """
 
     def __init__(self, epoch: Callable[[int], Iterator[TaskItem]], place: str) -> None:
@@ -45,12 +45,12 @@ class TaskStream:
         self._coming = itertools.chain([self.first], self._coming)
 
     def read(self, start: int, count: int) -> tuple[TaskItem, ...]:
-        """Items `start` to `start + count - 1`, counted from 0 through all epochs; one that comes twice is there once.
+        """Return items `start` to `start + count - 1`, counted from 0 through all epochs, without duplicates.
 
-        To go back, or to begin further on, everything before is read again.
+        To go back, the stream is read again from the beginning; to go forward, rows are skipped.
 
         Raises:
-            TaskError: A row that cannot be read or used, or two with one id.
+            TaskError: A row cannot be read or used, or two different rows have the same id.
         """
         if start < self._position:
             self._coming, self._position = self._endless(), 0
@@ -59,7 +59,7 @@ class TaskStream:
         items: dict[str, TaskItem] = {}
         for item in read:
             if items.setdefault(item.id, item) != item:
-                raise TaskError(f"{self.place}: id {item.id!r} stands in two rows of one step; ids are unique")
+                raise TaskError(f"{self.place}: id {item.id!r} occurs in two different rows; give each row a unique id")
         return tuple(items.values())
 
     def _endless(self) -> Iterator[TaskItem]:
@@ -69,26 +69,26 @@ class TaskStream:
                 ended = False
                 yield item
             if ended:
-                raise TaskError(f"{self.place}: no rows; a task set needs at least one")
+                raise TaskError(f"{self.place}: no rows; give at least one")
 
 
 def is_stream(tasks: object) -> bool:
-    """Whether these rows can be read again and again, and have no length: a `datasets.IterableDataset` and its like."""
+    """Return whether tasks are a re-iterable without a length, such as a `datasets.IterableDataset`."""
     return hasattr(tasks, "__iter__") and not isinstance(tasks, Iterator) and not hasattr(tasks, "__len__")
 
 
 def open_stream(
     source: TaskSource, tasks: Tasks, split: str | None, fields: Mapping[str, str] | None, complete: Complete
 ) -> TaskStream:
-    """The stream of a task set.
+    """Return the stream of a task set.
 
     Args:
         source, split, fields: As in `load_tasks`.
-        tasks: "hub", the path of a .jsonl file, or an iterable that begins anew whenever it is asked.
-        complete: Makes the tasks of an environment of items, or leaves them out.
+        tasks: "hub", the path of a .jsonl file, or an iterable that starts again at each `iter`.
+        complete: Returns the tasks of an environment for these items; may leave items out.
 
     Raises:
-        TaskError: Tasks that are no stream, or see `TaskStream`.
+        TaskError: The tasks are no stream, or as in `TaskStream`.
     """
     columns = columns_of(source, split, fields)
     rows, place, stem, split = _rows(source, tasks, split)
@@ -103,9 +103,9 @@ def open_stream(
 
 
 def _rows(source: TaskSource, tasks: Any, split: str | None) -> tuple[Callable[[int], Iterator[Any]], str, str, Any]:
-    """What begins an epoch, given its number; where rows come from; the stem of their ids; the split to take."""
+    """Return the function that starts an epoch, the origin of rows, the stem of their ids, and the split to take."""
     if is_sample(tasks):
-        raise TaskError(f"tasks is 'sample', {source.name}'s embedded rows, which are no stream; leave streaming out")
+        raise TaskError(f"tasks is 'sample', the embedded rows of {source.name}, which are no stream; remove streaming")
     if isinstance(tasks, str) and tasks == "hub":
         if not source.hub:
             raise TaskError(f"{source.name} has no published data set; give the path of a .jsonl file")
@@ -120,16 +120,16 @@ def _rows(source: TaskSource, tasks: Any, split: str | None) -> tuple[Callable[[
     if isinstance(tasks, (str, Path)):
         path = Path(tasks)
         if path.suffix.lower() != ".jsonl":
-            raise TaskError(f"task file {str(path)!r} is no .jsonl, an object in each line, so it is no stream")
+            raise TaskError(f"task file {str(path)!r} cannot be streamed; give a .jsonl file with one object per line")
         return lambda number: _lines(path), str(path), path.stem, split
     if not hasattr(tasks, "__iter__") or isinstance(tasks, (Iterator, Mapping)):
         raise TaskError(
-            f"tasks is {tasks!r:.60}, which cannot be read twice, as a resumed run has to; give a "
-            "datasets.IterableDataset, or an object whose __iter__ begins anew"
+            f"tasks is {tasks!r:.60}, which cannot be read twice, as a resumed run must; give a "
+            "datasets.IterableDataset, or an object whose __iter__ starts again"
         )
 
     def given(number: int) -> Iterator[Any]:
-        if hasattr(tasks, "set_epoch"):  # for data sets that are shuffled anew
+        if hasattr(tasks, "set_epoch"):  # data sets that are shuffled in each epoch
             tasks.set_epoch(number)
         return iter(tasks)
 
@@ -143,7 +143,7 @@ def _lines(path: Path) -> Iterator[Any]:
 
 
 def _explained(rows: Iterator[Any], place: str) -> Iterator[Any]:
-    """The rows; raises TaskError, with the place, where there is no next one because of an error."""
+    """Yield the rows; raise TaskError with the place if reading the next row fails."""
     for number in itertools.count(1):
         try:
             row = next(rows)
@@ -153,7 +153,7 @@ def _explained(rows: Iterator[Any], place: str) -> Iterator[Any]:
             raise TaskError(f"task file {error}") from None
         except Exception as error:  # of the caller's iterable, or a dozen unrelated types of the hub's client
             raise TaskError(
-                f"{place}, row {number}, could not be read: {type(error).__name__}: {error}; look at the data set and "
+                f"{place}, row {number}, could not be read: {type(error).__name__}: {error}; check the data set and "
                 "the network, and resume the run"
             ) from error
         yield row

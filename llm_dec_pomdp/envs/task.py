@@ -1,4 +1,4 @@
-"""A task: items, a hidden state, chance, and observations.
+"""The base class of tasks: items, a hidden state, chance, and observations.
 
     class Door(Task[bool]):                                        # the state: is the tiger behind the left door?
         def initial_state(self, item, seed): return uniforms(seed, 1)[0] < 0.5
@@ -30,11 +30,11 @@ def check_int(name: str, value: Any, least: int, most: int | None = None) -> int
     """Return `value` as an int.
 
     Raises:
-        ValueError: `value` is no integer within [least, most]; True and False are none.
+        ValueError: `value` is not an integer within [least, most]. True and False do not count as integers.
     """
     if isinstance(value, bool) or not isinstance(value, int) or value < least or (most is not None and value > most):
         bounds = f"at least {least}" if most is None else f"{least} to {most}"
-        raise ValueError(f"{name} is {value!r}; it is a whole number, {bounds}")
+        raise ValueError(f"{name} is {value!r}; it must be a whole number, {bounds}")
     return value
 
 
@@ -51,7 +51,7 @@ class TaskOptions(TypedDict, total=False):
 class Task(TextDecPOMDP, Generic[S]):
     """Base of tasks: set `declared` and `source`; implement `initial_state`, `observations` and `transition`.
 
-    A constructor with options of its own passes the common ones on:
+    A constructor with its own options passes the common ones on:
 
         def __init__(self, tasks: Tasks = "sample", *, n_agents: int = 3, **common: Unpack[TaskOptions]) -> None:
             self.declared = replace(self.declared, roles=("sender",) * n_agents)
@@ -62,9 +62,9 @@ class Task(TextDecPOMDP, Generic[S]):
             a `datasets.IterableDataset`, is a stream, see `envs.streams`.
         split: "train", "test" or "all".
         fields: Field mapping for files, e.g. `{"prompt": "abstract"}`.
-        max_turns: H.
+        max_turns: The horizon H.
         render_mode: None, "ansi" or "human".
-        streaming: Read `"hub"` or a .jsonl file while a team trains, and not before.
+        streaming: Read `"hub"` or a .jsonl file during training instead of before it.
     """
 
     source: ClassVar[TaskSource]
@@ -89,13 +89,13 @@ class Task(TextDecPOMDP, Generic[S]):
         loaded = load_tasks(self.source, tasks, split, fields)
         self._items = self._complete(loaded)
         if not self._items:
-            raise TaskError(f"{self.metadata['name']} leaves out every row ({loaded[0].id!r}, ...); give others")
+            raise TaskError(f"{self.metadata['name']} leaves out every row ({loaded[0].id!r}, ...); give other tasks")
 
     def _complete(self, items: tuple[TaskItem, ...]) -> tuple[TaskItem, ...]:
         """Return the items to play.
 
         Raises:
-            TaskError: A row of the caller can never be scored.
+            TaskError: A row of the user can never be scored.
         """
         for item in items if self._rows_of else ():
             if problem := self.unusable(item):
@@ -106,15 +106,18 @@ class Task(TextDecPOMDP, Generic[S]):
 
     @abstractmethod
     def initial_state(self, item: TaskItem, seed: int) -> S:
-        """Return the first state. Pure: all chance follows from the seed."""
+        """Return the first state of an episode. Pure: all chance follows from the seed."""
 
     @abstractmethod
     def observations(self, state: S) -> Mapping[str, str | Message]:
-        """Return the observation of each agent in a state. Missing agents observe nothing."""
+        """Return the observation of each agent in a state. An agent that is missing here observes nothing."""
 
     @abstractmethod
     def transition(self, state: S, actions: Mapping[str, str], seed: int) -> Transition[S]:
-        """Return the result of the actions of the agents that had to act. Pure: all chance follows from the seed."""
+        """Return the result of a joint action, which has the texts of the agents that had to act.
+
+        Pure: all chance follows from the seed.
+        """
 
     def asks(self, state: S) -> Collection[str] | None:
         """Return the agents that have to act in a state. Default (None): all that observe something."""
@@ -129,11 +132,11 @@ class Task(TextDecPOMDP, Generic[S]):
         return {}
 
     def offered_texts(self, item: TaskItem, role: str) -> Mapping[str, str]:
-        """Return texts by kind among which an agent may choose, for policies that cannot write. Default: none."""
+        """Return candidate actions by kind, for policies that choose and do not write. Default: none."""
         return {}
 
     def with_candidates(self) -> TextDecPOMDP:
-        """Return the task with agents that choose among texts by letter, as `make(..., candidates=True)` does."""
+        """Return the task with agents that choose a candidate action by its letter; see `make(candidates=True)`."""
         from .wrappers.choices import Choices
 
         return Choices(self, self.offered_texts)
@@ -143,14 +146,14 @@ class Task(TextDecPOMDP, Generic[S]):
         return items
 
     def problem(self, item: TaskItem) -> str:
-        """Return why a row of the caller can never be scored, with its field; "" (the default) if it can."""
+        """Return why a row of the user can never be scored, naming its field; "" (the default) if it can."""
         return ""
 
     def unusable(self, item: TaskItem) -> str:
         """Return the `problem` of a row, or a problem that all tasks of this kind share."""
         return self.problem(item)
 
-    # --- what follows from it ------------------------------------------------------------------------------------
+    # --- what the base class does --------------------------------------------------------------------------------
 
     @property
     def items(self) -> tuple[TaskItem, ...]:
@@ -161,8 +164,8 @@ class Task(TextDecPOMDP, Generic[S]):
         """
         if self._stream is not None:
             raise TaskError(
-                f"the tasks of {self.metadata['name']} are a stream ({self._stream.place}), which only a training "
-                "plays; take its first ones (env.with_items(env.stream.read(0, 100))), or give others"
+                f"the tasks of {self.metadata['name']} are a stream ({self._stream.place}), which is for training "
+                "only; take its first tasks with env.with_items(env.stream.read(0, 100)), or give other tasks"
             )
         return self._items
 

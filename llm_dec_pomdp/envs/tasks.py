@@ -1,8 +1,8 @@
-"""Task sets: where the rows of an environment come from.
+"""Task sets: the rows of an environment and their sources.
 
-A `TaskSource` says where its rows are embedded, what the published data set is called, and which fields it needs.
-`load_tasks` reads them from the package (`"sample"`), the hub (`"hub"`) or a JSONL/JSON file, and refuses bad rows with
-the file, the row, the field, and what to do next. `envs.streams` reads them one after the other.
+A `TaskSource` names the embedded rows, the published data set and the required fields. `load_tasks` reads rows from the
+package (`"sample"`), from the hub (`"hub"`) or from a JSONL or JSON file. For a bad row it raises an error with the
+file, the row, the field and the remedy. `envs.streams` reads rows in order during training.
 """
 
 from __future__ import annotations
@@ -39,29 +39,29 @@ _ID_FIELDS = ("id", "task_id")
 _CHOICES = ("task_id", "index")  # options of a reset
 _SUFFIXES = (".jsonl", ".json")  # of task files
 _PACKED = (".gz", ".bz2", ".xz", ".zst", ".zip")
-_ABSENT = ("NAType", "NaTType")  # pandas, which is not imported here, marks absent values with objects of these types
+_ABSENT = ("NAType", "NaTType")  # types of absent values in pandas, which is not imported here
 
 
 class TaskError(ValueError):
-    """A task set that cannot be used; the message names the place and what to do."""
+    """A task set that cannot be used; the message names the place and the remedy."""
 
 
 @dataclass(frozen=True)
 class TaskSource:
-    """Where the tasks of an environment come from.
+    """The sources of an environment's tasks.
 
     Attributes:
         name: Short name, also the file name of the embedded sample.
-        hub: Name of the published data set; "" where there is none.
+        hub: Name of the published data set; "" if there is none.
         hub_splits: Slice of the published data set per split, in `datasets` notation; slices must not overlap.
-        required: Fields every row must have, by their names in this suite.
-        fields: This suite's field name -> the data set's own, for the hub and for files alike; a file may use either.
-        sample: The embedded rows: a function that makes items, or a .jsonl file of your package (a path). The default
-            is `data/<name>.jsonl` of this package.
-        hub_config: Configuration of the published data set, where it has several.
-        every_split: The embedded rows are in every split.
-        convert: Brings a row of the published data set, from the hub or a file, into this suite's fields; other rows
-            stay as they are.
+        required: Fields that every row must have, by their names in this suite.
+        fields: This suite's field name -> the data set's name, for the hub and for files; a file may use either name.
+        sample: The embedded rows: a function that makes items, or the path of a .jsonl file of your package. Default:
+            `data/<name>.jsonl` of this package.
+        hub_config: Configuration of the published data set, if it has several.
+        every_split: True if the embedded rows are in every split.
+        convert: Converts a row of the published data set, from the hub or a file, to this suite's fields; returns other
+            rows unchanged.
     """
 
     name: str
@@ -77,21 +77,21 @@ class TaskSource:
 
 @dataclass(frozen=True)
 class Columns:
-    """Where a field stands in a row: where the caller says, else under the data set's name or under ours."""
+    """Column names of fields: `asked` by the caller, else the data set's name (`usual`) or this suite's name."""
 
     usual: Mapping[str, str] = field(default_factory=dict[str, str])
     asked: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def candidates(self, name: str) -> tuple[str, ...]:
-        """The columns that may hold the field."""
+        """Return the columns that may contain the field."""
         return (self.asked[name],) if name in self.asked else (self.usual.get(name, name), name)
 
     def find(self, name: str, row: Row) -> str:
-        """The column that holds the field; the first candidate where none does."""
+        """Return the column that contains the field; the first candidate if none does."""
         return next((column for column in self.candidates(name) if column in row), self.candidates(name)[0])
 
     def wanted(self, name: str) -> str:
-        """These columns, in words."""
+        """Return these columns for an error message."""
         return " or ".join(map(repr, dict.fromkeys(self.candidates(name))))
 
 
@@ -104,24 +104,24 @@ def load_tasks(
     """Read and validate a task set.
 
     Args:
-        source: What the environment declares.
-        tasks: `"sample"` (embedded, works offline), `"hub"` (the published data set), a path to `.jsonl` or `.json`, or
-            rows at hand: dictionaries, a `datasets.Dataset`, a pandas `DataFrame`, or ready-made items. A value of a
-            row that is null or NaN is not there.
-        split: "train", "test" or "all". Default: "train" for sample and hub; for a file "train" when its rows have a
-            `split` field, else "all". Rows without that field are split by a hash of the prompt, four fifths to one
-            fifth, so that training and test rows never overlap however the file is ordered or extended. In a file of a
-            few rows, where one split would be empty, it gets the prompt with the lowest (test) or highest (train) hash.
+        source: The sources that the environment declares.
+        tasks: `"sample"` (embedded, works offline), `"hub"` (the published data set), the path of a `.jsonl` or `.json`
+            file, or rows: dictionaries, a `datasets.Dataset`, a pandas `DataFrame`, or `TaskItem` objects. A value that
+            is null or NaN counts as absent.
+        split: "train", "test" or "all". Default: "train" for sample and hub; for other rows "train" if they have a
+            `split` field, else "all". Rows without that field are split by a hash of the prompt: a fifth are test rows.
+            So a prompt stays in its split if rows are reordered or added. If a split of several prompts would be empty,
+            it gets the prompt with the lowest (test) or highest (train) hash.
         fields: Extra field mapping, this suite's name -> the name in the file, e.g. `{"prompt": "abstract"}`.
 
     Raises:
-        TaskError: Wrong path, format, field, type, duplicate id, empty set, or no network for `"hub"`.
+        TaskError: The path, format, field, type or id is wrong, the set is empty, or the hub cannot be reached.
     """
     columns = columns_of(source, split, fields)
     given = () if isinstance(tasks, (str, Path)) else _rows(tasks)
     ready = any(isinstance(row, TaskItem) for row in given)
     if fields and (ready or is_sample(tasks)):
-        raise TaskError(f"{source.name}: fields={dict(fields)} names columns of rows; leave it out here")
+        raise TaskError(f"{source.name}: fields is {dict(fields)}, but these tasks have no columns; remove fields")
     if not isinstance(tasks, (str, Path)):
         items, place = _checked(given, source) if ready else _from_rows(given, source, columns), "the given rows"
     elif is_sample(tasks):
@@ -135,26 +135,26 @@ def load_tasks(
 
 
 def columns_of(source: TaskSource, split: str | None, fields: Mapping[str, str] | None) -> Columns:
-    """Where the fields of a source stand; raises TaskError for a split or a mapping that does not exist."""
+    """Return the columns of a source; raise TaskError for an unknown split or an unknown field."""
     if split is not None and split not in SPLITS:
         raise TaskError(f"split {split!r} does not exist; {nearest(split, SPLITS)}")
     unknown = set(fields or {}) - {*source.required, *_ID_FIELDS, "split", "reference"}
     if unknown:
         raise TaskError(
-            f"{source.name}: field mapping for {sorted(unknown)}, which this task does not use; "
-            f"it uses {', '.join(source.required)} (and id, split, reference where present)"
+            f"{source.name}: fields maps {sorted(unknown)}, which this task does not use; "
+            f"map {', '.join(source.required)}, id, split or reference"
         )
     return Columns(source.fields, fields or {})
 
 
 def is_sample(tasks: Tasks) -> bool:
-    """Whether these are the embedded rows."""
+    """Return whether these are the embedded rows."""
     return isinstance(tasks, str) and tasks == "sample"
 
 
 def _rows(tasks: Any) -> tuple[Any, ...]:
-    """The rows of an iterable."""
-    if hasattr(tasks, "itertuples"):  # a DataFrame, whose own iterator gives its columns
+    """Return the rows of an iterable."""
+    if hasattr(tasks, "itertuples"):  # a DataFrame, which iterates over its columns
         tasks = tasks.to_dict("records")
     if isinstance(tasks, Mapping) or not isinstance(tasks, Iterable):
         raise TaskError(
@@ -165,14 +165,14 @@ def _rows(tasks: Any) -> tuple[Any, ...]:
 
 
 def _checked(tasks: tuple[Any, ...], source: TaskSource) -> tuple[TaskItem, ...]:
-    """Ready-made items, refused when ids repeat or fields are missing."""
+    """Return the given items; raise TaskError for repeated ids or missing fields."""
     seen: set[str] = set()
     for item in tasks:
         if not isinstance(item, TaskItem):
-            raise TaskError(f"the given items hold a {type(item).__name__} ({item!r:.60}); give TaskItem objects")
+            raise TaskError(f"the given items contain a {type(item).__name__} ({item!r:.60}); give TaskItem objects")
         _check_item(item, source)
         if item.id in seen:
-            raise TaskError(f"item {item.id!r} is given twice; ids are unique")
+            raise TaskError(f"item {item.id!r} is given twice; give each item a unique id")
         seen.add(item.id)
     return tasks
 
@@ -209,31 +209,31 @@ def _from_hub(source: TaskSource, split: str, columns: Columns) -> tuple[TaskIte
     for part in parts:
         try:
             loaded = load_published(source.hub, source.hub_config, source.hub_splits[part])
-        except Exception as error:  # the hub client raises a dozen unrelated types for "not reachable"
+        except Exception as error:  # the hub client raises many unrelated types
             raise TaskError(
                 f"the published data set {source.hub!r} ({source.hub_splits[part]}) could not be loaded: "
                 f"{type(error).__name__}: {error}; check the network (or fill the datasets cache), use tasks='sample' "
-                "for the embedded rows, or tasks='file.jsonl' for a file of your own"
+                "for the embedded rows, or tasks='file.jsonl' for your own file"
             ) from error
         rows += [{**row, "split": part} for row in loaded]
     return _validate(_converted(rows, source, source.hub), source.hub, source.required, columns)
 
 
 def _converted(rows: Sequence[Any], source: TaskSource, place: str) -> list[Any]:
-    """Rows in this suite's fields.
+    """Return the rows with this suite's fields.
 
     Raises:
-        TaskError: A row that looks like one of the published data set is none.
+        TaskError: A row cannot be converted.
     """
     return [_convert(row, source, f"{place}, row {number}") for number, row in enumerate(rows, 1)]
 
 
 def _convert(row: Any, source: TaskSource, place: str) -> Any:
-    """Return a row in this suite's fields and in plain values; what is absent is None."""
+    """Return a row with this suite's fields and plain values; absent values are None."""
     try:
         plain: Any = _plain(row)
     except RecursionError:
-        raise TaskError(f"{place}: its values lie too deep within each other; correct or remove it") from None
+        raise TaskError(f"{place}: its values are nested too deeply; correct or remove it") from None
     if source.convert is None or not isinstance(plain, dict):
         return plain
     plain = cast("dict[str, Any]", plain)
@@ -242,11 +242,13 @@ def _convert(row: Any, source: TaskSource, place: str) -> Any:
         return {**dict.fromkeys(plain), **converted}
     except (TaskError, KeyError, TypeError, ValueError, SyntaxError) as error:
         what = str(error) if isinstance(error, TaskError) else f"{type(error).__name__}: {error}"
-        raise TaskError(f"{place}, is no row of {source.hub or source.name}: {what}") from error
+        raise TaskError(
+            f"{place}, cannot be read as a row of {source.hub or source.name}: {what}; correct or remove it"
+        ) from error
 
 
 def _plain(value: Any) -> Any:
-    """Return a value without types of numpy and pandas; NaN and their other marks of an absent value become None."""
+    """Return a value without types of numpy and pandas; NaN and other absent values become None."""
     plain = cast("Any", value).tolist() if isinstance(value, (np.ndarray, np.generic)) else value
     if isinstance(plain, dict):
         return {name: _plain(inner) for name, inner in cast("dict[Any, Any]", plain).items()}
@@ -256,10 +258,10 @@ def _plain(value: Any) -> Any:
 
 
 def item_of_row(row: Any, source: TaskSource, columns: Columns, place: str, default_id: str) -> TaskItem:
-    """The item of one row; a ready-made one stays as it is.
+    """Return the item of one row; a `TaskItem` is returned unchanged.
 
     Raises:
-        TaskError: It lacks a field, or one has the wrong type; the message begins with `place` or names the item.
+        TaskError: A field is missing or has the wrong type; the message begins with `place` or names the item.
     """
     if isinstance(row, TaskItem):
         _check_item(row, source)
@@ -272,10 +274,12 @@ def _from_file(source: TaskSource, path: Path, columns: Columns) -> tuple[TaskIt
         kind = "is a folder" if path.is_dir() else "does not exist"
         raise TaskError(f"task file {str(path)!r} {kind}; give 'sample', 'hub', or the path of a .jsonl or .json file")
     if path.suffix.lower() in _PACKED:
-        raise TaskError(f"task file {str(path)!r} is packed; unpack it and give the path of the .jsonl or .json file")
+        raise TaskError(
+            f"task file {str(path)!r} is compressed; decompress it and give the path of the .jsonl or .json file"
+        )
     if path.suffix.lower() not in _SUFFIXES:
         raise TaskError(
-            f"task file {str(path)!r} is no .jsonl (an object in each line) or .json (a list of them); convert a table "
+            f"task file {str(path)!r} is no .jsonl (one object per line) or .json (a list of objects); convert a table "
             f"with pandas: read_csv(...).to_json({path.with_suffix('.jsonl').name!r}, orient='records', lines=True)"
         )
     try:
@@ -296,15 +300,15 @@ def _parse(text: str, path: Path) -> list[Any]:
         try:
             rows = parse(text, str(path))
         except FileError as error:
-            raise TaskError(f"{error}; a file with one object per line is named .jsonl") from None
+            raise TaskError(f"{error}; if it has one object per line, rename it to .jsonl") from None
         if not isinstance(rows, list):
-            raise TaskError(f"{path}: holds one {type(rows).__name__}; a .json task file is a list of objects")
+            raise TaskError(f"{path}: contains one {type(rows).__name__}; give a list of objects")
         return rows  # pyright: ignore[reportUnknownVariableType]
     return [row for _, row in json_lines(text, str(path))]
 
 
 def json_lines(text: str, source: str) -> Iterator[tuple[str, Any]]:
-    """The value of every line of a text that is not empty, each with its place.
+    """Yield place and value of every line of a text that is not empty.
 
     Raises:
         TaskError: A line is not JSON; the message names the source and the line.
@@ -327,7 +331,7 @@ def _validate(
         item = _item(row, f"{place}, row {number}", required, columns, default_id=f"{stem or place}/{number}")
         if item.id in seen:
             raise TaskError(
-                f"{place}, row {number}: id {item.id!r} stands in row {seen[item.id]} already; ids are unique"
+                f"{place}, row {number}: id {item.id!r} is also the id of row {seen[item.id]}; give each row its own id"
             )
         seen[item.id] = number
         items.append(item)
@@ -336,18 +340,18 @@ def _validate(
 
 def _item(raw: Any, place: str, required: tuple[str, ...], columns: Columns, default_id: str) -> TaskItem:
     if not isinstance(raw, dict):
-        raise TaskError(
-            f"{place}: holds a {type(raw).__name__}; every row is an object with fields {', '.join(required)}"
-        )
+        raise TaskError(f"{place}: is a {type(raw).__name__}; give an object with the fields {', '.join(required)}")
     given = cast("Row", raw)
     row = {name: value for name, value in given.items() if value is not None}
     values = {name: _text(row, name, place, columns, required) for name in required}
     for name, column in columns.asked.items():
-        if column not in given:  # a required one was found above
-            raise TaskError(f"{place}: field {column!r}, which is mapped to {name}, is missing")
+        if column not in given:  # a missing required field raised an error above
+            raise TaskError(
+                f"{place}: field {column!r}, which is mapped to {name}, is missing; correct the mapping or the row"
+            )
     reference: Any = row.get(columns.find("reference", row), ())
     if not isinstance(reference, (list, tuple)) or not all(isinstance(text, str) for text in reference):  # pyright: ignore[reportUnknownVariableType]
-        raise TaskError(f"{place}, field 'reference': is {reference!r}; it must be a list of texts in agent order")
+        raise TaskError(f"{place}, field 'reference': is {reference!r}; give a list of texts in agent order")
     return TaskItem(
         id=_identity(row, place, columns, default_id),
         prompt=values["prompt"],
@@ -358,7 +362,7 @@ def _item(raw: Any, place: str, required: tuple[str, ...], columns: Columns, def
 
 
 def _text(row: Row, name: str, place: str, columns: Columns, required: tuple[str, ...]) -> str:
-    """The text of a required field, under its mapped name or under its own."""
+    """Return the text of a required field, by its mapped name or its own."""
     column = columns.find(name, row)
     if column not in row:
         raise TaskError(
@@ -368,7 +372,7 @@ def _text(row: Row, name: str, place: str, columns: Columns, required: tuple[str
         )
     value = row[column]
     if not isinstance(value, str):
-        raise TaskError(f"{place}, field {column!r}: is a {type(value).__name__} ({value!r:.60}); it must be text")
+        raise TaskError(f"{place}, field {column!r}: is a {type(value).__name__} ({value!r:.60}); give text")
     if not value.strip():
         raise TaskError(f"{place}, field {column!r}: is empty; give it text or remove the row")
     return value
@@ -379,10 +383,10 @@ def _identity(row: Row, place: str, columns: Columns, default: str) -> str:
         column = columns.find(name, row)
         if column in row:
             value = row[column]
-            if isinstance(value, float) and value.is_integer():  # integers of a column in which some are absent
+            if isinstance(value, float) and value.is_integer():  # an integer column with absent values has floats
                 value = int(value)
             if isinstance(value, bool) or not isinstance(value, (str, int)) or not str(value).strip():
-                raise TaskError(f"{place}, field {column!r}: is {value!r}; an id is a text or an integer")
+                raise TaskError(f"{place}, field {column!r}: is {value!r}; give a text or an integer")
             return str(value)
     return default
 
@@ -390,18 +394,18 @@ def _identity(row: Row, place: str, columns: Columns, default: str) -> str:
 def _split(row: Row, place: str, columns: Columns) -> str:
     value = row.get(columns.find("split", row), "")
     if value not in ("", *SPLITS[:2]):
-        raise TaskError(f"{place}, field 'split': is {value!r}; it must be 'train' or 'test'")
+        raise TaskError(f"{place}, field 'split': is {value!r}; give 'train' or 'test'")
     return str(value)
 
 
 def _select(items: tuple[TaskItem, ...], split: str | None, place: str) -> tuple[TaskItem, ...]:
     if not items:
-        raise TaskError(f"{place}: no rows; a task set needs at least one")
+        raise TaskError(f"{place}: no rows; give at least one")
     with_split = sum(bool(item.split) for item in items)
     if with_split not in (0, len(items)):
         missing = next(item.id for item in items if not item.split)
         raise TaskError(
-            f"{place}: row {missing!r} has no split although other rows have one; give every row one or none"
+            f"{place}: row {missing!r} has no split although other rows have one; give every row a split, or none"
         )
     if split == "all" or (split is None and not with_split):
         return items
@@ -411,12 +415,12 @@ def _select(items: tuple[TaskItem, ...], split: str | None, place: str) -> tuple
         item for item in items if (item.split if with_split else ("train", "test")[item.prompt in tested]) == wanted
     )
     if not chosen:
-        raise TaskError(f"{place}: no rows in split {wanted!r} among {len(items)}; {ALL_ROWS}")
+        raise TaskError(f"{place}: split {wanted!r} has none of the {len(items)} rows; {ALL_ROWS}")
     return chosen
 
 
 def _test_prompts(items: Sequence[TaskItem]) -> set[str]:
-    """Return the prompts of test rows among rows that have no split: neither none nor all where there are several."""
+    """Return the prompts of test rows, for rows without a split; with several prompts, neither none nor all of them."""
     prompts = {item.prompt for item in items}
     tested = {prompt for prompt in prompts if _hash(prompt) % 5 == 0}
     if len(prompts) > 1 and not tested:
@@ -425,7 +429,7 @@ def _test_prompts(items: Sequence[TaskItem]) -> set[str]:
 
 
 def split_of(item: TaskItem) -> str:
-    """Return the split of an item; without one, "test" for a fifth of all prompts, by their hash, and else "train"."""
+    """Return the split of an item; if it has none, "test" for a fifth of prompts by their hash, else "train"."""
     return item.split or ("test" if _hash(item.prompt) % 5 == 0 else "train")
 
 
@@ -435,18 +439,18 @@ def _hash(prompt: str) -> int:
 
 
 def check_options(options: Mapping[str, Any]) -> None:
-    """Raises KeyError for an option of a reset that is almost `task_id` or `index`; others are nobody's business."""
+    """Raise KeyError for an option of `reset` that looks like a misspelt `task_id` or `index`."""
     for key in options:
         if key not in _CHOICES and (meant := difflib.get_close_matches(str(key), _CHOICES, n=1)):
             raise UnknownNameError(f"reset takes no option {key!r}; did you mean {meant[0]}?")
 
 
 def named_item(items: Sequence[TaskItem], options: Mapping[str, Any]) -> TaskItem | None:
-    """The item that the options of a reset name by `task_id` or `index`; None where they name none.
+    """Return the item that the options of `reset` name by `task_id` or `index`; None if they name none.
 
     Raises:
-        KeyError: No such id.
-        IndexError: No such index.
+        KeyError: The id does not exist.
+        IndexError: The index does not exist.
     """
     if "task_id" in options:
         wanted = options["task_id"]
@@ -459,16 +463,16 @@ def named_item(items: Sequence[TaskItem], options: Mapping[str, Any]) -> TaskIte
     index = options["index"]
     position = operator.index(index) if hasattr(index, "__index__") else -1
     if not 0 <= position < len(items):
-        raise IndexError(f"task index {index!r} is not in 0..{len(items) - 1}")
+        raise IndexError(f"task index {index!r} is not in 0..{len(items) - 1}; give an integer of this range")
     return items[position]
 
 
 def item_as_json(item: TaskItem) -> dict[str, Any]:
-    """A task as plain values, references included."""
+    """Return a task as plain values, with its references."""
     values = {part.name: getattr(item, part.name) for part in dataclasses.fields(item)}
     return values | {"reference": list(item.reference), "fields": dict(item.fields)}
 
 
 def item_of(values: Mapping[str, Any]) -> TaskItem:
-    """The inverse of `item_as_json`."""
+    """Return the task of plain values; the inverse of `item_as_json`."""
     return TaskItem(values["id"], values["prompt"], values["split"], tuple(values["reference"]), dict(values["fields"]))

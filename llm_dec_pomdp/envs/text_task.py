@@ -1,4 +1,4 @@
-"""A task of scored texts: one observation per agent and a score of the joint action."""
+"""The base class of tasks with scored texts: one observation per agent and a score of the joint action."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class TextState(NamedTuple):
     item: TaskItem
     observations: tuple[tuple[str, str], ...]  # by agent
     delivered: float = 0.0  # last known score; 0 before the first
-    turn: int = 0  # joint actions played
+    turn: int = 0  # joint actions so far
 
 
 class TextOptions(TaskOptions, total=False):
@@ -39,8 +39,9 @@ class TextTask(Task[TextState]):
     A joint action with the score `facts.max_return` ends the episode. The script "gold" plays the references.
 
     Args:
-        pays: What several turns pay, "final", "shifted" or "each"; see `envs.turn_rewards`.
         tasks, common: See `Task`.
+        turn_reward: How scores become the rewards of several turns: "final", "shifted" or "each"; see
+            `envs.turn_rewards`.
     """
 
     def __init__(
@@ -52,7 +53,7 @@ class TextTask(Task[TextState]):
 
     @property
     def facts(self) -> Facts:
-        """Return what is declared, with the range of turn rewards under `turn_reward`."""
+        """Return the declared properties, with the range of turn rewards under `turn_reward`."""
         known = self.declared
         paid = range_of_rewards(self.turn_reward, known.score_range, self.max_turns)
         return replace(known, turn_range=paid, scripts=("gold", *known.scripts))
@@ -66,7 +67,7 @@ class TextTask(Task[TextState]):
         """Return the score of a joint action. Pure."""
 
     def unusable(self, item: TaskItem) -> str:
-        """See `Task`. A reference with too few or too many texts is a problem too."""
+        """Return why a row can never be scored; see `Task`. A reference needs one text per agent."""
         if item.reference and len(item.reference) != len(self.possible_agents):
             count = len(self.possible_agents)
             return f"field 'reference': has {len(item.reference)} texts; give {count}, or leave it out"
@@ -92,7 +93,7 @@ class TextTask(Task[TextState]):
         return TextState(item, tuple((agent, self.observe(item, agent)) for agent in self.possible_agents))
 
     def observations(self, state: TextState) -> Mapping[str, str]:
-        """Return the observations of `observe` or `respond`."""
+        """Return the observations that `observe` or `respond` gave."""
         return dict(state.observations)
 
     def describe(self, state: TextState) -> Mapping[str, Any]:
@@ -100,7 +101,7 @@ class TextTask(Task[TextState]):
         return {"delivered": state.delivered}
 
     def transition(self, state: TextState, actions: Mapping[str, str], seed: int) -> Transition[TextState]:
-        """Score the joint action, apply `turn_reward`, and let agents revise if turns are left."""
+        """Score the joint action, apply `turn_reward`, and ask for a revision if turns are left."""
         score, known = self.score(state.item, actions), self.facts
         if not isinstance(score, Score):  # pyright: ignore[reportUnnecessaryIsInstance]
             kind = type(score).__name__

@@ -8,12 +8,12 @@ s_t is the score of turn t = 0, 1, ..., S the highest possible score, and H the 
 | `shifted` | s_t - S | minus the missing score of each turn: solving sooner is better |
 | `each` | s_t; (H - t) s_t when it solves the task | the scores of all turns, including those left after solving |
 
-An episode ends when a joint action solves its task. Under no rule is the return for solving lower than for continuing.
-With one turn, the reward of `final` and `each` is the score. `shifted` is the rule of the published training
-(arXiv:2508.04652), which shifts the rewards of its code tasks by -4 and ends a solved episode.
+An episode ends when a joint action solves its task. Under each rule, solving a task returns at least as much as
+continuing. With one turn, the reward of `final` and `each` is the score. `shifted` is the rule of arXiv:2508.04652,
+which shifts the rewards of its code tasks by -4 and ends a solved episode.
 
-A score of NaN (it could not be judged) gives the reward NaN at its turn. Other turns do not change: `final` takes the
-next difference to the last known score.
+A score of NaN (the action could not be scored) gives the reward NaN at its turn. Other turns do not change: `final`
+takes the next difference relative to the last known score.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ Range = tuple[float, float]
 
 
 def check_rule(turn_reward: str) -> None:
-    """Refuse a rule that does not exist, with a ValueError."""
+    """Raise ValueError if a rule does not exist."""
     if turn_reward not in RULES:
         raise ValueError(f"turn_reward is {turn_reward!r}; it must be one of {', '.join(RULES)}")
 
 
 def reward_of_turn(turn_reward: TurnReward, score: float, before: float, highest: float, skipped: int) -> float:
-    """Joint reward of a turn; the module has the equations.
+    """Return the team reward of a turn; see the module for the equations.
 
     Args:
-        pays: The rule.
+        turn_reward: The rule.
         score: s_t.
         before: s_(t-1), 0 at the first turn.
         highest: S.
-        skipped: Turns that are not played because this one solved the task, H - t - 1; 0 when it did not.
+        skipped: Turns that are not played because this one solved the task, H - t - 1; 0 if it did not.
     """
     if turn_reward == "final":
         return score - before  # r_t = s_t - s_(t-1)
@@ -49,7 +49,13 @@ def reward_of_turn(turn_reward: TurnReward, score: float, before: float, highest
 
 
 def range_of_rewards(turn_reward: TurnReward, scores: Range, turns: int) -> Range:
-    """Lowest and highest joint reward of a turn, from the lowest and highest score of a joint action and H."""
+    """Return the lowest and highest team reward of a turn.
+
+    Args:
+        turn_reward: The rule.
+        scores: Lowest and highest score of a joint action.
+        turns: H.
+    """
     low, high = scores
     if turn_reward == "shifted":
         return low - high, 0.0

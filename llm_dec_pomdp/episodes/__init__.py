@@ -1,4 +1,4 @@
-"""The record of an episode, a graph of events: written, checked, played again, counted, shown and trained on."""
+"""Traces of episodes, as graphs of events: writing, validation, statistics, and conversion back to episodes."""
 
 from .files import ContentStore, TraceWriter, read, read_whole, resolve, store_of, write
 from .header import Header, Player, TraceError, environment_of

@@ -1,7 +1,7 @@
-"""Files of traces: one trace per line, written whole or not at all and read one at a time; texts in them or beside.
+"""Files of traces: one trace per line, written atomically and read one at a time.
 
-Texts stand in the traces, or in a content store beside the file, each once, under its SHA-256, or nowhere. The store is
-an SQLite file, so that neither writing nor reading it needs memory for all of it.
+The texts are in the traces, or in a content store next to the file (each text once, under its SHA-256), or left out.
+The store is an SQLite file, so writing and reading do not need memory for all of it.
 """
 
 from __future__ import annotations
@@ -24,32 +24,32 @@ from .header import Header, TraceError, digest, encode, plain_text
 from .record import Trace, from_episode
 
 Texts = Literal["inline", "hashed", "none"]
-_AT_ONCE = 200  # texts that go into a store together
-_BUFFER = 1 << 20  # bytes that go into a file together
+_AT_ONCE = 200  # texts written to a store at once
+_BUFFER = 1 << 20  # bytes written to a file at once
 _TOKENS = ("prompt_ids", "token_ids", "logprobs")
-_REFERENCES = {"content": "content_ref", "thought": "thought_ref"}  # fields that hold texts, and what refers to them
+_REFERENCES = {"content": "content_ref", "thought": "thought_ref"}  # text field -> field with its reference
 
 
 class ContentStore:
-    """Texts by their references; use it as a context manager.
+    """A store of texts by their references; use it as a context manager.
 
     Args:
         path: An SQLite file.
-        new: Create the file and `put` texts; else an existing file is read.
+        new: Create the file, for `put`; else open an existing file, for `get`.
 
     Raises:
-        TraceError: It is not there.
+        TraceError: The file is missing or damaged.
     """
 
     def __init__(self, path: Path, *, new: bool = False) -> None:
         if not new:
             _refuse_store(path)
         self.path = path
-        self._new: dict[bytes, bytes] = {}  # by their SHA-256
+        self._new: dict[bytes, bytes] = {}  # by SHA-256
         mode = "rwc" if new else "ro"
         self._file = sqlite3.connect(f"{path.absolute().as_uri()}?mode={mode}", uri=True)
         if new:
-            self._file.execute("PRAGMA journal_mode = OFF")  # the file gets its name when it is whole
+            self._file.execute("PRAGMA journal_mode = OFF")  # the file is renamed when it is complete
             self._file.execute("PRAGMA synchronous = OFF")
             self._file.execute("CREATE TABLE content (digest BLOB PRIMARY KEY, text BLOB)")
         else:
@@ -65,7 +65,7 @@ class ContentStore:
         self._file.close()
 
     def _refuse_program(self) -> None:
-        """Refuse what is no plain table: a view is a program, which need not end."""
+        """Raise TraceError unless the content is a plain table: a view is a program that may not end."""
         query = "SELECT type FROM sqlite_master WHERE name = 'content'"
         try:
             [(kind,)] = self._file.execute(query).fetchall() or [("",)]
@@ -76,7 +76,7 @@ class ContentStore:
             raise TraceError(f"{str(self.path)!r} is damaged (no table, {kind!r}); export the traces again")
 
     def put(self, text: str) -> str:
-        """Keep a text; its reference."""
+        """Store a text and return its reference."""
         content = masked(text.encode("utf-8", "surrogatepass"))
         key = hashlib.sha256(content)
         self._new[key.digest()] = content
@@ -89,7 +89,7 @@ class ContentStore:
         self._new.clear()
 
     def get(self, reference: str) -> str | None:
-        """The text of a reference; None where it is not there or not what was put.
+        """Return the text of a reference; None if it is missing or was changed.
 
         Raises:
             TraceError: The file is damaged.
@@ -109,12 +109,12 @@ class ContentStore:
 
 def _refuse_store(path: Path) -> None:
     if not is_there(path):
-        raise TraceError(f"{str(path)!r}, the texts of the traces, is missing; copy it beside them")
+        raise TraceError(f"{str(path)!r}, the content store of the traces, is missing; copy it next to the traces")
     open_file(path).close()
 
 
 def store_of(path: Path) -> Path:
-    """Where the texts of a file of traces lie, when it was exported with references."""
+    """Return the path of the content store of a file of traces."""
     return Path(f"{path}.content.sqlite")
 
 
@@ -122,25 +122,26 @@ def store_of(path: Path) -> Path:
 
 
 class TraceWriter:
-    """Writes traces to a file as they come; use it as a context manager. Without its end there is no file.
+    """A writer of traces; use it as a context manager. The file appears when the block ends without an error.
 
     Args:
-        path: Of the file; there must be none yet.
-        texts: "inline"; "hashed": by reference into a content store beside the file; "none": left out.
-        token_ids: Keep token ids and log-probabilities, where the traces have them.
+        path: Path of a file that does not exist yet.
+        texts: "inline": in the traces; "hashed": as references into a content store next to the file; "none": left out.
+        token_ids: Keep token ids and log-probabilities, if the traces have them.
 
     Attributes:
-        count: How many were written so far.
+        count: Number of written traces.
 
     Raises:
-        FileExistsError: There is a file.
+        FileExistsError: The file exists.
+        ValueError: `texts` is unknown.
     """
 
     def __init__(self, path: Path, texts: Texts = "inline", *, token_ids: bool = False) -> None:
         if texts not in get_args(Texts):
             raise ValueError(f"texts is {texts!r}, which does not exist; {nearest(texts, get_args(Texts))}")
         if path.exists():
-            raise FileExistsError(f"{str(path)!r} is there already; give a new file, or remove it")
+            raise FileExistsError(f"{str(path)!r} exists already; give a new file, or remove it")
         self.path, self.count = path, 0
         self._texts, self._token_ids = texts, token_ids
         self._open = ExitStack()
@@ -150,12 +151,12 @@ class TraceWriter:
     def __enter__(self) -> TraceWriter:
         begun = tuple(f".{path.name}-" for path in (self.path, store_of(self.path)))
         for left in self.path.parent.iterdir():
-            if left.name.startswith(begun):  # of a process that was killed
+            if left.name.startswith(begun):  # left by a process that was killed
                 left.unlink(missing_ok=True)
         with ExitStack() as opening:
             place = opening.enter_context(replacing(self.path))
             self._file = opening.enter_context(place.open("wb", buffering=_BUFFER))
-            if self._texts == "hashed":  # entered last, so that it has its name before the traces have theirs
+            if self._texts == "hashed":  # entered last, so that it is renamed before the traces
                 place = opening.enter_context(replacing(store_of(self.path)))
                 self._store = opening.enter_context(ContentStore(place, new=True))
             self._open = opening.pop_all()
@@ -165,14 +166,14 @@ class TraceWriter:
         self._open.__exit__(*exc)
 
     def write_episode(self, episode: Episode, header: Header, item: TaskItem) -> None:
-        """Add an episode; see `from_episode`."""
+        """Write an episode; see `from_episode`."""
         self.write(from_episode(episode, header, item, token_ids=self._token_ids))
 
     def write(self, trace: Trace) -> None:
-        """Add a trace, which stays as it is.
+        """Write a trace; the argument is not changed.
 
         Raises:
-            ValueError: It has a number that is not finite.
+            ValueError: A number is not finite.
         """
         self._file.write(masked(encode({**trace, "events": [self._kept(e) for e in trace["events"]]}).encode("ascii")))
         self._file.write(b"\n")
@@ -193,7 +194,7 @@ class TraceWriter:
 
 
 def write(traces: Iterable[Trace], path: Path, texts: Texts = "inline", *, token_ids: bool = False) -> int:
-    """Write traces to a file, one at a time; how many there were. See `TraceWriter`."""
+    """Write traces to a file, one at a time, and return their number. See `TraceWriter`."""
     with TraceWriter(path, texts, token_ids=token_ids) as writer:
         for trace in traces:
             writer.write(trace)
@@ -204,24 +205,24 @@ def write(traces: Iterable[Trace], path: Path, texts: Texts = "inline", *, token
 
 
 def evaluation_file(cell: Path, steps: int) -> Path:
-    """Where the episodes of a cell's evaluation after so many training steps lie."""
+    """Return the path of the episodes of a cell's evaluation after so many training steps."""
     return cell / "episodes" / f"step-{steps}.jsonl"
 
 
 def unfinished_evaluation(cell: Path, steps: int) -> tuple[Path, Path]:
-    """Where an evaluation that is not finished lies: its episodes so far, and the answers of servers since then."""
+    """Return the paths of an unfinished evaluation: its finished episodes, and later answers of servers."""
     return cell / "episodes" / f"part-{steps}.jsonl", cell / "episodes" / f"answers-{steps}.jsonl"
 
 
 def evaluations(cell: Path) -> dict[int, Path]:
-    """The files of a cell's evaluations that were kept, by training steps, in ascending order."""
+    """Return the stored files of a cell's evaluations, by training steps, in ascending order."""
     paths = (cell / "episodes").glob("step-*.jsonl")
     named = ((re.fullmatch(r"step-(\d{1,9})\.jsonl", path.name), path) for path in paths)
     return dict(sorted((int(match[1]), path) for match, path in named if match))
 
 
 def last_evaluation(cell: Path) -> Path | None:
-    """The file of a cell's last evaluation; None where none was kept."""
+    """Return the file of a cell's last evaluation; None if there is none."""
     return next(reversed(evaluations(cell).values()), None)
 
 
@@ -229,18 +230,18 @@ def last_evaluation(cell: Path) -> Path | None:
 
 
 def read(path: Path) -> Iterator[Trace]:
-    """The traces of a file, one at a time: a line each, or one JSON document.
+    """Yield the traces of a file one at a time; the file has a trace per line, or is one JSON document.
 
     Raises:
-        FileError: It is no regular file, or something in it is no JSON, too large or too deep; the message names it.
-        TraceError: Something in it is no JSON object; the message names the line.
+        FileError: The file is not a regular file, or a line is not JSON, too long or too deep; the message names it.
+        TraceError: A line is not a JSON object; the message names the line.
     """
     lines = iterate_lines(path)
     _, first = next(lines, (1, b""))
     try:
         trace = _parsed(first, f"{path}, line 1")
     except FileError:
-        if next(lines, None) is None:  # a single line
+        if next(lines, None) is None:  # the file has a single line
             raise
         yield _parsed(read_bytes(path), str(path))
         return
@@ -258,10 +259,10 @@ def _parsed(text: bytes, where: str) -> Trace:
 
 
 def resolve(trace: Trace, store: ContentStore) -> Trace:
-    """A trace with its texts in it.
+    """Return a trace with its texts in place of their references.
 
     Raises:
-        TraceError: A reference does not resolve; the message names the event.
+        TraceError: The store lacks a text; the message names the event.
     """
 
     def whole(event: dict[str, Any]) -> dict[str, Any]:
@@ -280,7 +281,7 @@ def resolve(trace: Trace, store: ContentStore) -> Trace:
 
 
 def read_whole(path: Path) -> Iterator[Trace]:
-    """The traces of a file with their texts in them, where a content store lies beside it."""
+    """Yield the traces of a file with the texts of its content store, if there is one."""
     with contextlib.ExitStack() as opened:
         place = store_of(path)
         store = opened.enter_context(ContentStore(place)) if is_there(place) else None

@@ -1,4 +1,4 @@
-"""The header of a trace: all that is needed to play its texts again, and who played."""
+"""The header of a trace: the data for a replay, and the agents with their models."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from ..types import TaskItem
 
 encode = json.JSONEncoder(separators=(",", ":"), check_circular=False, allow_nan=False, default=float).encode
 _sorted = json.JSONEncoder(sort_keys=True).encode
-FORMAT = 1  # of the header and of the keys that events have beyond the published schema
+FORMAT = 1  # version of the header and of the keys that extend the published schema
 
 
 class TraceError(FileError):
-    """A trace, or a file of them, that cannot be used; the message names it, the event, the field and its value."""
+    """A trace or a file of traces that cannot be used; the message names the event, the field and its value."""
 
 
 class Player(NamedTuple):
-    """Who plays an agent.
+    """The model of an agent.
 
     Attributes:
-        role: Human name of the agent.
-        model: Name of the model; "" where nobody said.
-        weights: Training steps that its weights have seen.
-        sampling: How its texts were drawn, where that is not as the header says for all.
+        role: Role of the agent.
+        model: Name of the model; "" if unknown.
+        weights: Number of training steps of its weights.
+        sampling: Sampling options, if they differ from those of the header.
     """
 
     role: str
@@ -44,23 +44,23 @@ class Player(NamedTuple):
     sampling: Sampling | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """As a header has it."""
+        """Return the player as JSON."""
         plain: dict[str, Any] = {"role": self.role, "model": self.model, "weights": self.weights}
         return plain | ({"sampling": self.sampling.model_dump()} if self.sampling else {})
 
 
 @dataclass(frozen=True)
 class Header:
-    """What the episodes of one evaluation share.
+    """The data that all episodes of one evaluation share.
 
     Attributes:
-        environment: Id.
-        options: Arguments of its constructor, as JSON has them; the tasks, which every trace has itself, aside.
+        environment: Id of the environment.
+        options: Arguments of its constructor as JSON, without the tasks, which are in each trace.
         protocol: Communication protocol.
-        max_turns: H under the protocol.
-        topology: One of the words that the published schema has for it.
-        players: By agent, in the order of the environment.
-        sampling: How texts were drawn, but for players with a sampling of their own; None where nobody said.
+        max_turns: Horizon H under the protocol, in turns.
+        topology: Topology in a word of the published schema.
+        players: The model of each agent, in the order of the environment.
+        sampling: Sampling options of all players without their own; None if unknown.
     """
 
     environment: str
@@ -84,17 +84,17 @@ class Header:
         sampling: Sampling | None = None,
         samplings: Mapping[str, Sampling] | None = None,
     ) -> Header:
-        """Describe an environment and who plays it.
+        """Build the header of an environment and the models of its agents.
 
         Args:
-            env: Under its protocol.
-            env_id: Under which it was made; its own name when left out.
-            options: That it was made with, `tasks`, `split` and `fields` aside.
-            protocol: That it stands under.
-            models: Name of the model of every agent, or of them all.
-            weights: Training steps that their weights have seen.
-            sampling: How texts are drawn.
-            samplings: The same of agents whose texts are drawn otherwise.
+            env: The environment, under its protocol.
+            env_id: Id under which it was made; default: its own name.
+            options: Options with which it was made, without `tasks`, `split` and `fields`.
+            protocol: Communication protocol.
+            models: Name of the model of each agent, or of all agents.
+            weights: Number of training steps of the weights.
+            sampling: Sampling options.
+            samplings: Sampling options of agents that differ.
         """
         names = {agent: models if isinstance(models, str) else models[agent] for agent in env.possible_agents}
         players = {
@@ -102,19 +102,19 @@ class Header:
             for agent in env.possible_agents
         }
         name = env_id or str(env.task.metadata["name"])
-        # The schema has no word for teams whose members are alike and do not speak to each other.
+        # The schema has no word for teams of equal agents without communication.
         known = {"centralized": "centralized", "discussion": "debate"}
         topology = "hierarchical" if env.facts.hierarchical else known.get(protocol, "unknown")
         return cls(name, dict(options or {}), protocol, env.max_turns, topology, players, sampling)
 
     def of_task(self, item: TaskItem) -> tuple[dict[str, Any], dict[str, Any]]:
-        """What the traces of a task share: of their header; and the task."""
+        """Return the common part of the headers of a task's traces, and the task as JSON."""
         content = item_as_json(item)
         return {**self.shared, "task": {"id": item.id, "digest": digest(plain_text(content))}}, content
 
     @functools.cached_property
     def shared(self) -> dict[str, Any]:
-        """The part that is the same in every trace, as JSON has it."""
+        """The part of the header that all traces share, as JSON."""
         return {
             "format": FORMAT,
             "version": __version__,
@@ -127,12 +127,12 @@ class Header:
 
 
 def digest(text: str) -> str:
-    """The reference of a text in a content store: SHA-256 of its UTF-8, lone surrogates kept."""
+    """Return the reference of a text in a content store: the SHA-256 of its UTF-8, with lone surrogates kept."""
     return "sha256:" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def plain_text(content: str | Mapping[str, Any]) -> str:
-    """The text that is hashed for the reference of a content: itself, or its JSON with sorted keys."""
+    """Return the text that is hashed for a content: the text itself, or JSON with sorted keys."""
     return content if isinstance(content, str) else _sorted(content)
 
 
@@ -142,27 +142,28 @@ def _environment(env_id: str, options: str, protocol: str) -> TextDecPOMDP:
 
 
 def environment_of(header: Mapping[str, Any], *, trusted: bool = False) -> TextDecPOMDP:
-    """The environment of a recorded header.
+    """Return the environment of a recorded header.
 
     Args:
-        header: Of a replayable trace.
+        header: Header of a replayable trace.
         trusted: Whether code that only the trace names may be run.
 
     Raises:
-        TraceError: It is code that only a file names, it is unknown, or it does not take its options.
+        TraceError: The environment is code that only the trace names, needs a model, is unknown, or refuses its
+            options.
     """
     env_id, options = header["environment"]["id"], header["environment"]["options"]
     if ":" in env_id and not trusted:
         raise TraceError(
-            f"event 'e0', field header.environment.id: {env_id!r} is code; look at what it is, and make it yourself "
-            "(replay(trace, env))"
+            f"event 'e0', field header.environment.id: {env_id!r} is code that only the trace names; inspect it, and "
+            "make the environment yourself (replay(trace, env))"
         )
-    judge = options.get("judge", "")  # a server would be sent the texts
+    judge = options.get("judge", "")  # a server would receive the texts
     judges = [] if str(judge).startswith("builtin:") else [judge]
     for model in filter(None, [*map(named_model, options.values()), *judges]):
         raise TraceError(
-            f"event 'e0', field header.environment.options: the environment asks the model {model!r}; make it "
-            "yourself (replay(trace, env))"
+            f"event 'e0', field header.environment.options: the environment asks the model {model!r}; make the "
+            "environment yourself (replay(trace, env))"
         )
     try:
         return _environment(env_id, json.dumps(options), header["protocol"])

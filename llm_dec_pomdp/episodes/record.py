@@ -1,10 +1,9 @@
-"""The record of an episode: who was told what, who said what, what came of it, and what caused what.
+"""Conversion of episodes to traces.
 
-A record is a trace by the published schema (arXiv:2605.02801): events in the order of the course of things, and edges
-between them. At every turn come what agents are told, what they say, what happened beside texts, and what was paid.
-The time of an event is in seconds of the models: agents of one turn speak in parallel, turns follow each other. A
-message has an edge to the next thing that each agent says which has read it, and to nobody else's. docs/traces.md has
-every key. `restore.to_episode` is the inverse.
+A trace follows the published schema (arXiv:2605.02801): events in chronological order, and edges between them. Each
+turn has the observations of the agents, their actions, other events of the task, and the reward. The time of an event
+is in seconds of the models: agents of one turn act in parallel, and turns follow each other. A message has an edge to
+the next action of each agent that has read it. docs/traces.md has every key. `restore.to_episode` is the inverse.
 """
 
 from __future__ import annotations
@@ -19,25 +18,28 @@ from .header import Header
 
 Trace = dict[str, Any]
 """A trace as JSON: keys of the schema, `events` in order, `edges` between them (docs/traces.md)."""
-ENVIRONMENT = "environment"  # the lane of what no agent says
-READ = "read"  # a kind of event that becomes an edge, and no event of the trace
-DECISION = "orchestrator_decision"  # the type of all kinds but these
+ENVIRONMENT = "environment"  # the lane of events without an agent
+READ = "read"  # a kind of event that becomes an edge in place of an event
+DECISION = "orchestrator_decision"  # type of all kinds that are not in TYPES
 TYPES = {"spawn": "spawn", "despawn": "despawn", "call": "tool_call", "result": "tool_result", "return": "return"}
-_INTO = {"tool_call": "tool_dependency", "message": "temporal"}  # type of the edge from what an agent did before
+_INTO = {"tool_call": "tool_dependency", "message": "temporal"}  # type of the edge from a message to the next event
 
 
 def from_episode(
     episode: Episode, header: Header, item: TaskItem, *, seed: int | None = None, token_ids: bool = False
 ) -> Trace:
-    """An episode as a trace, losslessly, with its texts inline.
+    """Convert an episode to a trace without loss, with its texts inline.
 
     Args:
-        episode: As a rollout played it.
-        header: What was played, and by whom.
+        episode: The episode of a rollout.
+        header: Header of the evaluation.
         item: The task.
-        seed: That `reset` was given; when left out, what `Trajectories(chance="own")`, `Tree` and `Crossed` give. For
-            trajectories of shared chance it is `derive(seed of the task, "env")`.
-        token_ids: Keep token ids and log-probabilities too, to train on.
+        seed: Seed of the reset. Default: the seed that `Trajectories(chance="own")`, `Tree` and `Crossed` use. For
+            trajectories with shared chance give `derive(seed of the task, "env")`.
+        token_ids: Also keep token ids and log-probabilities, for training.
+
+    Returns:
+        A trace as JSON values.
     """
     graph = _Graph({agent: player.role for agent, player in header.players.items()}, token_ids=token_ids)
     run, content = header.of_task(item)
@@ -69,22 +71,22 @@ def from_episode(
 
 
 class _Graph:
-    """The events and edges so far."""
+    """The events and edges of an episode while it is converted."""
 
     def __init__(self, roles: Mapping[str, str], *, token_ids: bool) -> None:
         self.events: list[dict[str, Any]] = []
         self.edges: list[dict[str, str]] = []
         self.now = 0.0  # seconds
         self._roles, self._token_ids = roles, token_ids
-        self._latest: dict[str, tuple[str, str]] = {}  # what an agent did last: event, type
-        self._messages: dict[str, dict[str, Any]] = {}  # what it said last
-        self._waiting: dict[str, list[tuple[str, str]]] = {}  # edges into what an agent does next: from, type
-        self._reads: dict[str, list[str]] = {}  # messages that stand in what an agent is told next
+        self._latest: dict[str, tuple[str, str]] = {}  # agent -> its last event: id, type
+        self._messages: dict[str, dict[str, Any]] = {}  # agent -> its last message
+        self._waiting: dict[str, list[tuple[str, str]]] = {}  # agent -> edges to its next event: source, type
+        self._reads: dict[str, list[str]] = {}  # agent -> messages in its next observation
         self._spawner: dict[str, str] = {}
-        self._before = ("e0", "temporal")  # what the next turn follows, and how
+        self._before = ("e0", "temporal")  # source and type of the edges to the next turn
 
     def add(self, type_: str, agent: str, t: float | None = None, **fields: Any) -> dict[str, Any]:
-        """Add an event, now or at a time."""
+        """Add an event, at time `t` in seconds, or now."""
         time = _plain(self.now if t is None else t)
         event = {"id": f"e{len(self.events)}", "t": time, "type": type_, "agent": agent, **fields}
         self.events.append(event)
@@ -163,11 +165,11 @@ class _Graph:
         self.edges.append({"src": source, "dst": event, "type": kind})
 
     def _wait(self, agent: str, event: str, kind: str) -> None:
-        """What an agent does next follows from an event."""
+        """Add an edge from an event to the next event of an agent, once that exists."""
         self._waiting.setdefault(agent, []).append((event, kind))
 
     def _follow(self, agent: str, event: str, type_: str) -> None:
-        """Link what an agent does to what it did before, and to what it was waiting for."""
+        """Link an event of an agent to its previous event and to the events that it was waiting for."""
         before, waiting = self._latest.get(agent), self._waiting.pop(agent, ())
         for source, kind in waiting:
             self._edge(source, event, kind)
@@ -177,14 +179,14 @@ class _Graph:
 
 
 def _own_edge(before: str, after: str) -> str:
-    """The type of the edge between two things that one agent did."""
+    """Return the type of the edge between two consecutive events of one agent."""
     if before == "tool_call" and after == "tool_result":
         return "return"
     return _INTO.get(after, "causal") if before == "message" else "causal"
 
 
 def _sampled(completion: Completion, *, token_ids: bool) -> dict[str, Any]:
-    """What is known of a text beside itself."""
+    """Return the fields of a completion except its text."""
     known: dict[str, Any] = {}
     if completion.prompt_ids or completion.token_ids:
         known["tokens"] = {"prompt": len(completion.prompt_ids), "sampled": len(completion.token_ids)}
@@ -203,13 +205,13 @@ def _sampled(completion: Completion, *, token_ids: bool) -> dict[str, Any]:
 
 
 def tokens_in(events: Iterable[Mapping[str, Any]]) -> int:
-    """Return the number of sampled tokens of events as far as it is known: the schema has no word for the unknown."""
+    """Return the sum of the known numbers of sampled tokens of events; unknown numbers count as 0."""
     counted: list[Any] = [event.get("usage", event.get("tokens", {})).get("sampled") for event in events]
     return sum(count for count in counted if count is not None)
 
 
 def _paid(turn: Turn) -> dict[str, Any]:
-    """What a turn earned."""
+    """Return the reward and the score of a turn as fields of its event."""
     paid: dict[str, Any] = {"reward": _plain(turn.reward)}
     if turn.rewards:
         paid["rewards"] = _all_plain(turn.rewards)
@@ -222,7 +224,7 @@ def _paid(turn: Turn) -> dict[str, Any]:
 
 
 def _earned(episode: Episode) -> dict[str, float]:
-    """The return of the team, the parts of the last score, and what agents earned, where these are finite."""
+    """Return the finite ones of: return of the team, parts of the last score, returns of the agents."""
     earned = {"team": episode.total} | (dict(episode.final.components) if episode.final else {})
     rewards: dict[str, float] = {}
     for turn in episode.turns:
@@ -241,7 +243,7 @@ def _all_plain(values: Mapping[str, float]) -> dict[str, Any]:
 
 
 def _plain(value: float) -> Any:
-    """A number as JSON has it, which has no word for what is not finite."""
+    """Return a number for JSON: None if it is not finite."""
     if type(value) is float or isinstance(value, int):
         return value if math.isfinite(value) else None
     return _plain(float(value))

@@ -1,4 +1,4 @@
-"""From records back to episodes: to train on them offline, to score them again, and to play them again."""
+"""Conversion of traces back to episodes, for offline training, rescoring and replay."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from .header import TraceError
 from .record import ENVIRONMENT, READ, Trace
 from .validate import check
 
-_Count = Annotated[int, pydantic.Field(ge=0, le=1 << 20)]  # tokens of a text, which are made again, with 0 for each
-_Reported = Annotated[int, pydantic.Field(ge=0)] | None  # tokens that a server reported
+_Count = Annotated[int, pydantic.Field(ge=0, le=1 << 20)]  # number of tokens; missing ids are filled with 0
+_Reported = Annotated[int, pydantic.Field(ge=0)] | None  # number of tokens that a server reported
 _Number = float | None
 T = TypeVar("T")
 _Strict = pydantic.ConfigDict(strict=True)
@@ -83,19 +83,19 @@ class _Event(TypedDict):
 
 
 class _Record(TypedDict):
-    """What is read of a trace here; `validate` asks for more."""
+    """The fields of a trace that are read here; `validate` checks more."""
 
     events: Annotated[list[_Event], pydantic.Field(min_length=1)]
 
 
 def to_groups(traces: Iterable[Trace]) -> list[Group]:
-    """Groups of episodes of the same task, environment and protocol, for a learner's `update`; offline training.
+    """Return groups of episodes with the same task, environment and protocol, for offline training by `update`.
 
     Args:
-        traces: Of this package, with texts and token ids in them.
+        traces: Traces of this package with texts and token ids.
 
     Raises:
-        TraceError: One is not replayable, or lacks its texts or its token ids; the message names trace and event.
+        TraceError: A trace is not replayable, or lacks texts or token ids; the message names trace and event.
     """
     groups: dict[str, list[Episode]] = {}
     for trace in traces:
@@ -111,19 +111,19 @@ def to_groups(traces: Iterable[Trace]) -> list[Group]:
 
 
 def to_episode(trace: Trace, *, token_ids: bool = False) -> Episode:
-    """The inverse of `from_episode`; what agents have read stands last among the events of a turn.
+    """Return the episode of a trace; the inverse of `from_episode`, except that `read` events come last in a turn.
 
     Args:
-        trace: With its texts in it.
-        token_ids: Whether they are needed; without, they are 0 where the trace has only their number.
+        trace: A trace with its texts.
+        token_ids: Whether token ids are required. Otherwise ids are 0 if the trace has only their number.
 
     Raises:
-        TraceError: It is no trace of this package, or texts or token ids are missing; the message names the event.
-        FileError: Something in it has another type; the message names the field.
+        TraceError: The trace is not from this package, or lacks texts or token ids; the message names the event.
+        FileError: A field has another type; the message names it.
     """
     events = conform(trace, _Record, "the trace")["events"]
     if (header := events[0].get("header")) is None:
-        _refuse(events[0], "header", "it has none, so it is no trace of this package")
+        _refuse(events[0], "header", "it is missing, so this is no trace of this package; give a trace with a header")
     turns: dict[int, dict[str, Any]] = {}
     for number, happened in _by_turn(events[1:]).items():
         turns[number] = _turn(happened, token_ids=token_ids)
@@ -133,10 +133,10 @@ def to_episode(trace: Trace, *, token_ids: bool = False) -> Episode:
 
 
 def task_of(trace: Trace) -> TaskItem:
-    """The task of a trace.
+    """Return the task of a trace.
 
     Raises:
-        TraceError: Its texts are missing.
+        TraceError: The trace has no texts.
     """
     first = trace["events"][0]
     if "content" not in first:
@@ -173,7 +173,7 @@ def _turn(events: Sequence[_Event], *, token_ids: bool) -> dict[str, Any]:
 
 
 def _note_reads(events: Sequence[_Event], turns: Mapping[int, dict[str, Any]]) -> None:
-    """Add who was told whose text: at the turn before, as an environment says it."""
+    """Add the `read` events to the previous turn, where environments report them."""
     author = {event["id"]: event["agent"] for event in events}
     for event in events:
         for message in event.get("reads", ()):
@@ -209,7 +209,7 @@ def _to(event: _Event) -> str:
 
 def _content(event: _Event, kind: type[T]) -> T:
     if "content" not in event:
-        _refuse(event, "content", "its text is missing; export with texts, or read the file beside its content store")
+        _refuse(event, "content", "its text is missing; export with texts, or copy the content store next to the file")
     return conform(event["content"], kind, f"event {event['id']!r:.60}, field content")
 
 
@@ -230,5 +230,5 @@ def _numbers(values: Mapping[str, _Number]) -> dict[str, float]:
 
 
 def _number(value: _Number) -> float:
-    """What is not finite has no other word in JSON."""
+    """Return NaN for null, which JSON has in place of numbers that are not finite."""
     return math.nan if value is None else value

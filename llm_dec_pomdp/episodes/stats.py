@@ -1,4 +1,4 @@
-"""Statistics of a trace: the five of arXiv:2605.02801, Table 13, with cost and score, in its four dimensions.
+"""Statistics of a trace: the five of arXiv:2605.02801, Table 13, with costs and score, in four dimensions.
 
 | dimension | statistic | definition |
 |---|---|---|
@@ -6,16 +6,16 @@
 | efficiency | parallelism | the seconds of all events added up / the seconds from the first event to the last |
 | | tokens, seconds, tool calls, messages | `costs` of the trace |
 | coordination | utilisation | share of the active agents whose events lead to the last result |
-| | overhead | share of the tokens that are in no scored joint action but in orders, reports or drafts |
+| | overhead | share of the tokens outside of scored joint actions: in subtasks, reports or drafts |
 | | redundancy | share of the messages that nearly repeat an earlier one: Jaccard similarity of words >= 0.8 |
 | robustness | amplification | later messages that repeat a claim of a wrong report / wrong reports |
 
 * An event takes the seconds since the latest of the events that caused it.
 * An event leads to the last result if a path of edges goes there and passes through no earlier result.
-* A report is wrong if the environment says so (`expert` is "0" in what a sub-agent returns). Its claims are the names
-  and numbers that are neither in its subtask nor in the task. A message repeats a claim if it contains it and a path of
-  edges leads from the report to the message.
-* A statistic is NaN if the trace does not say enough.
+* A report is wrong if the environment marks it (`expert` is "0" in the `return` of a sub-agent). Its claims are the
+  names and numbers that are neither in its subtask nor in the task.
+* A message repeats a claim if it contains the claim and a path of edges leads to it from the report.
+* A statistic is NaN if the trace lacks the data.
 
 The survey names and describes the five; the exact definitions are this package's own.
 """
@@ -44,7 +44,7 @@ _NO_NAMES = frozenset(
 
 
 def stats(trace: Trace) -> dict[str, float]:
-    """The statistics of a trace that is valid by the published schema, by name."""
+    """Return the statistics of a trace by name; the trace must be valid by the published schema."""
     graph = _Graph(trace)
     costs, metrics = trace["costs"], trace.get("metrics", {})
     return {
@@ -63,7 +63,7 @@ def stats(trace: Trace) -> dict[str, float]:
 
 
 class _Graph:
-    """A trace, with its edges both ways."""
+    """A trace with its edges in both directions."""
 
     def __init__(self, trace: Trace) -> None:
         self.events: list[Mapping[str, Any]] = trace["events"]
@@ -77,11 +77,11 @@ class _Graph:
 
     @property
     def messages(self) -> list[Mapping[str, Any]]:
-        """What agents said."""
+        """The messages of agents."""
         return [event for event in self.events if event["type"] == "message" and event["agent"] != ENVIRONMENT]
 
     def parallelism(self) -> float:
-        """Seconds of all events added up, divided by the seconds from the first event to the last."""
+        """Return the seconds of all events added up, divided by the seconds from the first event to the last."""
         times = [event["t"] for event in self.events]
         whole = max(times) - min(times)
         spent = 0.0
@@ -91,7 +91,7 @@ class _Graph:
         return spent / whole if whole else math.nan
 
     def utilisation(self) -> float:
-        """Share of the active agents whose events lead to the last result."""
+        """Return the share of the active agents whose events lead to the last result."""
         acted = {e["agent"] for e in self.events if e["type"] != "tool_result"} - {ENVIRONMENT}
         results = [e for e in self.events if e["type"] == "aggregate" and ("score" in e or "reward" not in e)]
         if not results or not acted:
@@ -101,7 +101,7 @@ class _Graph:
         return len(acted & {self.by_id[name]["agent"] for name in leading}) / len(acted)
 
     def overhead(self) -> float:
-        """Share of the tokens that are in no scored joint action."""
+        """Return the share of the tokens outside of scored joint actions."""
         spent = {True: 0.0, False: 0.0}
         for event in self.messages:
             ends = (self.by_id[effect] for effect in self.effects.get(event["id"], ()))
@@ -110,7 +110,7 @@ class _Graph:
         return spent[False] / whole if whole else math.nan
 
     def amplification(self) -> float:
-        """Later messages that repeat a claim of a wrong report, per wrong report."""
+        """Return the number of later messages that repeat a claim of a wrong report, per wrong report."""
         reports, later = 0, set[str]()
         task = _claims(self.events[0].get("content", ""))
         for event in self.events:
@@ -128,7 +128,7 @@ class _Graph:
         return len(later) / reports if reports else math.nan
 
     def _reached(self, start: str, ways: Mapping[str, Sequence[str]], closed: set[str]) -> set[str]:
-        """The events that can be reached from `start` along `ways` without entering those in `closed`."""
+        """Return the events that can be reached from `start` along `ways` without entering those in `closed`."""
         seen, waiting = {start}, [start]
         while waiting:
             for other in ways.get(waiting.pop(), ()):
@@ -139,10 +139,10 @@ class _Graph:
 
 
 def redundancy(texts: Sequence[frozenset[str]]) -> float:
-    """Share of the texts, each a set of words, that nearly repeat an earlier one; NaN without texts.
+    """Return the share of texts, given as sets of words, that nearly repeat an earlier one; NaN without texts.
 
-    Two texts of similarity s have one of the rarest (1 - s) |words| + 1 words of each in common. Only such pairs are
-    compared (prefix filtering; Chaudhuri et al. 2006).
+    Two texts of similarity s share one of their (1 - s) |words| + 1 rarest words. Only such pairs are compared (prefix
+    filtering; Chaudhuri et al. 2006).
     """
     texts = [text for text in texts if text]
     often = Counter(word for text in texts for word in text)
@@ -152,16 +152,16 @@ def redundancy(texts: Sequence[frozenset[str]]) -> float:
         rare = sorted(text, key=lambda word: (often[word], word))[: len(text) - math.ceil(ALIKE * len(text)) + 1]
         others = {other for word in rare for other in with_word.get(word, ())}
         repeated += any(len(text & texts[other]) >= ALIKE * len(text | texts[other]) for other in others)
-        if text not in (texts[other] for other in others):  # of equal texts the first is enough
+        if text not in (texts[other] for other in others):  # one of several equal texts suffices
             for word in rare:
                 with_word.setdefault(word, []).append(number)
     return repeated / len(texts) if texts else math.nan
 
 
 def _sampled(event: Mapping[str, Any]) -> float:
-    """Return the number of sampled tokens; 0 where `tokens` of another system has another form.
+    """Return the number of sampled tokens; 0 if `tokens` has the form of another system.
 
-    It is NaN where a server did not report it.
+    It is NaN if a server did not report it.
     """
     tokens = event.get("usage", event.get("tokens"))
     sampled: Any = tokens.get("sampled") if isinstance(tokens, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
@@ -170,14 +170,14 @@ def _sampled(event: Mapping[str, Any]) -> float:
 
 
 def _words(event: Mapping[str, Any]) -> frozenset[str]:
-    """The words of a text; its reference where the trace has only that."""
+    """Return the words of a text, or its reference if the trace has no texts."""
     if "content" in event:
         return frozenset(re.findall(r"\w+", str(event["content"]).lower()))
     return frozenset([event["content_ref"]] if "content_ref" in event else [])
 
 
 def _claims(content: Any) -> set[str]:
-    """The names and numbers in what was said."""
+    """Return the names and numbers in a text."""
     return set(re.findall(r"\b(?:[A-Z]\w+|\d+)\b", " ".join(_texts(content)))) - _NO_NAMES
 
 

@@ -1,8 +1,8 @@
-"""What a trace must be, in two profiles.
+"""Validation of traces against two profiles.
 
-"schema" is the schema of arXiv:2605.02801 and nothing more. It accepts what no run can have produced: ids that stand
-there twice, edges into nothing, cycles, NaN. "replayable" refuses these, and whatever would keep one of our traces from
-being played again.
+"schema" is the schema of arXiv:2605.02801. It accepts traces that no run can produce: repeated ids, edges to missing
+events, cycles, NaN. "replayable" refuses these, and everything that would prevent the replay of a trace of this
+package.
 """
 
 from __future__ import annotations
@@ -23,16 +23,19 @@ from .header import TraceError, digest, plain_text
 from .record import ENVIRONMENT, Trace, tokens_in
 
 Profile = Literal["schema", "replayable"]
-SHOWN = 20  # problems that are told of one trace
+SHOWN = 20  # most problems that are reported of one trace
 
 
 def validate(trace: Trace, profile: Profile = "replayable", store: ContentStore | None = None) -> list[str]:
-    """What is wrong with a trace, in sentences that name event and field; [] where nothing is, 20 at most.
+    """Return the problems of a trace, as at most 20 sentences that name event and field; [] for a valid trace.
 
     Args:
-        trace: From any system.
+        trace: A trace of any system.
         profile: "schema" or "replayable".
-        store: The texts that it refers to.
+        store: The content store of its references.
+
+    Raises:
+        ValueError: The profile is unknown.
     """
     if profile not in get_args(Profile):
         raise ValueError(f"profile is {profile!r}, which does not exist; {nearest(profile, get_args(Profile))}")
@@ -43,14 +46,14 @@ def validate(trace: Trace, profile: Profile = "replayable", store: ContentStore 
 
 
 def profile_of(trace: Trace) -> Profile:
-    """Which profile a trace has to keep: "replayable" where it is this package's, which begins with a header."""
+    """Return the profile for a trace: "replayable" if it has a header of this package, else "schema"."""
     events = trace.get("events")
     first = events[0] if isinstance(events, list) and events else None  # pyright: ignore[reportUnknownVariableType]
     return "replayable" if isinstance(first, dict) and "header" in first else "schema"
 
 
 def check_graph(trace: Trace) -> None:
-    """Refuse a trace of any system that is not valid by the published schema, or no graph of events in time.
+    """Check a trace of any system against the published schema, and that it is an acyclic graph ordered in time.
 
     Raises:
         TraceError: The message names event and field.
@@ -60,7 +63,7 @@ def check_graph(trace: Trace) -> None:
 
 
 def _first_problems(trace: Trace, *looks: Callable[[Trace], Iterator[str]]) -> list[str]:
-    """What the first look that sees something wrong sees; each relies on those before it."""
+    """Return the problems of the first check that fails; each check relies on the previous ones."""
     for look in looks:
         if problems := list(itertools.islice(look(trace), SHOWN)):
             return problems
@@ -68,7 +71,7 @@ def _first_problems(trace: Trace, *looks: Callable[[Trace], Iterator[str]]) -> l
 
 
 def check(trace: Trace) -> None:
-    """Refuse a trace that is not replayable.
+    """Check that a trace is replayable.
 
     Raises:
         TraceError: The message names event and field.
@@ -98,7 +101,7 @@ _published, _replayable = functools.partial(_against, "trace_schema"), functools
 
 
 def _place(trace: Trace, path: Sequence[str | int]) -> str:
-    """A path in a trace in words: "event 'e3', field tokens.prompt"."""
+    """Return a path in a trace in words: "event 'e3', field tokens.prompt"."""
     if len(path) < 2 or path[0] not in ("events", "edges"):
         return f"field {'.'.join(map(str, path))}" if path else "the trace"
     number = int(path[1])
@@ -111,15 +114,15 @@ def _place(trace: Trace, path: Sequence[str | int]) -> str:
     )
 
 
-# --- what a schema cannot say -----------------------------------------------------------------------------------------
+# --- conditions that a JSON schema cannot express ---------------------------------------------------------------------
 
 
 def _numbers(trace: Trace) -> Iterator[str]:
-    """All numbers are finite."""
+    """Check that all numbers are finite."""
 
     def look(value: Any, path: tuple[str | int, ...]) -> Iterator[str]:
         if isinstance(value, float) and not math.isfinite(value):
-            yield f"{_place(trace, path)}: {value!r} is no finite number"
+            yield f"{_place(trace, path)}: {value!r} is not a finite number"
         elif isinstance(value, (dict, list)):
             for key, inner in value.items() if isinstance(value, dict) else enumerate(value):  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
                 yield from look(inner, (*path, key))  # pyright: ignore[reportUnknownArgumentType]
@@ -128,7 +131,7 @@ def _numbers(trace: Trace) -> Iterator[str]:
 
 
 def _graph(trace: Trace) -> Iterator[str]:
-    """Ids are unique, and edges go from what was to what follows."""
+    """Check that ids are unique, and that edges lead from earlier to later events."""
     events: dict[str, Mapping[str, Any]] = {}
     for event in trace["events"]:
         if event["id"] in events:
@@ -155,7 +158,7 @@ def _graph(trace: Trace) -> Iterator[str]:
 
 
 def _course(trace: Trace) -> Iterator[str]:
-    """Turns and time go on, agents are there while they are, and results follow calls."""
+    """Check the order of turns, that agents act between spawn and despawn, and that results follow calls."""
     events: Sequence[Mapping[str, Any]] = trace["events"]
     players = events[0]["header"]["players"]
     spawned = {event["to"] for event in events if event["type"] == "spawn"}
@@ -163,16 +166,16 @@ def _course(trace: Trace) -> Iterator[str]:
     for event in events[1:]:
         place, agent = f"event {event['id']!r:.60}", str(event["agent"])
         if event["turn"] < turn:
-            yield f"{place}, field turn: it is {event['turn']}, and events of turn {turn} came before"
+            yield f"{place}, field turn: it is {event['turn']}, after events of turn {turn}"
         turn = event["turn"]
         for field in ("agent", "to"):
             name = event.get(field, ENVIRONMENT)
             if name != ENVIRONMENT and name not in players:
                 yield f"{place}, field {field}: {name!r:.60} is no player of the header; {nearest(name, players)}"
         if agent in spawned - there:
-            yield f"{place}, field agent: {agent!r:.60} does something before it is spawned"
+            yield f"{place}, field agent: {agent!r:.60} acts before its spawn"
         if agent in gone:
-            yield f"{place}, field agent: {agent!r:.60} does something after it has left"
+            yield f"{place}, field agent: {agent!r:.60} acts after its despawn"
         call = (agent, str(event.get("tool")))
         if event["type"] == "spawn":
             there.add(event["to"])
@@ -187,7 +190,7 @@ def _course(trace: Trace) -> Iterator[str]:
 
 
 def _costs(trace: Trace) -> Iterator[str]:
-    """What it cost follows from the events."""
+    """Check that the costs equal the sums over the events."""
     events: Sequence[Mapping[str, Any]] = trace["events"]
     messages = [event for event in events if event["type"] == "message" and event["agent"] != ENVIRONMENT]
     counted = {
@@ -198,18 +201,18 @@ def _costs(trace: Trace) -> Iterator[str]:
     }
     for name, value in counted.items():
         if trace["costs"].get(name) != value:
-            yield f"field costs.{name}: it is {trace['costs'].get(name)!r}, and the events have {value}"
+            yield f"field costs.{name}: it is {trace['costs'].get(name)!r}, but the events have {value}"
 
 
 def _references(trace: Trace, store: ContentStore | None) -> Iterator[str]:
-    """Every reference resolves, and the task is the one of the header."""
+    """Check that every reference resolves, and that the task is the one of the header."""
     events: Sequence[Mapping[str, Any]] = trace["events"]
     ids = {event["id"] for event in events}
     for event in events:
         for field in ("content_ref", "thought_ref"):
             reference = event.get(field)
             if reference is not None and (store is None or store.get(reference) is None):
-                where = f"not in {str(store.path)!r}" if store else "in no store, for none was given"
+                where = f"not in {str(store.path)!r}" if store else "in no content store, because none was given"
                 yield f"event {event['id']!r:.60}, field {field}: {reference!r:.80} is {where}"
     for event in events[1:]:
         for other in event.get("reads", ()):
@@ -223,11 +226,11 @@ def _references(trace: Trace, store: ContentStore | None) -> Iterator[str]:
                 ("prompt_ids", event.get("prompt_ids", ()), tokens["prompt"]),
             ):
                 if len(value) != wanted:
-                    yield f"event {event['id']!r:.60}, field {name}: it has {len(value)} entries, and {wanted} are due"
+                    yield f"event {event['id']!r:.60}, field {name}: it has {len(value)} entries, not {wanted}"
     task, content = events[0]["header"]["task"], events[0].get("content")
     named = events[0].get("content_ref") if content is None else digest(plain_text(content))
     place = f"event {events[0]['id']!r:.60}, field header.task"
     if named is not None and named != task["digest"]:
-        yield f"{place}.digest: it is {task['digest']}, and the task's is {named}"
+        yield f"{place}.digest: it is {task['digest']}, but the digest of the task is {named}"
     if content is not None and content["id"] != task["id"]:
-        yield f"{place}.id: it is {task['id']!r:.60}, and the task's is {content['id']!r:.60}"
+        yield f"{place}.id: it is {task['id']!r:.60}, but the id of the task is {content['id']!r:.60}"

@@ -1,1 +1,1 @@
-"""Evaluations: a team plays, what it earned is measured, and how far a number can be trusted."""
+"""Evaluation of teams: episodes, metrics, confidence intervals and comparisons."""

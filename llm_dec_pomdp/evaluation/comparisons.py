@@ -1,8 +1,8 @@
 """Comparisons over seeds and tasks: interquartile mean, probability of improvement, performance profiles, differences.
 
 The first three follow "Deep Reinforcement Learning at the Edge of the Statistical Precipice" (arXiv:2108.13264), with
-the definitions of its library `rliable`. Scores are arrays of shape (seeds, environments), in % of the maximum. The
-returns of one environment are a table of seeds and tasks, with the intervals of `intervals`.
+the definitions of its library `rliable`. Scores are arrays of shape (seeds, environments), in % of the maximum.
+Differences compare the returns of one environment, a table of seeds and tasks, with the intervals of `intervals`.
 """
 
 from __future__ import annotations
@@ -25,26 +25,27 @@ _RESAMPLES = 400
 
 
 def interquartile_mean(scores: Scores) -> float:
-    """Mean of the middle half of all runs of all environments (section 4.3 of the paper)."""
+    """Return the mean of the middle half of all runs of all environments (section 4.3 of the paper)."""
     ordered = np.sort(scores, axis=None)
     cut = int(0.25 * ordered.size)
     return float(ordered[cut : ordered.size - cut].mean())
 
 
 def improvement_probability(ours: Scores, theirs: Scores) -> float:
-    """P(X > Y): how likely a run of `ours` beats one of `theirs` on an environment drawn at random (section 4.3).
+    """Return P(X > Y), the chance that a run of `ours` beats one of `theirs` on a random environment (section 4.3).
 
-    Mann-Whitney's U over all pairs of runs of an environment, ties counted half; mean over environments.
+    This is Mann-Whitney's U over all pairs of runs of an environment, with ties counted half, averaged over
+    environments.
     """
     difference = ours[:, None, :] - theirs[None, :, :]
     return float(((difference > 0) + 0.5 * (difference == 0)).mean())
 
 
 def performance_profile(scores: Scores, thresholds: Scores) -> Scores:
-    """Share of runs over all environments that score above each threshold (section 4.2), with bounds below and above.
+    """Return the share of all runs that score above each threshold (section 4.2), with a 95 % interval.
 
-    Of shape (3, thresholds): the shares and the ends of their 95 % score intervals, NaN below three seeds. These take
-    all runs as draws from one pool; runs of several environments spread no more than that.
+    The result has shape (3, thresholds): the shares, and the lower and upper ends of their score intervals (NaN below
+    three seeds). The intervals treat all runs as one sample, which is conservative for several environments.
     """
     above = 100.0 * (scores.reshape(1, -1) > thresholds[:, None])
     shares = [percent_interval(row.tolist()) for row in above]
@@ -54,12 +55,12 @@ def performance_profile(scores: Scores, thresholds: Scores) -> Scores:
 
 
 def interquartile_interval(scores: Scores, *, resamples: int = _RESAMPLES) -> Interval:
-    """The interquartile mean and its 95 % interval over seeds; NaN for its bounds below three seeds.
+    """Return the interquartile mean and its 95 % interval over seeds; the bounds are NaN below three seeds.
 
-    A t interval with the degrees of freedom of the seeds of one environment. Its standard error is that of the
-    stratified bootstrap of section 4.1, which draws seeds with replacement within each environment, times
-    sqrt(n / (n - 1)), since n drawn seeds spread less than those they are drawn from. The percentiles of this bootstrap
-    hold the mean too seldom where seeds are few: 58 to 87 % of the time with three.
+    The interval is a t interval with the degrees of freedom of the seeds of one environment. Its standard error comes
+    from the stratified bootstrap of section 4.1, which resamples seeds with replacement within each environment. It is
+    multiplied by sqrt(n / (n - 1)), because n resampled seeds vary less than the original ones. Percentiles of this
+    bootstrap are not used: with three seeds they contain the mean in only 58 to 87 % of cases.
     """
     mean, seeds = interquartile_mean(scores), len(scores)
     if seeds < LEAST_SEEDS:
@@ -75,7 +76,7 @@ Returns = Mapping[int, Mapping[str, float]]  # seed -> task -> return in %
 
 
 def overall(returns: Returns) -> Estimate | None:
-    """Mean return over seeds and the tasks that all of them have; None where there is no such task."""
+    """Return the mean return over seeds and the tasks common to all seeds; None if there is no such task."""
     mean = over_seeds_and_tasks(list(returns.values()))
     seen = [value for by_task in returns.values() for value in by_task.values()]
     if mean is None or mean.seeds > 1:
@@ -85,15 +86,16 @@ def overall(returns: Returns) -> Estimate | None:
 
 
 def over_seeds_and_tasks(by_seed: Sequence[Mapping[str, float]]) -> Estimate | None:
-    """Mean of a number over seeds and the tasks that all of them have; None where there is no such task."""
+    """Return the mean over seeds and the tasks common to all seeds; None if there is no such task."""
     tasks = common(by_seed)
     return table_estimate(np.array([[by_task[task] for task in tasks] for by_task in by_seed])) if tasks else None
 
 
 def difference(ours: Returns, theirs: Returns) -> Estimate | None:
-    """How much more one method earns than another, in percentage points, paired over the seeds and tasks of both.
+    """Return the mean return of `ours` minus `theirs`, in percentage points, paired over common seeds and tasks.
 
-    Methods with no seed in common have a difference of their means and no interval. None where they share no task.
+    Without a common seed, the result is the difference of the means and has no interval. Without a common task, it is
+    None.
     """
     seeds = sorted(ours.keys() & theirs.keys())
     pairs = [(ours[s], theirs[s]) for s in seeds] or [(_over_seeds(ours), _over_seeds(theirs))]
@@ -107,11 +109,11 @@ def difference(ours: Returns, theirs: Returns) -> Estimate | None:
 
 
 def _over_seeds(returns: Returns) -> Mapping[str, float]:
-    """Mean over seeds of every task that all seeds have."""
+    """Return the mean over seeds of every task that all seeds have."""
     tasks = common(list(returns.values()))
     return {task: float(np.mean([by_task[task] for by_task in returns.values()])) for task in tasks}
 
 
 def common(tables: Sequence[Mapping[KeyT, Any]]) -> list[KeyT]:
-    """The keys (tasks or seeds) that all tables have, sorted."""
+    """Return the keys (tasks or seeds) that all tables have, sorted."""
     return sorted(set[KeyT](tables[0]).intersection(*tables[1:])) if tables else []

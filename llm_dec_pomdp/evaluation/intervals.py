@@ -1,6 +1,6 @@
-"""How far a mean can be trusted: 95 % intervals and p-values by Student's t, and Holm's correction for many pairs.
+"""95 % intervals and p-values of means by Student's t, and Holm's correction for many pairs.
 
-`research/measure_intervals.py` measures how often the intervals hold the mean, and how often verdicts are false.
+`research/measure_intervals.py` measures the coverage of the intervals and the rate of false verdicts.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 from scipy.special import stdtr, stdtrit
 
 Array = NDArray[np.float64]
-LEAST_SEEDS = 3  # with fewer there is no interval over seeds and no verdict
+LEAST_SEEDS = 3  # fewest seeds for an interval over seeds and for a verdict
 LEVEL = 0.05  # error rate of an interval, and of all verdicts of one table together
 _EQUAL = 1e-9  # percentage points; a smaller difference counts as none
 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A mean with its 95 % interval; the bounds are NaN where there is none."""
+    """A mean with its 95 % interval; the bounds are NaN if there is no interval."""
 
     mean: float
     low: float
@@ -30,12 +30,12 @@ class Interval:
 
     @classmethod
     def read(cls, value: Any) -> Interval:
-        """From plain values; a bare number has no interval."""
+        """Build an interval from plain values; a bare number has no interval."""
         return cls(**{name: float(number) for name, number in cls.plain(value).items()})
 
     @staticmethod
     def plain(value: Any) -> dict[str, Any]:
-        """Its fields from plain values, of which null is NaN."""
+        """Return the fields of an interval from plain values; null becomes NaN."""
         if not isinstance(value, Mapping):
             return {"mean": value, "low": math.nan, "high": math.nan}
         fields = cast("Mapping[str, Any]", value)
@@ -44,11 +44,11 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class Estimate(Interval):
-    """A mean return or difference of returns that says what its interval is over.
+    """A mean return, or a difference of mean returns, with the numbers of seeds and tasks of its interval.
 
     Attributes:
         mean, low, high: In % of the maximum, or in percentage points.
-        seeds, tasks: How many it was measured on.
+        seeds, tasks: Numbers of seeds and tasks that were measured.
         p: Two-sided p-value of a mean of 0 over seeds and tasks; NaN below three seeds.
     """
 
@@ -58,7 +58,7 @@ class Estimate(Interval):
 
     @property
     def over(self) -> str:
-        """What the interval is over, in words, or why there is none."""
+        """The seeds and tasks of the interval in words, or the reason why there is none."""
         tasks = f"{self.tasks} task{'' if self.tasks == 1 else 's'}"
         if not self.seeds:
             return "no common seed, no interval"
@@ -70,10 +70,10 @@ class Estimate(Interval):
 
 
 def mean_interval(values: Sequence[float]) -> Interval:
-    """The mean of independent values and its 95 % t interval; a single value has none.
+    """Return the mean of independent values and its 95 % t interval; a single value has no interval.
 
     Args:
-        values: One per independent unit: the tasks of one seed, or the seeds of one method.
+        values: One value per independent unit: the tasks of one seed, or the seeds of one method.
     """
     if not values:
         return Interval(math.nan, math.nan, math.nan)
@@ -89,7 +89,7 @@ IntervalT = TypeVar("IntervalT", bound=Interval)
 
 
 def within_percent(interval: IntervalT, seen: Iterable[float]) -> IntervalT:
-    """The interval of a share in %, cut at 0 and at 100 unless a value was seen beyond."""
+    """Return the interval of a share in %, clipped to [0, 100] unless a value in `seen` lies outside."""
     values = [float(value) for value in seen]
     low = interval.low if min(values, default=0.0) < 0 else max(interval.low, 0.0)
     high = interval.high if max(values, default=0.0) > 100 else min(interval.high, 100.0)
@@ -97,16 +97,17 @@ def within_percent(interval: IntervalT, seen: Iterable[float]) -> IntervalT:
 
 
 def percent_interval(values: Sequence[float]) -> Interval:
-    """The mean of independent shares in % and its 95 % score interval; of others see `within_percent`.
+    """Return the mean of independent shares in % and its 95 % score interval.
 
-    Wilson's interval (Journal of the American Statistical Association 22, 1927) with Student's t and with the effective
-    number of values of Korn and Graubard (Survey Methodology 24, 1998): a share m of which each of n values is an
-    estimate with variance v counts as m (1 - m) / v yes-or-no answers. Where all values are 0 or all are 100, as n
-    answers; other equal values leave no width.
+    The interval is Wilson's (Journal of the American Statistical Association 22, 1927) with Student's t and the
+    effective number of values of Korn and Graubard (Survey Methodology 24, 1998). With mean m and variance v of the
+    mean, the effective number of yes-or-no answers is m (1 - m) / v. If all n values are 0, or all are 100, it is n.
+    Other equal values give an interval of width 0.
 
-    A t interval is too short where few values differ from the others, and has no width where none happens to.
+    A t interval would be too short if few values differ, and would have width 0 if all values happen to be equal. For
+    values outside of [0, 100] see `within_percent`.
     """
-    data = np.round(np.asarray(values, dtype=np.float64) / 100, 12)  # what is 1 but for rounding is 1
+    data = np.round(np.asarray(values, dtype=np.float64) / 100, 12)  # remove rounding errors: 1 must be exactly 1
     if len(data) < 2 or data.min() < 0 or data.max() > 1:
         return within_percent(mean_interval(values), values)
     mean, variance = float(data.mean()), float(data.var(ddof=1))
@@ -119,10 +120,10 @@ def percent_interval(values: Sequence[float]) -> Interval:
 
 
 def table_estimate(table: Array) -> Estimate:
-    """The mean of a table (seeds, tasks), in % or in percentage points.
+    """Return the mean of a table of shape (seeds, tasks), in % or in percentage points.
 
-    With three seeds or more it has the interval and the p-value of `mixed_model`; with one seed the interval over its
-    tasks, which says nothing about other seeds, and no p-value; with two seeds neither.
+    With three seeds or more it has the interval and the p-value of `mixed_model`. With one seed it has the interval
+    over the tasks, which does not cover other seeds, and no p-value. With two seeds it has neither.
     """
     seeds, tasks = table.shape
     if seeds == 1:
@@ -135,25 +136,25 @@ def table_estimate(table: Array) -> Estimate:
 
 
 def mixed_model(tables: Array) -> tuple[Array, Array, Array]:
-    """Means of tables whose seeds and tasks are both random (crossed random effects).
+    """Estimate means of tables whose seeds and tasks are both random (crossed random effects).
 
-    A mean differs from 0 where three t tests say so: over the means of the seeds, over the means of the tasks, and over
-    both. The last takes the variance of a mean over n seeds and m tasks as
+    A mean differs from 0 if three t tests agree: over the means of the seeds, over the means of the tasks, and over
+    both. The last test takes the variance of a mean over n seeds and m tasks as
 
         var(means of the seeds) / n + var(means of the tasks) / m,
 
-    which counts the residual variance twice, and so is rather too large, with Satterthwaite's degrees of freedom
-    (Biometrics Bulletin 2, 1946). These grow with the tasks where the few seeds happen to agree, so that alone its tail
-    is far too light: at 0.05 / 45 with three seeds it rejects ten times too often. The other two have degrees of
-    freedom that do not depend on the data, and neither is enough alone, since each takes the other factor as fixed.
-    With a single task only the seeds count.
+    with Satterthwaite's degrees of freedom (Biometrics Bulletin 2, 1946). This counts the residual variance twice, so
+    it is rather too large. Its degrees of freedom grow with the number of tasks if the few seeds happen to agree. Its
+    tail is then far too light: at 0.05 / 45 with three seeds this test rejects ten times too often. The other two tests
+    have degrees of freedom that do not depend on the data. Neither suffices, because each takes the other factor as
+    fixed. With a single task only the test over seeds is used.
 
     Args:
-        tables: Of shape (..., seeds, tasks), with at least two seeds.
+        tables: Array of shape (..., seeds, tasks), with at least two seeds.
 
     Returns:
-        Means, half widths of their 95 % intervals, and two-sided p-values of a mean of 0; each of shape (...). Of the
-        three tests the longest interval and the largest p-value.
+        Means, half widths of their 95 % intervals, and two-sided p-values of a mean of 0; each of shape (...). The
+        interval is the longest and the p-value the largest of the three tests.
     """
     seeds, tasks = tables.shape[-2:]
     mean = tables.mean(axis=(-2, -1))
@@ -170,10 +171,10 @@ def mixed_model(tables: Array) -> tuple[Array, Array, Array]:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """P-values corrected for their number, so that the chance of any false verdict stays below the level.
+    """Correct p-values for their number, so that the chance of any false verdict stays below the level.
 
     The i-th smallest of n is multiplied by n - i + 1, and is at least the one before (Holm, Scandinavian Journal of
-    Statistics 6, 1979). NaN is not a test: it stays, and is not counted.
+    Statistics 6, 1979). NaN marks a missing test: it is kept and not counted.
     """
     order = sorted((p, place) for place, p in enumerate(p_values) if not math.isnan(p))
     corrected = list(p_values)

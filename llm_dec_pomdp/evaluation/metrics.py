@@ -1,4 +1,4 @@
-"""What is measured on a set of groups, under the published names."""
+"""Metrics of a set of groups, under their published names."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ from ..storage.reading import conform
 from ..types import Group, Scale, Score
 from .intervals import Interval, mean_interval, percent_interval
 
-Measured = Mapping[str, Mapping[str, Interval]]  # by section
-SOLVED_SHARE = 0.9  # of the maximum; where there are tests, solved means that all of them passed
+Measured = Mapping[str, Mapping[str, Interval]]  # section -> name -> value
+SOLVED_SHARE = 0.9  # of the maximum; with tests, solved means that all of them passed
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """An evaluation of one seed in numbers; its intervals are over its tasks, or over the episodes of a single task.
+    """The metrics of an evaluation of one seed; intervals are over its tasks, or over the episodes of a single task.
 
     Attributes:
-        return_percent: Score of what was delivered last, in % of the maximum (of the environment's `score_scale`).
-        components: Its parts, in units of the score.
+        return_percent: Score of the last actions, in % of the maximum (of the environment's `score_scale`).
+        components: Parts of this score, in units of the score.
         distinct_2: Share of different word pairs in a text, mean over texts. A low value means that words repeat. A
-            high one is no sign of sense: natural prose and random words both reach 1.
-        tokens_per_second: Generated tokens over wall time of playing and judging.
-        response_seconds: Mean time from question to joint answer: agents of a turn in parallel (max), turns in sequence
-            (sum), so a discussion takes max + max. It is for comparing methods, since texts were drawn in batches; what
-            a single user would wait is `latency`.
-        prompt_tokens, generated_tokens: Mean per episode, every round counted; NaN where a server does not report them.
-        truncated: Share of texts that ran into the token limit.
-        episodes, unscored: How many were played, and how many of them could not be scored and are left out.
+            high value does not show that a text makes sense: random words reach 1, too.
+        tokens_per_second: Sampled tokens divided by the wall time of playing and scoring.
+        response_seconds: Mean seconds from observation to joint action: agents of a turn act in parallel (max), turns
+            follow each other (sum), so a discussion takes max + max. Texts are sampled in batches, so use it only to
+            compare methods. The waiting time of a single user is `latency`.
+        prompt_tokens, generated_tokens: Mean per episode over all rounds; NaN if a server does not report them.
+        truncated: Share of texts that reached the token limit.
+        episodes, unscored: Number of episodes, and how many of them could not be scored and are left out.
         solved: Share of the scored episodes that solved their task: all tests passed, or without tests at least 90 % of
             the maximum.
-        tokens_per_solved: Prompt and generated tokens of all episodes over the solved ones; NaN where none is.
-        latency: Seconds to a joint answer, one task at a time; None where it was not measured.
-        measured: What sections of the report measured, by section; see `evaluation.sections`.
+        tokens_per_solved: Prompt and sampled tokens of all episodes divided by the solved ones; NaN if none is.
+        latency: Seconds to a joint action, one task at a time; None if it was not measured.
+        measured: Numbers of the sections of the report, by section; see `evaluation.sections`.
     """
 
     return_percent: Interval
@@ -57,7 +57,7 @@ class Summary:
 
     @property
     def earned(self) -> str:
-        """The return in a line, see `earned`."""
+        """The return as a short text, see `earned`."""
         regret = self.measured.get("regret")
         mean_return, optimum = (regret["return"].mean, regret["optimum"].mean) if regret else (math.nan, None)
         return earned(self.return_percent.mean, mean_return, optimum)
@@ -72,10 +72,10 @@ class Summary:
 
     @classmethod
     def from_dict(cls, values: Any, source: str = "summary") -> Summary:
-        """The inverse of `dataclasses.asdict`; what an older file lacks is NaN, empty or None.
+        """Build a summary from the result of `dataclasses.asdict`; fields that a file lacks are NaN, empty or None.
 
         Raises:
-            FileError: The values of `source` are of no summary.
+            FileError: The values of `source` are not a summary.
         """
         table = conform(values, dict[str, Any], source)
         known: dict[str, Any] = {
@@ -94,7 +94,7 @@ class Summary:
 
 
 def _measured_by_earlier_versions(values: Mapping[str, Any], source: str) -> dict[str, dict[str, Any]]:
-    """Older files kept what two sections measured beside the rest."""
+    """Return the numbers of two sections that older files have as fields of their own."""
     by_name = conform(values.get("at_k", {}), dict[str, dict[str, Any]], f"{source}, field at_k")
     at_k = {f"{name}@{k}": v for name, by_k in by_name.items() for k, v in by_k.items()}
     sections = {"at_k": at_k, "schemes": values.get("schemes", {})}
@@ -102,12 +102,12 @@ def _measured_by_earlier_versions(values: Mapping[str, Any], source: str) -> dic
 
 
 def earned(percent: float, mean_return: float, optimum: float | None) -> str:
-    """A return in a line: in the unit of the game beside the regret, or in % of the maximum without a known optimum."""
+    """Return a short text: return and regret in the unit of the game, or without a known optimum the return in %."""
     return f"{percent:.1f} %" if optimum is None else f"{mean_return:.2f} (regret {optimum - mean_return:.2f})"
 
 
 def final_scores(groups: Sequence[Group]) -> list[list[Score]]:
-    """By task the last scores of its episodes, without those that could not be scored."""
+    """Return the last scores of the episodes of each task, without those that could not be scored."""
     return [[e.final for e in group.episodes if e.final and e.final.scorable] for group in groups]
 
 
@@ -115,10 +115,10 @@ def summarise(groups: Sequence[Group], scale: Scale, components: Sequence[str], 
     """Measure an evaluation; see `Summary`.
 
     Args:
-        groups: One per task.
-        scale: Which scores are 0 % and 100 %.
-        components: Names of the reward parts.
-        seconds: Wall time of playing and judging all of them.
+        groups: One group per task.
+        scale: The scores that count as 0 % and as 100 %.
+        components: Names of the parts of the score.
+        seconds: Wall time of playing and scoring all groups, in seconds.
     """
     everything = [e for group in groups for e in group.episodes]
     completions = [completion for e in everything for turn in e.turns for completion in turn.actions.values()]
@@ -145,20 +145,20 @@ def summarise(groups: Sequence[Group], scale: Scale, components: Sequence[str], 
 
 
 def is_solved(score: Score, scale: Scale) -> bool:
-    """All tests passed; where a task has none, at least 90 % of the maximum."""
+    """Return whether all tests passed or, for a task without tests, the score is at least 90 % of the maximum."""
     if "tests" in score.components:
         return bool(score.diagnostics.get("tests_total")) and tests_passed(score) == 1.0
     return score.total >= scale.low + SOLVED_SHARE * (scale.high - scale.low)
 
 
 def tests_passed(score: Score) -> float:
-    """Share of passed asserts; 0 where the program never ran."""
+    """Return the share of passed asserts; 0 if the program never ran."""
     total = score.diagnostics.get("tests_total", 0.0)
     return score.diagnostics["tests_passed"] / total if total else 0.0
 
 
 def _independent(final: Sequence[Sequence[Score]], number: Callable[[Score], float]) -> list[float]:
-    """A number of each independent unit: its mean over the episodes of each task, or each episode of a single task."""
+    """Return a number per independent unit: its mean for each task, or its value for each episode of a single task."""
     scored = [scores for scores in final if scores]
     units = [[score] for score in scored[0]] if len(scored) == 1 == len(final) else scored
     return [fmean(map(number, scores)) for scores in units]

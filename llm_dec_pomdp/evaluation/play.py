@@ -1,4 +1,4 @@
-"""Play the tasks of an evaluation, and measure what was played."""
+"""Play the episodes of an evaluation and measure them."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from .metrics import Summary, summarise
 from .sections import measure
 from .sections.influence import influence
 
-MANY = 100  # episodes of a single task, which differ by chance alone
+MANY = 100  # default number of episodes of a single task, which differ only by their random numbers
 
 
 def default_samples(env: TextDecPOMDP) -> int:
-    """Episodes per task of an evaluation that does not say it: `MANY` where there is a single task, else 1."""
+    """Return the default number of episodes per task: `MANY` if there is a single task, else 1."""
     return MANY if len(env.items) == 1 else 1
 
 
@@ -35,19 +35,23 @@ def evaluate(
     seconds: float = 0.0,
     agents: bool = False,
 ) -> tuple[list[Group], Summary]:
-    """Independent episodes of the environment's tasks, and what they earned.
+    """Play independent episodes of the environment's tasks and summarise them.
 
     Args:
-        policy: Who plays.
-        env: What is played, under the protocol of the policy.
-        sampling: How texts are drawn.
-        seed: Of the texts and of the environment's chance; with the tasks, all that they depend on.
-        items: Number of tasks, from the first on; all when left out.
-        samples: Episodes of each; left out, `default_samples`.
-        keep: Is given the groups as they are played.
-        done: The first groups, which an earlier process has played.
-        seconds: Wall time that these took.
-        agents: Also measure what each agent moves, which plays as many episodes again; see `influence`.
+        policy: The policy of all agents.
+        env: The environment, under the protocol of the policy.
+        sampling: Sampling options of the completions.
+        seed: Seed of completions and environment; with the tasks it determines the episodes.
+        items: Number of tasks, from the first on; None: all.
+        samples: Episodes per task; None: `default_samples`.
+        keep: Is called with the groups as they are played.
+        done: Groups that an earlier process has played; they come first.
+        seconds: Wall time of the groups in `done`, in seconds.
+        agents: Also measure the influence of each agent on the score, which doubles the number of episodes; see
+            `influence`.
+
+    Returns:
+        The groups, one per task, and their summary.
     """
     env = first_rows(env, items)
     groups = list(done)

@@ -1,4 +1,4 @@
-"""Who plays an environment: the model where none is named, and what the members of a team need to know of it."""
+"""The default model of an environment, and the data of an environment that the agents of a team need."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from ..agents.word_model import NAME as WORDS
 from ..envs.base import Script, TextDecPOMDP
 from ..types import Message
 
-MOST_TASKS = 100  # that a table learns by default
+MOST_TASKS = 100  # tasks of an environment for which a table is the default
 
 
 def default_model(env: TextDecPOMDP, *, shows_texts: bool = False) -> str:
-    """The model that plays where none is named.
+    """Return the name of the model that is used by default.
 
     Args:
         env: The environment, under the protocol of the team.
-        shows_texts: Policies are shown the texts of others, which only language models can be.
+        shows_texts: Whether policies observe teammates' texts, which needs a language model.
 
     Returns:
-        The model that the environment names (`Facts.default_model`). Where it names none: a table, if every agent has
-        a few texts to choose from and tasks are few too, since it learns each by itself; a model of words, if there are
-        few words; else the small language model.
+        The model that the environment names (`Facts.default_model`). Otherwise `builtin:table`, if every agent chooses
+        from a list of actions and there are at most `MOST_TASKS` tasks, since a table learns each task separately;
+        else `builtin:words`, if the vocabulary is small; else `builtin:tiny`.
     """
     known, named = known_of(env), env.task.facts.default_model
     if named and not shows_texts:
@@ -35,10 +35,10 @@ def default_model(env: TextDecPOMDP, *, shows_texts: bool = False) -> str:
 
 
 def known_of(env: TextDecPOMDP, *others: TextDecPOMDP) -> dict[str, Any]:
-    """What members may need to know of an environment, as arguments of `assemble_team`.
+    """Return the arguments of `assemble_team` that come from an environment.
 
-    These are the roles of its agents, what they may say, its words, and its scripts, which know the tasks of `others`
-    too.
+    These are the roles of its agents, their possible actions, its vocabulary, and its scripts. The scripts also know
+    the tasks of the environments in `others`.
     """
     agents, tasks = env.possible_agents, [known.task for known in (env, *others)]
 
@@ -57,7 +57,7 @@ def known_of(env: TextDecPOMDP, *others: TextDecPOMDP) -> dict[str, Any]:
 
 
 def _first_that_knows(scripts: Sequence[Script]) -> Script:
-    """What the first script says that knows the task of a history."""
+    """Return a script that acts as the first of these scripts that knows the task of a history."""
 
     def say(agent: str, history: Sequence[Message]) -> str:
         for script in scripts[:-1]:

@@ -1,1 +1,1 @@
-"""Libraries that users already have, one file each, on the public interface of this package alone."""
+"""Adapters for other libraries, one file each. They use only the public interface of this package."""

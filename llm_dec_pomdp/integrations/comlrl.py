@@ -8,8 +8,9 @@
         train_dataset=task_dataset(env), formatters=formatters(env, tokenizer), reward_func=joint_reward(env),
     )
 
-A row is a task, and a formatter says what its agent is told there, in the chat template of the model. Environments of
-several turns are refused: comlrl asks for the reward of a turn without saying what was said at earlier ones.
+A row of the data set is a task. A formatter returns the first observation of its agent, in the chat template of the
+model. Environments of several turns are refused, since comlrl's reward functions do not receive the actions of earlier
+turns.
 """
 
 from __future__ import annotations
@@ -27,14 +28,14 @@ Formatter = Callable[[Mapping[str, Any]], str]
 
 
 def task_dataset(env: TextDecPOMDP, task_ids: Sequence[str] | None = None) -> Dataset:
-    """A row for each task: `prompt` (its text) and `task_id`.
+    """Return a data set with one row per task: `prompt` (its text) and `task_id`.
 
     Args:
-        env: An environment of one turn with one reward of the team.
-        task_ids: The order of training, with repetitions where a task is to be trained on again. Default: each once.
+        env: An environment with one turn and a joint reward.
+        task_ids: The order of training, possibly with repetitions. Default: each task once.
 
     Raises:
-        ValueError: The environment has several turns, or pays its agents individually.
+        ValueError: The environment has several turns or individual rewards.
     """
     from datasets import Dataset
 
@@ -45,7 +46,7 @@ def task_dataset(env: TextDecPOMDP, task_ids: Sequence[str] | None = None) -> Da
 
 
 def formatters(env: TextDecPOMDP, tokenizer: Any) -> list[Formatter]:
-    """For each agent, what makes its prompt from the row of a task, in the tokenizer's chat template."""
+    """Return a function for each agent that returns its prompt for a row, in the tokenizer's chat template."""
     check_single_turn(env, "comlrl")
 
     def formatter(agent: str) -> Formatter:
@@ -59,10 +60,12 @@ def formatters(env: TextDecPOMDP, tokenizer: Any) -> list[Formatter]:
 
 
 def joint_reward(env: TextDecPOMDP) -> Callable[..., list[float]]:
-    """The reward function: comlrl gives each agent's texts, and the row of their task.
+    """Return the reward function, which receives each agent's completions and the row of their task.
+
+    When called, it raises ValueError if a joint action could not be scored, since comlrl accepts no missing rewards.
 
     Raises:
-        ValueError: When it is called and the environment could not score the texts: comlrl takes no missing rewards.
+        ValueError: The environment has several turns or individual rewards.
     """
     check_single_turn(env, "comlrl")
 
@@ -71,8 +74,8 @@ def joint_reward(env: TextDecPOMDP) -> Callable[..., list[float]]:
         rewards = [team_reward(env, row["task_id"], joint) for joint in zip(*texts, strict=True)]
         if None in rewards:
             raise ValueError(
-                f"a joint action of task {row['task_id']!r} could not be scored ({env.last_score}), and comlrl takes "
-                "no missing rewards; train where the judge does not fail"
+                f"a joint action of task {row['task_id']!r} could not be scored ({env.last_score}), and comlrl accepts "
+                "no missing rewards; train on tasks whose judge does not fail"
             )
         return [value for value in rewards if value is not None]
 

@@ -1,4 +1,4 @@
-"""Other libraries, imported when they are used; what is missing or too old is said with the command that helps."""
+"""Import of other libraries on use; the error of a missing or old library has the command that installs it."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ OURS = "llm-dec-pomdp"
 
 
 def require(extra: str) -> str:
-    """Check that the requirements of an extra of this package are installed; returns the command that installs them.
+    """Check that the requirements of an extra of this package are installed; return the command that installs them.
 
     Raises:
-        ImportError: One is missing, or its version is not what the extra asks for.
+        ImportError: A requirement is missing or has another version than the extra needs.
     """
     command = f"pip install -e '.[{extra}]' (in the clone)"
     for needed in _requirements(extra):
@@ -26,20 +26,20 @@ def require(extra: str) -> str:
             version = metadata.version(needed.name)
         except metadata.PackageNotFoundError as error:
             raise ImportError(
-                f"{needed.name} is not installed, and the adapter {extra!r} needs it: {command}"
+                f"{needed.name} is not installed, but the adapter {extra!r} needs it: {command}"
             ) from error
         if not needed.specifier.contains(version, prereleases=True):
             raise ImportError(
-                f"{needed.name} {version} is installed, and the adapter {extra!r} needs {needed.specifier}: {command}"
+                f"{needed.name} {version} is installed, but the adapter {extra!r} needs {needed.specifier}: {command}"
             )
     return command
 
 
 def library(name: str, extra: str) -> Any:
-    """Import a library by its module, which is among the requirements of an extra of this package.
+    """Import and return a module of a library that an extra of this package requires.
 
     Raises:
-        ImportError: It, or something that it needs, is missing, or its version is not what the extra asks for.
+        ImportError: The library or one of its own requirements is missing, or has another version than the extra needs.
     """
     command = require(extra)
     try:
@@ -51,16 +51,16 @@ def library(name: str, extra: str) -> Any:
 
 @functools.cache
 def _requirements(extra: str) -> list[Requirement]:
-    """What the extra adds; the same that pip reads."""
+    """Return the requirements of an extra, from the metadata that pip reads."""
     declared = [Requirement(text) for text in metadata.requires(OURS) or ()]
     return [r for r in declared if r.marker and not r.marker.evaluate() and r.marker.evaluate({"extra": extra})]
 
 
 def construct(make: Callable[..., Any], name: str, options: Mapping[str, Any]) -> Any:
-    """What a library makes of a name and options.
+    """Return the result of a library's function for a name and options.
 
     Raises:
-        RuntimeError: It cannot; the message holds its own error.
+        RuntimeError: The function failed; the message has its error.
     """
     try:
         return make(name, **options)
@@ -68,5 +68,5 @@ def construct(make: Callable[..., Any], name: str, options: Mapping[str, Any]) -
         reason = " ".join(re.sub("\x1b\\[[0-9;]*m|[*]", "", str(error)).split())
         raise RuntimeError(
             f"{make.__module__.partition('.')[0]} cannot make {name!r} with {dict(options)}: {type(error).__name__}: "
-            f"{reason:.300}; correct the options, or install and download what it names"
+            f"{reason:.300}; correct the options, or install and download the missing parts that it names"
         ) from error

@@ -3,14 +3,14 @@
     from llm_dec_pomdp.integrations.mcp import tools_of
 
     env = WithTools(make("tldr-v0"), [tools_of("http://127.0.0.1:8000/mcp", stateless=True)])
-    env = WithTools(make("tldr-v0"), [tools_of(["python", "server.py"])])        # a program that speaks over its pipes
+    env = WithTools(make("tldr-v0"), [tools_of(["python", "server.py"])])        # a program that is called over pipes
 
-What a server keeps is not in the hidden state of a task. Unless it is said to be stateless, every episode (with
-`private=True` every agent in it) has a session of its own, and an environment whose episode has called it cannot be
-forked, kept as a snapshot, or served. Needs `pip install -e '.[mcp]'`.
+The state of a server is not part of the hidden state of a task. Unless `stateless=True`, every episode has its own
+session (with `private=True`, every agent of every episode). After a call, the environment cannot be forked, stored as a
+snapshot, or served. Needs `pip install -e '.[mcp]'`.
 
-A server may be a stranger's: its list of tools and each answer have limits of bytes and of seconds, redirects are not
-followed, and its schemas are checked by `envs.tools.schemas`, which reads nothing that they refer to.
+Servers are not trusted: the list of tools and each answer are limited in bytes and seconds, redirects are refused, and
+schemas are checked by `envs.tools.schemas`, which never loads the references in them.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ from .libraries import library
 
 mcp: Any = library("mcp", "mcp")
 
-MOST_SESSIONS = 256  # with one server; the one that was used longest ago ends first
-SECONDS = 30.0  # for which a server is waited for
-MOST_BYTES = 1 << 22  # of an answer, and of the whole list of tools
-MOST_TOOLS, MOST_PAGES = 500, 100  # of the list
+MOST_SESSIONS = 256  # with one server; the least recently used session is closed first
+SECONDS = 30.0  # time limit of an answer
+MOST_BYTES = 1 << 22  # limit of an answer, and of the whole list of tools
+MOST_TOOLS, MOST_PAGES = 500, 100  # limits of the list of tools
 _TOO_LONG = "its answer is longer than {} bytes"
 T = TypeVar("T")
-logging.getLogger("mcp").addHandler(logging.NullHandler())  # what goes wrong is an error here, no line in a terminal
+logging.getLogger("mcp").addHandler(logging.NullHandler())  # errors are raised here, so its log is not needed
 
 
 def tools_of(
@@ -59,20 +59,20 @@ def tools_of(
     name: str = "mcp",
     headers: Mapping[str, str] | None = None,
 ) -> Kit:
-    """The tools of an MCP server.
+    """Return the tools of an MCP server.
 
     Args:
         server: Its address, or the command that starts it.
-        stateless: No call changes what later calls give, so that forks and snapshots are right.
-        private: Each agent has a session of its own; else a team shares one.
-        only: Names of the tools that are wanted; all when left out.
-        name: Of the kit.
-        headers: Of every request to an address, such as {"authorization": "Bearer ..."}.
+        stateless: True: no call changes the results of later calls, so forks and snapshots are possible.
+        private: True: each agent has its own session. False: a team shares one.
+        only: Names of the tools to use; None: all.
+        name: Name of the kit.
+        headers: Headers of every request to an address, such as {"authorization": "Bearer ..."}.
 
     Raises:
         ImportError: The extra is not installed.
         ConnectionError: No server answers there.
-        ValueError: The server has no tool of a name in `only`, one whose schema cannot be used, two of one name, or a
+        ValueError: The server has no tool with a name in `only`, an unusable schema, two tools with one name, or a
             list that is too long.
     """
     there = Server(server if isinstance(server, str) else tuple(server), stateless, tuple((headers or {}).items()))
@@ -86,27 +86,27 @@ def tools_of(
     return Kit(name, functions, private=private, copies=stateless)
 
 
-_COMPOSED = {"$ref", "allOf", "anyOf", "oneOf", "if", "patternProperties"}  # properties may stand elsewhere
+_COMPOSED = {"$ref", "allOf", "anyOf", "oneOf", "if", "patternProperties"}  # then properties may be declared elsewhere
 
 
 def _function(server: Server, tool: Any) -> Function:
-    """A tool; a wrong name of an argument is an answer to the agent even where the server would pass over it."""
+    """Return a tool; unknown arguments are an error for the agent, also if the server would ignore them."""
     schema = dict(tool.input_schema)
     if not schema.keys() & _COMPOSED:
         schema.setdefault("additionalProperties", False)
     try:
         return of_schema(tool.name, tool.description or tool.name, schema, functools.partial(server.call, tool.name))
     except ValueError as error:
-        raise ValueError(f"{server}: {error}; leave it out: only=[...] names the tools that are wanted") from error
+        raise ValueError(f"{server}: {error}; leave the tool out with only=[...], the names of the others") from error
 
 
 class Server:
-    """A server and its sessions; pickled by its address, so that another process has sessions of its own.
+    """A server and its sessions. It is pickled by its address, so another process opens its own sessions.
 
     Args:
         target: Its address or command.
-        stateless: Whether one session is enough.
-        headers: Of every request.
+        stateless: Whether one session is enough for all episodes.
+        headers: Headers of every request.
     """
 
     def __init__(self, target: str | tuple[str, ...], stateless: bool, headers: tuple[tuple[str, str], ...]) -> None:
@@ -122,7 +122,7 @@ class Server:
         return f"the MCP server {named}"
 
     def tools(self) -> list[Any]:
-        """Return what it offers; raises ConnectionError or ValueError."""
+        """Return its tools; raise ConnectionError if it does not answer, or ValueError if there are too many."""
         session = self._session(0)
         try:
             return _await(session.tools())
@@ -135,13 +135,13 @@ class Server:
                 self._end(0)
 
     def call(self, name: str, state: int | None, arguments: Mapping[str, Any]) -> tuple[int | None, str]:
-        """What a tool answers; see `tools.Function.run`.
+        """Call a tool; return the new state and the result, see `tools.Function.run`.
 
         The state is the number of a session, None before the first call.
 
         Raises:
             ConnectionError: The server does not answer, or has ended the session.
-            ValueError: The tool says that it failed.
+            ValueError: The tool reports an error.
         """
         number = 0 if self._stateless else next(self._numbers) if state is None else state
         session = self._session(number, begun=state is not None)
@@ -162,11 +162,11 @@ class Server:
 
     def _session(self, number: int, begun: bool = False) -> _Session:
         with self._lock:
-            if self._process != os.getpid():  # a copy of the process that had them
+            if self._process != os.getpid():  # after a fork of the process, its sessions are unusable here
                 self._sessions, self._process = OrderedDict(), os.getpid()
             if number not in self._sessions or self._sessions[number].gone:
                 if begun and number:
-                    raise ConnectionError(f"{self}: the session of this episode has ended; begin another episode")
+                    raise ConnectionError(f"{self}: the session of this episode has ended; start another episode")
                 while len(self._sessions) >= MOST_SESSIONS:
                     self._sessions.popitem(last=False)[1].end()
                 self._sessions[number] = self._begun()
@@ -192,14 +192,14 @@ class Server:
 
 
 class _ExcessError(Exception):
-    """A list of tools that is longer than it may be."""
+    """The list of tools exceeds a limit."""
 
 
 class _Session:
-    """A client, in a task of its own for as long as it is connected.
+    """A client in a separate asyncio task, which runs as long as it is connected.
 
     Attributes:
-        trouble: Why this side broke off.
+        trouble: The reason why this side disconnected.
     """
 
     def __init__(self, target: str | tuple[str, ...], headers: dict[str, str]) -> None:
@@ -223,44 +223,44 @@ class _Session:
             else:
                 target = mcp.StdioServerParameters(command=target[0], args=list(target[1:]), encoding=_Lines.name)
             self.client = await stack.enter_async_context(mcp.Client(target, read_timeout_seconds=SECONDS))
-            # By a schema of the server, whose patterns could run for ever; agents receive the text alone.
+            # No validation by the server's schema, whose patterns could run forever; agents receive only the text.
             self.client.session.validate_tool_result = _nothing
             self._ready.set()
             await self._over.wait()
 
     async def began(self) -> None:
-        """It is connected; raises what kept it from that."""
+        """Wait until it is connected; raise the error if it cannot connect."""
         ready, task = asyncio.ensure_future(self._ready.wait()), asyncio.wrap_future(self._task)
-        task.add_done_callback(lambda task: task.cancelled() or task.exception())  # it is in no log
+        task.add_done_callback(lambda task: task.cancelled() or task.exception())  # marks the error as seen
         await asyncio.wait((ready, task), timeout=SECONDS, return_when=asyncio.FIRST_COMPLETED)
         ready.cancel()
         if not self._ready.is_set():
             if task.done():
                 task.result()
             task.cancel()
-            raise TimeoutError(f"nothing came in {SECONDS:.0f} s")
+            raise TimeoutError(f"no answer within {SECONDS:.0f} s")
 
     async def _refuse_listening(self, request: httpx2.Request) -> None:
-        """Refuse the stream of notifications, which nobody reads and a server can make the client open for ever."""
+        """Refuse the stream of notifications, which is not read and which a server could keep open forever."""
         if request.method == "GET" and "last-event-id" not in request.headers:
             raise httpx2.UnsupportedProtocol("no notifications are read")
 
     async def _limit(self, response: httpx2.Response) -> None:
-        """Refuse redirects and packed answers, and limit the bytes and the time of all others."""
+        """Refuse redirects and compressed answers, and limit the bytes and the time of other answers."""
         if response.has_redirect_location:
             self.stop("it redirects to another address, which is not followed; give the final address")
         if response.headers.get("content-encoding", "identity") != "identity":
-            self.stop("its answer is packed, which it was asked not to do")
+            self.stop("its answer is compressed, although the request does not allow it")
         response.stream = _Limited(response.stream, self)
 
     def stop(self, trouble: str) -> NoReturn:
-        """Disconnect because of what the server does, from within the loop."""
+        """Disconnect because of the server's behaviour; call this within the event loop."""
         self.trouble = trouble
         self._over.set()
         raise ConnectionError(trouble)
 
     async def tools(self) -> list[Any]:
-        """Return all pages of the list; raises _ExcessError where it is too long."""
+        """Return all pages of the list of tools; raise _ExcessError if it is too long."""
         listed: list[Any] = []
         size, cursor = 0, None
         for _ in range(MOST_PAGES):
@@ -278,11 +278,11 @@ class _Session:
 
     @property
     def gone(self) -> bool:
-        """It broke off."""
+        """Return whether the connection has ended."""
         return self._task.done()
 
     def end(self) -> None:
-        """Disconnect, some time soon."""
+        """Request a disconnect, without waiting for it."""
         _loop(os.getpid()).call_soon_threadsafe(self._over.set)
 
 
@@ -306,18 +306,18 @@ class _Limited(httpx2.AsyncByteStream):
             yield part
 
     async def aclose(self) -> None:
-        """See `AsyncByteStream`."""
+        """Close the stream; see `AsyncByteStream`."""
         await self._stream.aclose()
 
 
 class _Lines(utf_8.IncrementalDecoder):
-    """UTF-8 from the pipe of a program, with at most `MOST_BYTES` in a line; the client names decoders as encodings."""
+    """A decoder of UTF-8 lines of at most `MOST_BYTES`, registered as an encoding since the client takes only those."""
 
     name = "mcp_lines"
-    _bytes = 0  # of the line that has not ended
+    _bytes = 0  # bytes of the unfinished line
 
     def decode(self, input: Any, final: bool = False) -> str:
-        """See `codecs.IncrementalDecoder`."""
+        """Return decoded text, and stop the session if a line is too long; see `codecs.IncrementalDecoder`."""
         before, end, _ = bytes(input).partition(b"\n")
         if self._bytes + len(before) > MOST_BYTES:
             _current.get().stop(_TOO_LONG.format(MOST_BYTES))
@@ -335,26 +335,26 @@ async def _nothing(*about: Any) -> None:
 
 @functools.cache
 def _loop(process: int) -> asyncio.AbstractEventLoop:
-    """The loop of all sessions of a process, in a thread."""
+    """Return the event loop of all sessions of a process, which runs in a thread."""
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, daemon=True, name="mcp").start()
     return loop
 
 
 def _await(what: Coroutine[Any, Any, T], seconds: float | None = SECONDS) -> T:
-    """Return what a coroutine returns; TimeoutError where that takes longer."""
+    """Return the result of a coroutine; raise TimeoutError if it takes longer than `seconds`."""
     return asyncio.run_coroutine_threadsafe(asyncio.wait_for(what, seconds), _loop(os.getpid())).result()
 
 
 def _reason(error: BaseException) -> str:
-    """What went wrong first, out of the groups in which tasks raise."""
+    """Return the first error of exception groups, as text."""
     while (inner := getattr(error, "exceptions", None)) or (inner := ([error.__cause__] if error.__cause__ else None)):
         error = inner[0]
     return escape_controls(" ".join(f"{type(error).__name__}: {error}".split()))[:300].rstrip(":")
 
 
 def _text(block: Any) -> str:
-    """A part of an answer; what is no text is named."""
+    """Return a part of an answer as text; of other parts only the type."""
     if block.type == "text":
         return block.text
     return json.dumps(f"a part of the type {block.type}, which is no text")

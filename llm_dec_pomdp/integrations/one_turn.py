@@ -1,4 +1,4 @@
-"""What trainers of single texts have in common: a task is a row, and the texts of its agents are one joint action."""
+"""Functions for trainers of single completions: a task is a row, and its agents' completions are a joint action."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from ..envs import TextDecPOMDP
 
 
 def check_single_turn(env: TextDecPOMDP, library: str) -> None:
-    """Raise ValueError unless the environment has one turn and a joint reward; `library` is named in the message."""
+    """Raise ValueError unless the environment has one turn and a joint reward; the message names the library."""
     if env.max_turns != 1:
         raise ValueError(
-            f"the environment has {env.max_turns} turns, and {library} takes one text of each agent; set max_turns=1"
+            f"the environment has max_turns {env.max_turns}, but {library} takes one action of each agent; set "
+            "max_turns=1"
         )
     check_joint_reward(env, library)
 
@@ -22,7 +23,8 @@ def check_joint_reward(env: TextDecPOMDP, library: str) -> None:
     """Raise ValueError unless the environment has a joint reward."""
     if not env.facts.joint_reward:
         raise ValueError(
-            f"the rewards of the environment are individual, and {library} takes the joint reward of a team"
+            f"the rewards of the environment are individual, but {library} needs the joint reward of a team; choose "
+            "another environment"
         )
 
 
@@ -33,7 +35,7 @@ def first_observations(env: TextDecPOMDP, task_id: str) -> Mapping[str, str]:
 
 
 def team_reward(env: TextDecPOMDP, task_id: str, texts: Sequence[str]) -> float | None:
-    """The joint reward of the agents' texts, in their order; None where they could not be scored."""
+    """Return the joint reward of the agents' texts, given in agent order; None if they could not be scored."""
     env.reset(options={"task_id": task_id})
     _, rewards, *_ = env.step(dict(zip(env.possible_agents, texts, strict=True)))
     reward = rewards[env.possible_agents[0]]
@@ -41,5 +43,5 @@ def team_reward(env: TextDecPOMDP, task_id: str, texts: Sequence[str]) -> float 
 
 
 def chat_of(text: str) -> list[dict[str, Any]]:
-    """What an agent is told first, as a chat."""
+    """Return an observation as a chat of one user message."""
     return [{"role": "user", "content": text}]

@@ -1,5 +1,5 @@
 # pyright: basic, reportMissingImports=false
-"""OpenEnv's client for an environment that `llm-dec-pomdp serve` serves, with types.
+"""A typed OpenEnv client for an environment that `llm-dec-pomdp serve` serves.
 
     from llm_dec_pomdp.integrations.openenv import TeamAction, TeamClient
 
@@ -7,8 +7,8 @@
         result = env.reset(seed=0)                               # also task_id=... or index=...
         result = env.step(TeamAction(texts={agent: "..." for agent in result.observation.texts}))
 
-OpenEnv's `GenericEnvClient` does as well, with dictionaries. A server with a token is asked as `http://me:TOKEN@host:port`,
-since the client has no other place for it.
+OpenEnv's `GenericEnvClient` works too, with dictionaries. If the server needs a token, write it into the address,
+`http://me:TOKEN@host:port`, since the client has no other place for it.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ from .libraries import require
 
 require("openenv")
 
-from openenv.core.client_types import StepResult  # noqa: E402  # not before it is known to be there
+from openenv.core.client_types import StepResult  # noqa: E402  # after the check that it is installed
 from openenv.core.env_client import EnvClient  # noqa: E402
 from openenv.core.env_server.types import Action, Observation, State  # noqa: E402
 
 
 class TeamAction(Action):
-    """A joint action: the texts of every agent that is there."""
+    """A joint action: the texts of all live agents."""
 
     texts: dict[str, str]
 
 
 class TeamObservation(Observation):
-    """What a team is told; `done` and the team's `reward` (None where nothing was or could be scored) are beside it.
+    """The observations of a team. The base class adds `done` and the team's `reward` (None if nothing was scored).
 
     Attributes:
-        texts: What each agent that is there is told.
-        roles: What each of them is for.
-        asked: Who owes an answer; texts of the others are ignored.
-        rewards: What the turn paid each of them; NaN where it could not be scored.
-        infos: Parts of the reward, by agent.
-        events: What happened beside texts: kind, agent, details.
+        texts: The observation of each live agent.
+        roles: The role of each live agent.
+        asked: The agents that have to act; actions of other agents are ignored.
+        rewards: The reward of each agent at this turn; NaN if it could not be scored.
+        infos: Components of the reward, by agent.
+        events: Occurrences besides texts: kind, agent, details.
     """
 
     texts: dict[str, str]
@@ -51,13 +51,13 @@ class TeamObservation(Observation):
 
 
 class TeamState(State):
-    """The whole state, as `TextDecPOMDP.state` gives it: JSON text."""
+    """The whole state as JSON text; see `TextDecPOMDP.state`."""
 
     state: str
 
 
 class TeamClient(EnvClient[TeamAction, TeamObservation, TeamState]):
-    """A session with one environment, for as long as it is connected."""
+    """A session with one environment, which lasts as long as the connection."""
 
     def _step_payload(self, action: TeamAction) -> dict[str, Any]:
         return {"texts": action.texts}

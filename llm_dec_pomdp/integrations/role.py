@@ -1,13 +1,13 @@
-"""One agent's view of an environment, while the rest of its team plays by fixed policies.
+"""One agent's view of an environment, while its teammates act by fixed policies.
 
     role = Role(env, "listener", "script:optimal")
-    told = role.reset(task_id="relay/red/0")
+    observation = role.reset(task_id="relay/red/0")
     while not role.over:
-        told = role.call("search", {"query": "..."})     # a turn whose text is this call
-        told = role.say("red")                           # a turn with this text
+        observation = role.call("search", {"query": "..."})     # a turn whose action is this call
+        observation = role.say("red")                           # a turn with this action
     role.total
 
-It is what libraries for single agents with tools are given: `trl.role_environment`, `verifiers.role_environment`.
+Adapters for single-agent libraries with tools use it: `trl.role_environment`, `verifiers.role_environment`.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ SCRIPT = "script:"
 
 
 class Role:
-    """A role; a call is the text of a turn, in which the others write too.
+    """A role in an environment. A tool call is the action of a turn, in which teammates act too.
 
     Args:
-        env: It is copied.
-        role: An agent, or its role; the first of several.
-        others: Who writes the texts of the other agents: a policy, a function of an agent and its history, or the name
-            of one: "script:optimal" of the environment's scripts, or "module:function".
+        env: The environment, which is copied.
+        role: The name of an agent, or a role; the first agent with this role.
+        others: The policy of the teammates: a `Policy`, a function of an agent and its history, or a name:
+            "script:optimal" for a script of the environment, or "module:function".
 
     Attributes:
-        agent: Whose view it is.
-        total: What the agent was paid in this episode so far; NaN where a turn could not be scored.
+        agent: The agent.
+        total: The agent's return in this episode so far; NaN if a turn could not be scored.
 
     Raises:
         ValueError: There is no such role.
-        KeyError, ImportError, AttributeError: There is no script or function of this name.
+        KeyError, ImportError, AttributeError: There is no script or function with this name.
     """
 
     def __init__(self, env: TextDecPOMDP, role: str, others: Policy | Script | str) -> None:
@@ -55,38 +55,41 @@ class Role:
 
     @property
     def tools(self) -> tuple[Tool, ...]:
-        """What the agent may call."""
+        """Return the tools of the agent."""
         return self._env.tools(self.agent)
 
     @property
     def over(self) -> bool:
-        """The agent is asked no more."""
+        """Return whether the episode is over for the agent."""
         return not self._env.asked(self.agent)
 
     def reset(self, seed: int | None = None, **options: Any) -> str:
-        """Begin an episode; what the agent is told when it is asked first.
+        """Start an episode, and play until the agent has to act.
 
         Args:
-            seed: Of all chance.
+            seed: The seed of all chance.
             options: `task_id` or `index`; see `TextDecPOMDP.reset`.
+
+        Returns:
+            The agent's first observation.
         """
         self._env.reset(seed=seed, options=options)
         self.total, self._seed = 0.0, seed or 0
         return self._until_asked()
 
     def say(self, text: str) -> str:
-        """Play a turn with this text; what the agent is told when it is asked again, or `OVER`."""
+        """Play a turn with this action; return the agent's next observation when it has to act again, or `OVER`."""
         if self.over:
             return OVER
         self._step(text)
         return self._until_asked()
 
     def call(self, name: str, arguments: dict[str, Any]) -> str:
-        """Play a turn in which the agent calls a tool; see `say`."""
+        """Play a turn whose action is a tool call; see `say`."""
         return self.say(written(name, arguments))
 
     def finish(self) -> float:
-        """Say nothing more until the episode is over; what the agent was paid."""
+        """Act with empty texts until the episode is over; return the agent's return."""
         while not self.over:
             self.say("")
         return self.total

@@ -6,14 +6,18 @@
     how = GRPOConfig(shuffle_dataset=False, per_device_train_batch_size=2 * G, num_generations=G, ...)
     GRPOTrainer(model, episode_return, args=how, train_dataset=team_dataset(env), rollout_func=rollout_func(env))
 
-A row of the data set is what one agent of a task is told first. `rollout_func` plays the episodes, G of each task, with
-the model that is trained; the g-th rows of a task's agents are the two sides of one episode, and each earns its return;
-the advantage that GRPO computes within a prompt is then that of MAGRPO (arXiv:2508.04652) with aligned texts, shared
-weights and one advantage for all turns. Where TRL itself is to draw the texts, as with vLLM, `joint_reward(env)` pairs
-them afterwards, in environments of one turn. All rows of a task have to be in one batch: keep `shuffle_dataset=False`,
-and let `per_device_train_batch_size` be a multiple of agents x `num_generations`.
+A row of the data set has the first observation of one agent of a task. `rollout_func` plays G episodes of each task
+with the trained model. The g-th rows of a task's agents belong to one episode, and each row has the return of that
+episode. GRPO's advantage within a prompt then equals the advantage of MAGRPO (arXiv:2508.04652) with joint credit,
+shared weights and one advantage for all turns.
 
-One role with tools is trained by TRL's own loop of tool calls, while the others play by fixed policies:
+If TRL itself samples, for example with vLLM, use `joint_reward(env)`, which forms joint actions afterwards, in
+environments of one turn.
+
+All rows of a task must be in one batch: keep `shuffle_dataset=False`, and let `per_device_train_batch_size` be a
+multiple of agents x `num_generations`.
+
+One role with tools is trained by TRL's own loop of tool calls, while its teammates act by fixed policies:
 
     factory = role_environment(env, "listener", "script:optimal")
     GRPOTrainer(model, args=how, train_dataset=role_dataset(env), environment_factory=factory)
@@ -48,10 +52,12 @@ RolloutFunc = Callable[[Sequence[Chat], Any], dict[str, list[Any]]]
 
 
 def team_dataset(env: TextDecPOMDP) -> Dataset:
-    """A row for each agent of each task, those of a task adjacent: `prompt` (a chat), `task_id`, `agent`.
+    """Return a data set with a row for each agent of each task: `prompt` (a chat), `task_id`, `agent`.
+
+    Rows of one task are adjacent.
 
     Raises:
-        ValueError: The environment pays its agents individually.
+        ValueError: Rewards of the environment are individual.
     """
     from datasets import Dataset
 
@@ -67,26 +73,26 @@ def team_dataset(env: TextDecPOMDP) -> Dataset:
 
 
 def rollout_func(env: TextDecPOMDP) -> RolloutFunc:
-    """What GRPOTrainer's `rollout_func` takes: it plays whole episodes, with TRL's temperature, top-p and top-k.
+    """Return a `rollout_func` for GRPOTrainer, which plays whole episodes with TRL's temperature, top-p and top-k.
 
-    `max_completion_length` is the longest text of a turn. A row is what its agent was shown and sampled, token by
-    token: `prompt_ids` up to its first text, then in `completion_ids` its texts and what it was told in between, which
-    `env_mask` marks with 0. `episode_return` is the return of the row's episode.
+    `max_completion_length` limits the action of a turn. A row has the tokens of its agent: `prompt_ids` has the history
+    up to its first action; `completion_ids` has its actions and the observations between them, for which `env_mask` is
+    0. `episode_return` is the return of the row's episode.
 
     Raises:
         ImportError: TRL is missing or too old.
-        ValueError: The environment pays its agents individually, or has tasks that begin alike; or, in training, the
-            rows of a task are not together, or an agent was not asked, or began anew.
+        ValueError: Rewards of the environment are individual, or two tasks have the same first observations. In
+            training: the rows of a task are not adjacent, an agent never acted, or its history was reset.
     """
     require("trl")
     check_joint_reward(env, "TRL")
-    tasks: dict[tuple[str, ...], str] = {}  # TRL gives the prompts alone
+    tasks: dict[tuple[str, ...], str] = {}  # TRL passes only the prompts
     for item in env.items:
         texts = first_observations(env, item.id)
         if (known := tasks.setdefault(tuple(texts[agent] for agent in env.possible_agents), item.id)) != item.id:
             raise ValueError(
-                f"tasks {known!r} and {item.id!r} tell their agents the same, and TRL gives a rollout nothing but what "
-                "was told; leave one of them out"
+                f"tasks {known!r} and {item.id!r} have the same first observations, by which a rollout in TRL finds "
+                "its task; leave one of them out"
             )
     policies: dict[int, Any] = {}
 
@@ -117,22 +123,26 @@ def rollout_func(env: TextDecPOMDP) -> RolloutFunc:
 
 
 def row(episode: Episode, agent: str) -> dict[str, Any]:
-    """One agent's side of an episode, as `rollout_func` gives it.
+    """Return the row of one agent of an episode; see `rollout_func`.
 
     Raises:
-        ValueError: The agent was not asked, or a later prompt does not begin with what was shown and sampled before.
+        ValueError: The agent never acted, or a later prompt does not begin with its earlier tokens.
     """
     completions = [turn.actions[agent] for turn in episode.turns if agent in turn.actions]
     if not completions:
-        raise ValueError(f"{agent} was not asked in an episode of task {episode.item_id!r}, and TRL needs a text of it")
+        raise ValueError(
+            f"{agent} never acted in an episode of task {episode.item_id!r}, but TRL needs a completion of every "
+            "agent; choose an environment in which all agents act"
+        )
     ids, mask, logprobs = list(completions[0].prompt_ids), list[int](), list[float]()
     start = len(ids)
     for number, text in enumerate(completions, 1):
         before = len(ids)
         if list(text.prompt_ids[:before]) != ids:
             raise ValueError(
-                f"text {number} of {agent} in task {episode.item_id!r} was said after another beginning than the one "
-                "before (its template changes texts, or it began anew), and a row of TRL has one; take max_turns=1"
+                f"the prompt of completion {number} of {agent} in task {episode.item_id!r} does not begin with the "
+                "tokens before it (the chat template changes earlier texts, or the history was reset), which TRL "
+                "requires; set max_turns=1"
             )
         added = text.prompt_ids[before:]
         ids += [*added, *text.token_ids]
@@ -146,34 +156,34 @@ def row(episode: Episode, agent: str) -> dict[str, Any]:
 def episode_return(
     completions: Sequence[Any], episode_return: Sequence[float | None], **columns: Any
 ) -> list[float | None]:
-    """The reward function beside `rollout_func`: the joint return of the row's episode, None where it has no score."""
+    """Return the joint return of each row's episode, or None: the reward function for `rollout_func`."""
     return list(episode_return)
 
 
 def rows_of_tasks(prompts: Sequence[str], tasks: Mapping[tuple[str, ...], str], agents: int, width: int) -> list[str]:
-    """The tasks of prompts of which each stands there `width` times, those of a task's agents one after the other."""
+    """Return the tasks of prompts: blocks of all agents of a task, with each prompt repeated `width` times."""
     ids: list[str] = []
     for start in range(0, len(prompts), agents * width):
         block = prompts[start : start + agents * width]
         task = tasks.get(tuple(block[::width]))
         if task is None or list(block) != [text for text in block[::width] for _ in range(width)]:
             raise ValueError(
-                f"the prompts {start} to {start + len(block) - 1} of a batch are not those of the {agents} agents of a "
-                f"task, each {width} times; set shuffle_dataset=False, take the environment of the data set, and let "
-                f"per_device_train_batch_size be a multiple of {agents} x num_generations"
+                f"the prompts {start} to {start + len(block) - 1} of a batch are not the prompts of a task's {agents} "
+                f"agents, each {width} times; set shuffle_dataset=False, use the environment of the data set, and "
+                f"set per_device_train_batch_size to a multiple of {agents} x num_generations"
             )
         ids.append(task)
     return ids
 
 
-# --- texts that TRL has drawn -----------------------------------------------------------------------------------------
+# --- completions that TRL samples -------------------------------------------------------------------------------------
 
 
 def joint_reward(env: TextDecPOMDP) -> Reward:
-    """The reward function of an environment of one turn, for texts that TRL draws itself.
+    """Return the reward function of an environment of one turn, for completions that TRL samples itself.
 
-    It gives the joint reward of every joint action to each of its texts, and None for what could not be scored. It
-    raises ValueError where the texts of a task's other agents are not in the same batch.
+    Each completion gets the reward of its joint action, or None if that could not be scored. The function raises
+    ValueError if the completions of a task's agents are not in the same batch.
     """
     check_single_turn(env, "TRL")
 
@@ -192,7 +202,7 @@ def joint_reward(env: TextDecPOMDP) -> Reward:
                     rewards[place] = value
         return rewards
 
-    reward.__name__ = "joint_reward"  # under which TRL logs it
+    reward.__name__ = "joint_reward"  # the name in TRL's logs
     return reward
 
 
@@ -200,14 +210,14 @@ def _refuse_parted(env: TextDecPOMDP, task: str, of_agents: Mapping[str, Sequenc
     counts = {who: len(of_agents.get(who, ())) for who in env.possible_agents}
     if len(set(counts.values())) > 1:
         raise ValueError(
-            f"a batch holds different numbers of texts of the agents of task {task!r} ({counts}), which are one joint "
-            "action; set shuffle_dataset=False and per_device_train_batch_size to a multiple of "
+            f"a batch has different numbers of completions of the agents of task {task!r} ({counts}), so they form no "
+            "joint actions; set shuffle_dataset=False and per_device_train_batch_size to a multiple of "
             f"{len(env.possible_agents)} x num_generations"
         )
 
 
 def _text(completion: Any) -> str:
-    """Of a chat as TRL makes it, or a plain text."""
+    """Return the text of a completion, which is a plain text or a chat."""
     return completion if isinstance(completion, str) else completion[-1]["content"]
 
 
@@ -226,7 +236,7 @@ _SAY = Tool("say", "Say your text of this turn; you are told what follows.", (("
 
 
 def role_dataset(env: TextDecPOMDP) -> Dataset:
-    """A row for each task, whose prompt `role_environment` completes: `prompt` (a chat) and `task_id`."""
+    """Return a data set with a row for each task: `task_id`, and `prompt` (a chat) for `role_environment`."""
     from datasets import Dataset
 
     return Dataset.from_list([{"prompt": chat_of(""), "task_id": item.id} for item in env.items])
@@ -240,29 +250,29 @@ def role_environment(
     answer: Literal["say", "text"] = "say",
     seed: int = 0,
 ) -> Callable[[], Any]:
-    """What GRPOTrainer's `environment_factory` takes: a role whose tools are methods, the rest of the team being fixed.
+    """Return an `environment_factory` for GRPOTrainer: a role whose tools are methods, with fixed teammates.
 
-    A call is a turn of the environment, in which the others write too. `reset(task_id=...)` gives what the agent is
-    told first. With `answer="say"` the agent says its texts by a tool of this name, and `get_reward()` is its return;
-    with "text" its last message is what it says, and `role_return` is the reward function.
+    A tool call is a turn of the environment, in which teammates act too. `reset(task_id=...)` returns the agent's first
+    observation. With `answer="say"`, the agent acts through a tool `say`, and `get_reward()` is its return. With
+    "text", its last message is its action, and `role_return` is the reward function.
 
     Args:
         env: The environment.
         role, others: See `Role`.
-        answer: How the agent says what is no call.
-        seed: Of the chance in all episodes.
+        answer: The way in which the agent gives an action that is not a tool call.
+        seed: The seed of chance in all episodes.
 
     Raises:
-        ValueError: There is no such role, or a tool or argument whose name cannot be that of a method.
+        ValueError: There is no such role, or the name of a tool or argument cannot be the name of a method or argument.
     """
     tools = [*Role(env, role, others).tools, *([_SAY] if answer == "say" else [])]
     methods = {tool.name: _method(tool) for tool in tools}
     if wrong := [t.name for t in tools if not t.name.isidentifier() or t.name[0] == "_" or t.name in _TAKEN]:
         raise ValueError(f"the tool {wrong[0]!r} cannot be a method of an environment of TRL; give it another name")
     if len(methods) < len(tools):
-        raise ValueError("the environment has a tool 'say' itself; give answer='text'")
+        raise ValueError("the environment has its own tool 'say'; give answer='text'")
     scored = {"get_reward": _get_reward} if answer == "say" else {}
-    name = re.sub(r"\W", "_", f"{env.metadata['name']}_{role}")  # under which TRL logs the return
+    name = re.sub(r"\W", "_", f"{env.metadata['name']}_{role}")  # the name in TRL's logs
     kind, numbers = type(name, (_Playing,), {**methods, **scored}), itertools.count()
     return lambda: kind(Role(env, role, others), derive(seed, next(numbers)))
 
@@ -274,20 +284,20 @@ class _Playing:
         self.role, self._seed, self._episodes = role, seed, 0
 
     def reset(self, task_id: str | None = None, **columns: Any) -> str:
-        """Begin an episode of a task; what the agent is told."""
+        """Start an episode of a task; return the agent's first observation."""
         self._episodes += 1
         chosen = {} if task_id is None else {"task_id": task_id}
         return self.role.reset(derive(self._seed, self._episodes), **chosen)
 
 
 def _get_reward(self: _Playing) -> float | None:
-    """The return of the agent, once for a rollout; None where it could not be scored."""
+    """Return the agent's return; None if it could not be scored."""
     total = self.role.finish()
     return None if math.isnan(total) else total
 
 
 def role_return(completions: Sequence[Any], environments: Sequence[Any], **columns: Any) -> list[float | None]:
-    """The reward function beside `role_environment(..., answer="text")`: the last message of each is what it says."""
+    """Return the agents' returns, with the last messages as actions: the reward function of `answer="text"`."""
     for completion, playing in zip(completions, environments, strict=True):
         last = completion[-1]
         if last["role"] == "assistant":
@@ -296,18 +306,18 @@ def role_return(completions: Sequence[Any], environments: Sequence[Any], **colum
 
 
 def _method(tool: Tool) -> Callable[..., str]:
-    """A method with the signature and Google docstring from which TRL and transformers make the schema again."""
+    """Return a method with the signature and Google docstring from which TRL and transformers derive the schema."""
     schema = tool.json_schema
     needed, parameters = schema.get("required", ()), [inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)]
     lines = [" ".join(tool.description.split()) or tool.name, "", "Args:"]
     for name, about in schema.get("properties", {}).items():
         if not name.isidentifier() or keyword.iskeyword(name):
-            raise ValueError(f"the argument {name!r} of the tool {tool.name!r} cannot be one of a method; rename it")
+            raise ValueError(f"the argument {name!r} of the tool {tool.name!r} is not a Python identifier; rename it")
         default = inspect.Parameter.empty if name in needed else None
         kind, annotation = inspect.Parameter.POSITIONAL_OR_KEYWORD, _type_of(about)
         parameters.append(inspect.Parameter(name, kind, default=default, annotation=annotation))
         lines.append(f"    {name}: {' '.join(about.get('description', name).split())}")
-    ordered = sorted(parameters, key=lambda p: p.default is None)  # those with a default come last
+    ordered = sorted(parameters, key=lambda p: p.default is None)  # arguments with a default come last
 
     def call(self: _Playing, /, *values: Any, **named: Any) -> str:
         given = {**dict(zip([p.name for p in ordered[1:]], values, strict=False)), **named}
@@ -323,7 +333,7 @@ def _method(tool: Tool) -> Callable[..., str]:
 
 
 def _type_of(about: Mapping[str, Any]) -> Any:
-    """The type of an argument, of its schema; what cannot be said is a text."""
+    """Return the Python type of an argument from its schema; str for types that Python cannot express."""
     if choices := about.get("enum"):
         return Literal[tuple(choices)]
     for option in about.get("anyOf", ()):  # such as a number or null

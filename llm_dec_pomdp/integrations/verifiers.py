@@ -1,29 +1,29 @@
-"""Environments as those of verifiers (`vf-eval`, prime-rl): a taskset, and an Env in which every role is an agent.
+"""Environments for verifiers (`vf-eval`, prime-rl): a taskset, and an Env in which every role is an agent.
 
     from llm_dec_pomdp.integrations.verifiers import write_package
 
     write_package("tldr-v0", "packages/tldr-v0")     # then: pip install packages/tldr-v0
                                                      #       vf-eval tldr-v0 --no-push ...
 
-verifiers finds an environment as a module of its own at the top level, which `write_package` makes; it has three lines:
+verifiers finds an environment as a top-level module. `write_package` writes one, with three lines:
 
     from llm_dec_pomdp.integrations.verifiers import environment
     Tasks, Team = environment("tldr-v0")
     __all__ = ["Tasks", "Team"]
 
-Each role of the team is an agent config under its name (`--env.summary.model ...`). An agent is told in one
-conversation what it is told here; where its history begins anew, so does its conversation. When the episode is over,
-every trace has the return of its agent as the reward "return" (the same for all, where the reward is joint) and the
-last infos as metrics. What could not be scored is an error of the episode. They chat without tools, in a local
-process unless the config says otherwise: the runtime that verifiers takes by default is a remote sandbox.
+Each role of the team is an agent config with its name (`--env.summary.model ...`). An agent has one conversation with
+its observations and actions; if its history is reset, a new conversation starts. After the episode, every trace has the
+return of its agent as the reward "return" (the same for all agents if the reward is joint) and the last infos as
+metrics. An action that could not be scored is an error of the episode. Agents chat without tools. They run in a local
+process unless the config changes that, since the default runtime of verifiers is a remote sandbox.
 
-With `role` a package has one agent with tools, while the others play by a fixed policy:
+With `role`, a package has one agent with tools, while its teammates act by a fixed policy:
 
     write_package("research-v0", "packages/main", role="main", others="script:optimal")
 
-Its tools are a toolset that all rollouts share. What a rollout has said so far is its `State`, and every call plays the
-episode again from there, in an environment of its own; so rollouts share nothing. The last reply is the agent's last
-text, and the reward "episode_return" its return.
+All rollouts share the toolset, but no state: the actions of a rollout are its `State`, and every call replays the
+episode from these in a new environment. The last reply is the agent's last action, and the reward "episode_return" is
+its return.
 
 Needs `pip install -e '.[verifiers]'` and, for the chat program of verifiers, uv.
 """
@@ -53,21 +53,21 @@ vf: Any = library("verifiers.v1", "verifiers")
 
 
 def environment(env_id: str, protocol: str = "parallel", **options: Any) -> tuple[type[Any], type[Any]]:
-    """The taskset and the Env of an environment, for a module to export in its `__all__`.
+    """Return the taskset and the Env of an environment, which a module exports in its `__all__`.
 
     Args:
-        env_id: Its id, or "module:Class".
-        protocol: Under which the team speaks; see `with_protocol`.
-        options: Of its constructor; `split` is an option of the taskset instead.
+        env_id: The id of the environment, or "module:Class".
+        protocol: The communication protocol; see `with_protocol`.
+        options: Options of its constructor, except `split`, which is an option of the taskset.
 
     Raises:
         ImportError: verifiers is missing or too old.
-        KeyError: Unknown id or protocol; the message names the nearest ones.
+        KeyError: The id or protocol is unknown; the message names the nearest ones.
     """
     env: TextDecPOMDP = with_protocol(make(env_id, split="all", **options), protocol)
 
     class Tasks(vf.Taskset[vf.Task[vf.TaskData], TasksConfig]):
-        """The tasks of the environment; who is told what is up to the Env."""
+        """The tasks of the environment; the Env gives the observations."""
 
         def load(self) -> Iterable[Any]:
             for item in make(env_id, split=self.config.split, **options).items:
@@ -81,7 +81,7 @@ def environment(env_id: str, protocol: str = "parallel", **options: Any) -> tupl
     config = model("TeamConfig", __base__=vf.EnvConfig, **roles)
 
     class Team(Play, vf.Env[config]):
-        """The environment, played by an agent for each role."""
+        """The environment with one agent per role."""
 
         template = env
 
@@ -89,21 +89,21 @@ def environment(env_id: str, protocol: str = "parallel", **options: Any) -> tupl
 
 
 class TasksConfig(vf.TasksetConfig):
-    """Which tasks: `--env.taskset.split test`."""
+    """The choice of tasks: `--env.taskset.split test`."""
 
     split: str = "train"
 
 
 class Play:
-    """How an episode is played; a part of every `Team`."""
+    """The base of every `Team`, which plays an episode."""
 
     template: ClassVar[TextDecPOMDP]
 
     async def run(self, task: Any, agents: Any) -> None:
-        """Ask the agents, step the environment, and record what it paid on every trace.
+        """Play an episode, and record the return of each agent on its trace.
 
         Raises:
-            RuntimeError: An agent gave no text.
+            RuntimeError: An agent returned no action.
             ValueError: The episode could not be scored.
         """
         env = self.template.fork()
@@ -111,7 +111,7 @@ class Play:
         async with AsyncExitStack() as stack:
             conversations: dict[str, list[Any]] = {agent: [] for agent in env.possible_agents}
             paid = dict.fromkeys(env.possible_agents, 0.0)
-            infos: dict[str, Any] = {}  # the last ones of each agent
+            infos: dict[str, Any] = {}  # the last infos of each agent
             while env.agents:
                 asked = [agent for agent in env.agents if env.asked(agent)]
                 for agent in asked:
@@ -133,7 +133,7 @@ class Play:
 
 
 def _silent(task: Any) -> Any:
-    """The task without a prompt: what an agent is told is up to the environment."""
+    """Return the task without a prompt, since observations come from the environment."""
     return vf.Task(vf.TaskData(idx=task.data.idx, id=task.data.id, name=task.data.name))
 
 
@@ -145,13 +145,13 @@ async def _answer(env: TextDecPOMDP, agent: str, interaction: Any) -> str:
         errors = interaction.trace.errors
         why = f"{errors[-1].type}: {errors[-1].message}" if errors else interaction.trace.stop_condition
         raise RuntimeError(
-            f"{env.role(agent)} gave no text in turn {env.turn} ({why}); look at its endpoint and limits"
+            f"{env.role(agent)} returned no action in turn {env.turn} ({why}); check its endpoint and limits"
         )
     return segment.last_reply
 
 
 def field_of(role: str) -> str:
-    """The name of a role's agent config: "speaker 1" is speaker_1."""
+    """Return the name of a role's agent config: "speaker_1" for "speaker 1"."""
     return re.sub(r"\W", "_", role)
 
 
@@ -159,7 +159,7 @@ def field_of(role: str) -> str:
 
 
 class RoleState(vf.State):
-    """What a rollout has said, from which its episode follows."""
+    """The actions of a rollout, from which its episode is replayed."""
 
     task_id: str = ""
     texts: list[str] = []
@@ -168,12 +168,12 @@ class RoleState(vf.State):
 def role_environment(
     env_id: str, role: str, others: str, *, module: str, protocol: str = "parallel", **options: Any
 ) -> tuple[type[Any], ...]:
-    """The taskset, the Env and the toolset of one role, for a module to export.
+    """Return the taskset, the Env and the toolset of one role, which a module exports.
 
     Args:
         env_id, protocol, options: See `environment`.
-        role, others: See `Role`; the others by name.
-        module: That exports them, by its name; the toolset runs it as a program.
+        role, others: See `Role`; `others` is a name.
+        module: The name of the module that exports them; the toolset runs it as a program.
 
     Raises:
         ImportError: verifiers is missing or too old.
@@ -183,7 +183,7 @@ def role_environment(
     Role(env, role, others)
 
     def played(state: Any) -> tuple[Role, str]:
-        """The role where a rollout is, and what it is told there."""
+        """Return the role after the actions of a rollout, and its observation."""
         playing = Role(env, role, others)
         message = playing.reset(derive(0, state.task_id), task_id=state.task_id)
         for text in state.texts:
@@ -212,7 +212,7 @@ def role_environment(
 
         def register(self, mcp: Any) -> None:
             mcp.list_tools, mcp.call_tool = self._listed, self._called
-            self._lock = asyncio.Lock()  # the state is replaced as a whole
+            self._lock = asyncio.Lock()  # one call at a time, since each replaces the whole state
 
         async def _listed(self) -> list[Any]:
             types = library("mcp.types", "verifiers")
@@ -232,7 +232,7 @@ def role_environment(
             return types.CallToolResult(content=[types.TextContent(type="text", text=replace_surrogates(message))])
 
     class Tasks(vf.Taskset[RoleTask, TasksConfig]):
-        """The tasks, each with what the role is told first."""
+        """The tasks, each with the first observation of the role."""
 
         @classmethod
         def toolsets(cls, config: Any) -> list[Any]:
@@ -248,7 +248,7 @@ def role_environment(
     config = create("RoleConfig", __base__=vf.EnvConfig, agent=agent)
 
     class RoleEnv(vf.Env[config]):
-        """The role, played by one agent."""
+        """The environment with one agent for the role."""
 
         async def run(self, task: Any, agents: Any) -> None:
             await agents.agent.run(task)
@@ -264,18 +264,18 @@ def role_environment(
 def write_package(
     env_id: str, folder: str | Path, protocol: str = "parallel", *, role: str = "", others: str = "", **options: Any
 ) -> Path:
-    """Write an installable package under which verifiers finds an environment by its id.
+    """Write an installable package, in which verifiers finds an environment by its id.
 
     Args:
-        env_id, protocol, options: See `environment`; options that JSON can hold.
-        folder: A new one.
-        role, others: One role with tools instead of all; see `role_environment`.
+        env_id, protocol, options: See `environment`; options must be plain values.
+        folder: A new folder.
+        role, others: For a package of one role with tools; see `role_environment`.
 
     Returns:
         The folder, for `pip install`.
 
     Raises:
-        FileExistsError: There is such a folder.
+        FileExistsError: The folder exists.
     """
     spec(env_id).load()
     name = re.sub(r"\W+", "-", env_id).strip("-").lower()

@@ -1,4 +1,4 @@
-"""An example of what a team wrote before and after training on the same task, chosen by a stated rule."""
+"""Example texts of a team for the same task before and after training, chosen by a fixed rule."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..episodes.files import evaluations
 from ..results.lines import MethodResult
 from ..types import Episode
 
-RULE = "The first evaluation task under the lowest seed: what each agent wrote last, least and most trained."
+RULE = "The last text of each agent in the first evaluation task of the lowest seed, before and after training."
 
 
 @dataclass(frozen=True)
@@ -18,11 +18,11 @@ class BeforeAfter:
     """Two episodes of one task.
 
     Attributes:
-        method: Name of the line.
-        seed, task: What was played.
-        steps: Training steps of the weights, before and after.
-        scores: What was earned; None where it could not be scored.
-        texts: Role of the agent, its text before and its text after.
+        method: Name of the method.
+        seed, task: Seed of the run, and id of the task.
+        steps: Number of updates, before and after.
+        scores: Scores before and after; None if the episode could not be scored.
+        texts: For each agent its role, its text before and its text after.
     """
 
     method: str
@@ -34,7 +34,7 @@ class BeforeAfter:
 
 
 def before_and_after(line: MethodResult) -> BeforeAfter | None:
-    """The example of a method; None where it does not learn, or was evaluated less than twice."""
+    """Return the example of a method; None if it does not learn or was evaluated less than twice."""
     entry = min(line.entries, key=lambda entry: entry.cell.seed)
     files = evaluations(entry.folder)
     if not line.learns or len(files) < 2:
@@ -50,7 +50,7 @@ def before_and_after(line: MethodResult) -> BeforeAfter | None:
 
 
 def _last_texts(episode: Episode) -> dict[str, str]:
-    """Return by agent the last text of a model; those of scripts are left out."""
+    """Return the last sampled text of each agent, by agent; agents with a script are left out."""
     actions = ((agent, action) for turn in episode.turns for agent, action in turn.actions.items())
     return {agent: action.text for agent, action in actions if action.sampled_tokens}
 

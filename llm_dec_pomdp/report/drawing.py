@@ -1,4 +1,4 @@
-"""Figures of a report, drawn by matplotlib: SVG inside the page, SVG and PDF for papers, PNG for Markdown."""
+"""Drawing of the figures by matplotlib: SVG inside the page, SVG and PDF for papers, PNG for Markdown."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
 
 _COLUMNS = 3
-_WIDTH, _HEIGHT, _ROW = 3.3, 2.3, 0.28  # inches of a panel, and of a bar with its name
-_MARGINS = {"left": 0.15, "right": 0.94}  # of a panel alone, as shares of its width
+_WIDTH, _HEIGHT, _ROW = 3.3, 2.3, 0.28  # width and height of a panel, and height of a bar with its name, in inches
+_MARGINS = {"left": 0.15, "right": 0.94}  # of a single panel, as shares of its width
 _ABOVE, _BELOW = 0.25, 0.45  # inches
-_FEW = 30  # points of a line that still have a mark each
-COLOURS = ("#0b66c3", "#c2570c", "#1a7f4b", "#a3338c", "#8a6d00", "#0e7c86", "#b3261e", "#5b5fc7")  # of the page by day
+_FEW = 30  # lines with at most this many points have markers
+COLOURS = ("#0b66c3", "#c2570c", "#1a7f4b", "#a3338c", "#8a6d00", "#0e7c86", "#b3261e", "#5b5fc7")  # in light mode
 _STYLE: dict[Any, Any] = {
     "text.parse_math": False,
     "font.size": 8,
@@ -47,12 +47,12 @@ def _styled() -> Generator[None]:
     import matplotlib
 
     with matplotlib.rc_context(_STYLE), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph")  # characters that the font lacks become boxes
+        warnings.filterwarnings("ignore", message="Glyph")  # characters missing in the font are drawn as boxes
         yield
 
 
 def save(figure: Figure, *paths: Path) -> None:
-    """Draw a figure into files; their suffixes say which format they get."""
+    """Draw a figure into files, in the formats of their suffixes."""
     with _styled():
         drawing = _draw(figure)
         for path in paths:
@@ -70,7 +70,7 @@ def _draw(figure: Figure) -> Drawing:
     drawing = Drawing(figsize=(_WIDTH * columns, height), layout="constrained")
     handles: dict[str, Any] = {}
     for position, panel in enumerate(figure.panels, 1):
-        handles = _draw_panel(drawing.add_subplot(rows, columns, position), panel) | handles  # the first one's stay
+        handles = _draw_panel(drawing.add_subplot(rows, columns, position), panel) | handles  # the first panel wins
     if names:
         drawing.legend(handles.values(), handles, loc="outside lower center", ncols=columns, frameon=False, fontsize=7)
     return drawing
@@ -81,14 +81,14 @@ def _height(panel: Panel) -> float:
 
 
 def _draw_panel(axes: Any, panel: Panel) -> dict[str, Any]:
-    """Draw it, and return the handles of a legend by name."""
-    axes.set_title(escape_controls(panel.title), y=1.0)  # a place of its own saves a search for one
+    """Draw a panel, and return the handles of a legend by name."""
+    axes.set_title(escape_controls(panel.title), y=1.0)  # a fixed position saves the search for a free one
     axes.set_xlabel(escape_controls(panel.x_label))
     if panel.kind == "bars":
         _draw_bars(axes, panel)
         return {}
     axes.grid(axis="y", linewidth=0.4, alpha=0.3)
-    axes.locator_params(axis="x", integer=panel.kind == "lines")  # lines go over updates or episodes
+    axes.locator_params(axis="x", integer=panel.kind == "lines")  # the x axis of lines counts updates or episodes
     handles: dict[str, Any] = {}
     for name, rows in panel.data.groupby("name", sort=False):
         first, label, bounded = rows.iloc[0], _label(name), rows["low"].notna().any()
@@ -130,19 +130,19 @@ def _draw_bars(axes: Any, panel: Panel) -> None:
 
 
 def _with_room(panel: Panel) -> tuple[float, float]:
-    """The range of its axis, and a little more at the ends where something is drawn."""
+    """Return the range of the value axis, slightly extended at the ends that have data."""
     low, high = panel.reach
     room = 0.03 * (high - low)
     return (low - room if low < 0 else low), high + room
 
 
 def _errors(rows: Any) -> list[Any]:
-    """Return lengths below and above, as matplotlib takes them."""
+    """Return the lengths of error bars below and above, in the form that matplotlib takes."""
     return [(rows["y"] - rows["low"]).clip(lower=0), (rows["high"] - rows["y"]).clip(lower=0)]
 
 
 def _label(name: str) -> str:
-    """A name as a legend shows it; one that began with an underscore would be hidden."""
+    """Return a name for a legend; a leading space shows names with an underscore, which matplotlib would hide."""
     text = escape_controls(name)
     return f" {text}" if text.startswith("_") else text
 
@@ -158,11 +158,11 @@ _KEPT = 256  # pictures
 
 
 def inline(panel: Panel, about: str) -> str:
-    """A panel as SVG for a page, which has the page's colours and width and no style that its policy would refuse.
+    """Return a panel as SVG for a page, with the colours of the page and without styles that its policy forbids.
 
     Args:
-        panel: What is drawn; what has been drawn lately is remembered, since pages of a run that grows repeat it.
-        about: Names, with the panel's title, the picture to readers who do not see it.
+        panel: The panel. Recent drawings are cached, because the pages of a running benchmark repeat them.
+        about: First part of the label for screen readers; the second part is the title of the panel.
     """
     title = escape(escape_controls(f"{about}: {panel.title}"))
     box = f"0 0 {72 * _WIDTH:g} {72 * _height(panel):g}"
@@ -172,7 +172,7 @@ def inline(panel: Panel, about: str) -> str:
 
 @functools.lru_cache(maxsize=_KEPT)
 def _drawn(pickled: bytes) -> str:
-    """What is inside the SVG of a panel."""
+    """Return the content of the SVG of a pickled panel."""
     from matplotlib.figure import Figure as Drawing
 
     panel: Panel = pickle.loads(pickled)
@@ -191,14 +191,14 @@ def _drawn(pickled: bytes) -> str:
 
 
 def _of_page(tag: str) -> str:
-    """A tag of a picture as it stands in a page, which has several pictures."""
+    """Return a tag of an SVG for a page: without ids, which pictures would share, and with short numbers."""
     tag = re.sub(r'^<g id="[^"]*"', "<g", " ".join(tag.split()))
     tag = re.sub(r"\d+\.\d{3,}", lambda number: f"{float(number[0]):.1f}", tag)
     return re.sub(r' style="([^"]*)"', lambda style: _attributes(style[1]), tag)
 
 
 def _attributes(style: str) -> str:
-    """Declarations of a style as attributes; the font is that of the page, in the size of the picture."""
+    """Return the declarations of a style as attributes, with the font of the page."""
     written = ""
     for name, _, value in (declaration.strip().partition(": ") for declaration in style.split(";")):
         if name == "font":

@@ -1,4 +1,4 @@
-"""The figures of a report as tables of pandas, which `drawing` draws."""
+"""The data of the figures of a report, as tables of pandas; `drawing` draws them."""
 
 from __future__ import annotations
 
@@ -14,35 +14,35 @@ from ..evaluation.intervals import Interval
 from ..results.lines import Curve, MethodResult, by_environment, return_axis
 from .findings import THRESHOLDS, Findings, Overall
 
-_DIAGNOSTICS = {  # numbers that learners report: their meaning, and the least end of the axis
-    "truncated": ("share of the texts that the token limit ended", 1.0),
-    "length": ("tokens per text", 1.0),
-    "groups_without_signal": ("share of the groups in which no text has an advantage", 1.0),
+_DIAGNOSTICS = {  # metrics of updates: their meaning, and the least upper end of the axis
+    "truncated": ("share of completions that reached the token limit", 1.0),
+    "length": ("tokens per completion", 1.0),
+    "groups_without_signal": ("share of groups in which all advantages are zero", 1.0),
     "advantage_spread": ("standard deviation of the advantages", 1.0),
-    "surprisal": ("mean of -log p of the sampled tokens, in nats", 1.0),
-    "sampler_gap": ("mean difference in log p of a token between trainer and sampler", 0.05),
-    "sampler_gap_max": ("the largest such difference", 0.05),
-    "clipped": ("share of the ratios outside the clip range", 1.0),
-    "explained_variance": ("share of the variance of the returns that the critics knew", 1.0),
+    "surprisal": ("mean negative log-likelihood of the sampled tokens, in nats", 1.0),
+    "sampler_gap": ("mean difference in the log-probability of a token between trainer and sampler", 0.05),
+    "sampler_gap_max": ("largest such difference", 0.05),
+    "clipped": ("share of importance ratios outside the clip range", 1.0),
+    "explained_variance": ("share of the variance of returns that the critics predict", 1.0),
 }
-_ROUNDING = 1e-6  # a smaller range counts as none
-_BANDS = "Lines are means over the seeds, bands the range of the seeds."
+_ROUNDING = 1e-6  # a smaller range counts as zero
+_BANDS = "Lines are means over seeds, and bands the range of the seeds."
 _BARS = (
-    "Bars are means and dots single seeds. Whiskers: 95 % intervals over seeds and tasks; with one seed over its "
-    "tasks; with two seeds none."
+    "Bars are means, and dots single seeds. Whiskers are 95 % intervals over seeds and tasks; with one seed, over the "
+    "tasks of that seed; with two seeds, there are none."
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """A plot with a scale of its own.
+    """One plot with its own axes.
 
     Attributes:
         kind: "lines" with bands, "points" with intervals, or horizontal "bars" from 0 with intervals.
-        title, x_label: Above and below it.
+        title, x_label: Title above the plot, and label of the x axis.
         data: A `pandas.DataFrame` with a row for each point or bar, see `rows`.
-        limits: Range of the axis of y; None: all values and 0, or 0 to 1 where all values are 0.
-        optimum: The best possible value, a dotted line; None for no line.
+        limits: Range of the y axis. None: from the least to the largest value, including 0; 0 to 1 if all are 0.
+        optimum: The best possible value, shown as a dotted line; None for no line.
     """
 
     kind: Literal["lines", "points", "bars"]
@@ -54,13 +54,13 @@ class Panel:
 
     @property
     def values(self) -> list[float]:
-        """All finite values along the axis of y."""
+        """All finite values on the y axis."""
         shown = [*self.data[["y", "low", "high"]].to_numpy().ravel(), *itertools.chain(*self.data["seeds"])]
         return [float(value) for value in shown if math.isfinite(value)]
 
     @property
     def reach(self) -> tuple[float, float]:
-        """The range of the axis of y."""
+        """The range of the y axis."""
         low, high = self.limits or (min([0.0, *self.values]), max([0.0, *self.values]))
         return (low, high) if self.limits or high - low > _ROUNDING else (0.0, 1.0)
 
@@ -79,9 +79,9 @@ def rows(
     """Return the rows of a line or a point for the data of a `Panel`.
 
     Args:
-        name: In the legend.
-        colour: Number of its colour.
-        x, y: Its points.
+        name: Name in the legend.
+        colour: Number of the colour.
+        x, y: Coordinates of the points.
         low, high: Bounds of a band or of intervals; empty for none.
         dashed: For a method that was measured only once.
         seeds: For a bar, the values of single seeds, drawn as dots.
@@ -93,7 +93,7 @@ def rows(
 
 
 def bar(name: str, colour: int, value: Interval, seeds: Sequence[float] = ()) -> Any:
-    """Return the row of a bar: a mean, with a whisker where it has bounds, and the values of the seeds."""
+    """Return the row of a bar: a mean, a whisker if the mean has bounds, and the values of single seeds."""
     return rows(name, colour, [math.nan], [value.mean], [value.low], [value.high], seeds=seeds)
 
 
@@ -103,10 +103,10 @@ class Figure:
 
     Attributes:
         about: An environment, or "all environments".
-        name: What it shows, in one word; with `about` the name of its files.
-        caption: Sentences.
-        panels: Row by row.
-        folded: The page shows it on demand.
+        name: Content in one word; together with `about` the name of the files of the figure.
+        caption: Caption in full sentences.
+        panels: The plots, row by row.
+        folded: Whether the page hides the figure until it is opened.
     """
 
     about: str
@@ -117,14 +117,14 @@ class Figure:
 
     @property
     def legend(self) -> dict[str, int]:
-        """Names and colours of the lines and points; bars stand next to their names."""
+        """Names and colours of the lines and points; bars are labelled directly."""
         drawn = [panel.data for panel in self.panels if panel.kind != "bars"]
         pairs = {(name, colour) for data in drawn for name, colour in zip(data["name"], data["colour"], strict=True)}
         return dict(sorted(pairs, key=lambda pair: pair[1]))
 
 
 def figures(found: Findings) -> list[Figure]:
-    """All figures of a report: over all environments first, then environment by environment."""
+    """Return all figures of a report: first over all environments, then by environment."""
     colours = colours_of(found)
     first = [over_all(found.overall, colours)] if found.overall else []
     return first + [
@@ -133,49 +133,52 @@ def figures(found: Findings) -> list[Figure]:
 
 
 def learning_curves(found: Findings) -> Figure | None:
-    """The test return while training of every environment; None where nothing was trained."""
+    """Return the figure of the test return during training on every environment; None if nothing was trained."""
     colours = colours_of(found)
     candidates = [learning(group, colours, about) for about, group in by_environment(found.lines).items()]
     panels = [panel for panel in candidates if panel]
-    caption = f"Test return while training, in % of the maximum. {_curves_caption(panels)}"
+    caption = f"Test return during training, in % of the maximum. {_curves_caption(panels)}"
     return Figure("all environments", "learning", caption, panels) if panels else None
 
 
 def _curves_caption(panels: Sequence[Panel]) -> str:
-    """What the marks of learning curves are."""
-    sentences = ["Lines are means, bands the range of the seeds, or one seed's 95 % interval over its tasks."]
+    """Return the caption that explains lines and bands of learning curves."""
+    sentences = [
+        "Lines are means over seeds, and bands the range of the seeds; with one seed, bands are 95 % intervals over "
+        "tasks."
+    ]
     if any(panel.data["dashed"].any() for panel in panels):
-        sentences.append("Dashed: methods that do not learn.")
+        sentences.append("Dashed lines are methods that do not learn.")
     if any(panel.optimum is not None for panel in panels):
-        sentences.append("Dotted: the optimum.")
+        sentences.append("The dotted line is the optimum.")
     return " ".join(sentences)
 
 
 def colours_of(found: Findings) -> dict[str, int]:
-    """A number for every method, the same in all figures."""
+    """Return a colour number for every method, the same in all figures."""
     return {name: number for number, name in enumerate(dict.fromkeys(line.name for line in found.lines))}
 
 
 def of_environment(group: Sequence[MethodResult], colours: Mapping[str, int]) -> list[Figure]:
-    """The figures of one environment, without those that would have no panels."""
+    """Return the figures of one environment, without empty ones."""
     about = group[0].environment
     training, updates = _training(group, colours)
     parts, empty = _parts(group, colours)
     zero = f" Zero for all methods: {', '.join(empty)}." if empty else ""
     listed = [
         _returns(group, colours),
-        Figure(about, "parts", f"Reward parts of what was delivered last.{zero} {_BARS}", parts),
-        Figure(about, "training", f"Training, every update: return and reward parts. {_BANDS}", training),
+        Figure(about, "parts", f"Reward parts of the last turn of an episode.{zero} {_BARS}", parts),
+        Figure(about, "training", f"Return and reward parts of the training episodes, by update. {_BANDS}", training),
         Figure(about, "updates", _updates_caption(updates), updates, folded=True),
     ]
     return [figure for figure in listed if figure.panels]
 
 
-# --- what was earned --------------------------------------------------------------------------------------------------
+# --- returns ----------------------------------------------------------------------------------------------------------
 
 
 def _returns(group: Sequence[MethodResult], colours: Mapping[str, int]) -> Figure:
-    """Test return during training, at the end, and against the response time, where these were measured."""
+    """Return the figure of the test return: during training, at the end, and by response time, if measured."""
     bars: Any = pd.concat(
         bar(line.name, colours[line.name], line.value, [s.return_percent.mean for s in line.summaries])
         for line in group
@@ -183,13 +186,16 @@ def _returns(group: Sequence[MethodResult], colours: Mapping[str, int]) -> Figur
     curves, speed = learning(group, colours), _speed(group, colours)
     caption = [*([_curves_caption([curves])] if curves else []), _BARS]
     if speed:
-        caption.append("Speed against quality: left and up is better.")
+        caption.append("Return by response time: up and to the left is better.")
     panels = [*([curves] if curves else []), Panel("bars", "return", "% of maximum", bars), *speed]
     return Figure(group[0].environment, "return", " ".join(caption), panels)
 
 
 def learning(group: Sequence[MethodResult], colours: Mapping[str, int], title: str = "test return, %") -> Panel | None:
-    """Return on the test rows during training, and dashed of methods that do not learn; None where none does."""
+    """Return the panel of the test return during training; None if no method learns.
+
+    Methods that do not learn are dashed lines.
+    """
     trained = [(line, line.curve()) for line in group]
     curves = [curve for _, curve in trained if curve is not None]
     if not curves:
@@ -207,7 +213,7 @@ def learning(group: Sequence[MethodResult], colours: Mapping[str, int], title: s
 
 
 def _optimum(line: MethodResult) -> float | None:
-    """The optimum of a game in % of the maximum; None where it is not known."""
+    """Return the optimum of an environment on its percent scale; None if it is unknown."""
     known, result = line.measured("regret"), line.entries[0].result
     return result.scale.percent(known[0]["optimum"].mean) if known and result else None
 
@@ -217,7 +223,7 @@ def _rows_of(line: MethodResult, curve: Curve, colours: Mapping[str, int]) -> An
 
 
 def _speed(group: Sequence[MethodResult], colours: Mapping[str, int]) -> list[Panel]:
-    """Return against response time: one task at a time where that was measured, else in batches."""
+    """Return the panel of the return by response time: of single tasks if measured, else of batches."""
     alone = all(summary.latency is not None for line in group for summary in line.summaries)
     measured: list[Any] = []
     for line in group:
@@ -226,12 +232,12 @@ def _speed(group: Sequence[MethodResult], colours: Mapping[str, int]) -> list[Pa
             measured.append(rows(line.name, colours[line.name], [seconds], [v.mean], [v.low], [v.high]))
     if not any(row["x"].item() > 0 for row in measured):  # policies such as tables take no time
         return []
-    x_label = f"seconds to a joint answer, {'one task at a time' if alone else 'in batches'}"
-    return [Panel("points", "return, %, against response time", x_label, pd.concat(measured), return_axis(group))]
+    x_label = f"seconds per turn of the team, {'one task at a time' if alone else 'in batches'}"
+    return [Panel("points", "return (%) by response time", x_label, pd.concat(measured), return_axis(group))]
 
 
 def _parts(group: Sequence[MethodResult], colours: Mapping[str, int]) -> tuple[list[Panel], list[str]]:
-    """A panel for each reward part, and the parts that nobody earned."""
+    """Return a panel for each reward part, and the names of the parts that are zero for all methods."""
     parts = {line.name: line.components() for line in group}
     panels: list[Panel] = []
     empty: list[str] = []
@@ -257,7 +263,7 @@ def _parts(group: Sequence[MethodResult], colours: Mapping[str, int]) -> tuple[l
 
 
 def _training(group: Sequence[MethodResult], colours: Mapping[str, int]) -> tuple[list[Panel], list[Panel]]:
-    """Panels of returns and reward parts by update, and panels of what the learners report of their updates."""
+    """Return panels of returns and reward parts by update, and panels of the metrics of updates."""
     curves = {line.name: line.training() for line in group}
     scored = dict.fromkeys(name for line in group for summary in line.summaries for name in summary.components)
     parts = dict.fromkeys(name for by_name in curves.values() for name in by_name["parts"])
@@ -277,7 +283,7 @@ def _training(group: Sequence[MethodResult], colours: Mapping[str, int]) -> tupl
 
 
 def _reaching(panel: Panel) -> Panel:
-    """The same panel with the axis of a known diagnostic."""
+    """Return the panel with the axis of its metric, if the metric is a known one."""
     if panel.title not in _DIAGNOSTICS:
         return panel
     top = _DIAGNOSTICS[panel.title][1]
@@ -290,15 +296,15 @@ def _changes(panel: Panel) -> bool:
 
 def _updates_caption(panels: Sequence[Panel]) -> str:
     meanings = [f"{p.title}: {_DIAGNOSTICS[p.title][0]}" for p in panels if p.title in _DIAGNOSTICS]
-    explained = f"{'; '.join(meanings)}; numbers beside these that never changed are left out. " if meanings else ""
-    return f"What the learners report of every update. {explained}{_BANDS}"
+    explained = f"{'; '.join(meanings)}. Other metrics that never changed are left out. " if meanings else ""
+    return f"Metrics of every update. {explained}{_BANDS}"
 
 
 # --- all environments -------------------------------------------------------------------------------------------------
 
 
 def over_all(methods: Sequence[Overall], colours: Mapping[str, int]) -> Figure:
-    """Performance profile and interquartile mean; below three seeds without intervals."""
+    """Return the figure of performance profiles and interquartile means; intervals need three seeds."""
     thresholds = [float(t) for t in THRESHOLDS]
     profile = pd.concat(rows(m.name, colours[m.name], thresholds, *m.profile) for m in methods)
     means = pd.concat(bar(m.name, colours[m.name], m.iqm) for m in methods)
@@ -307,7 +313,8 @@ def over_all(methods: Sequence[Overall], colours: Mapping[str, int]) -> Figure:
         Panel("bars", "interquartile mean", "return, % of maximum", means),
     ]
     caption = (
-        "Performance profile: share of runs that earn more than a return, with its 95 % score interval. Interquartile "
-        "mean: the middle half of all runs, with a 95 % t interval over seeds. Definitions of arXiv:2108.13264."
+        "Performance profile: share of runs with a return above the value on the x axis, with a 95 % score interval. "
+        "Interquartile mean: mean return of the middle half of all runs, with a 95 % t interval over seeds. "
+        "Definitions are from arXiv:2108.13264."
     )
     return Figure("all environments", "overall", caption, panels)

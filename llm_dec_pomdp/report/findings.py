@@ -1,4 +1,4 @@
-"""What a report says about methods and about pairs of them, computed once for all outputs."""
+"""Findings of a report about methods and pairs of methods, computed once for all output formats."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ class Comparison:
     """A pair of methods on an environment.
 
     Attributes:
-        ours, theirs: Their lines.
-        points: How much more ours earns, in percentage points; the interval is not corrected.
-        p: Its p-value, Holm-corrected over the pairs of the environment; NaN where there is no verdict.
-        pairs: Number of these pairs.
+        ours, theirs: Results of the two methods.
+        points: Return of ours minus return of theirs, in percentage points. The interval is not corrected.
+        p: p-value of the difference, Holm-corrected over the pairs of the environment; NaN if there is no verdict.
+        pairs: Number of pairs in the correction.
     """
 
     ours: MethodResult
@@ -47,12 +47,12 @@ class Comparison:
 
     @property
     def verdict(self) -> str:
-        """The difference in words."""
+        """The verdict on the difference, see `verdict`."""
         return verdict(self.points, self.p)
 
     @property
     def sentence(self) -> str:
-        """The difference from the method that earns more, and what it is worth."""
+        """The difference in a sentence, which starts with the better method, with its p-value or verdict."""
         ahead, behind = (self.ours, self.theirs) if self.points.mean >= 0 else (self.theirs, self.ours)
         seeds = "one seed" if self.points.seeds == 1 else f"{self.points.seeds} seeds"
         tested = "p < 0.001" if self.p < 0.001 else f"p = {self.p:.3f}"
@@ -62,7 +62,12 @@ class Comparison:
 
 
 def verdict(points: Estimate, p: float) -> str:
-    """A difference in words, by its corrected p-value."""
+    """Return the verdict on a difference: "more", "less", "not distinguishable", or that there are too few seeds.
+
+    Args:
+        points: The difference.
+        p: Its corrected p-value; NaN if nothing was tested.
+    """
     if math.isnan(p):
         return f"no verdict below {LEAST_SEEDS} seeds"
     if p >= LEVEL:
@@ -75,11 +80,12 @@ class Overall:
     """A method over all environments, as in arXiv:2108.13264; intervals need three seeds.
 
     Attributes:
-        name: As in its lines.
-        iqm: Interquartile mean over runs, with its interval over seeds.
+        name: Name of the method.
+        iqm: Interquartile mean of the return over runs, in percent, with its interval over seeds.
         profile: Share of runs above each of `THRESHOLDS`, with the low and the high end of its interval.
-        improvement: The probability that a run of this method earns more than one of another, by its name. It has no
-            interval: where every run of one beats every run of the other, few seeds say nothing about its width.
+        improvement: Probability that a run of this method has a higher return than a run of another one, by the name
+            of the other. There is no interval: if every run of one is better than every run of the other, a few seeds
+            do not determine its width.
     """
 
     name: str
@@ -90,11 +96,11 @@ class Overall:
 
 @dataclass(frozen=True)
 class Findings:
-    """All that is said about some runs.
+    """All findings about some runs.
 
     Attributes:
-        lines: The methods, environments outermost.
-        comparisons: Every two lines of an environment that share tasks.
+        lines: Results of the methods, ordered by environment.
+        comparisons: All pairs of methods of an environment that share tasks.
         overall: The methods that ran on all environments.
     """
 
@@ -103,25 +109,28 @@ class Findings:
     overall: Sequence[Overall]
 
     def on(self, environment: str) -> list[Comparison]:
-        """The pairs of one environment, which are corrected together."""
+        """Return the pairs of one environment, whose p-values are corrected together."""
         return [pair for pair in self.comparisons if pair.ours.environment == environment]
 
     def headlines(self) -> list[str]:
-        """A sentence for each environment: the best method that learns against the best that does not, or the best two.
+        """Return a sentence for each environment, and then the warnings of `alarms`.
 
-        Environments whose methods share no task have none. Then one for each method that learns and has agents without
-        a part in what the team earns.
+        The sentence compares the best learner with the best method that does not learn, or else the best two methods.
+        Environments whose methods share no task have no sentence.
         """
         pairs = (_foremost(group, self.on(environment)) for environment, group in by_environment(self.lines).items())
         return [*(pair.sentence for pair in pairs if pair), *self.alarms()]
 
     def alarms(self) -> list[str]:
-        """Agents that move nothing or are silent, by the means over seeds; see `evaluation.sections.influence`."""
+        """Return warnings about agents of trained teams without influence on the return, or with empty texts.
+
+        They use means over seeds; see `evaluation.sections.influence`.
+        """
         doubts = ((line, alarm(means(line.measured("influence")))) for line in self.lines if line.learns)
         return [f"Warning, {line.name} on {line.environment}: {doubt}" for line, doubt in doubts if doubt]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
+        """Return plain values for JSON."""
         return {
             "lines": [
                 {
@@ -160,7 +169,7 @@ class Findings:
 
 
 def _foremost(group: Sequence[MethodResult], pairs: Sequence[Comparison]) -> Comparison | None:
-    """The pair that says most of an environment."""
+    """Return the pair of methods for the sentence of an environment; None if they share no task."""
     best = sorted(group, key=lambda line: -line.value.mean)
     learners, others = ([line for line in best if line.learns is learns] for learns in (True, False))
     chosen = (learners[0], others[0]) if learners and others else tuple(best[:2])
@@ -168,7 +177,7 @@ def _foremost(group: Sequence[MethodResult], pairs: Sequence[Comparison]) -> Com
 
 
 def _sections(line: MethodResult) -> dict[str, dict[str, Any]]:
-    """What the sections of the report show of a method, by section and column."""
+    """Return the values of a method in the sections of the report, by section and column."""
     return {
         name: {column: asdict(value) if isinstance(value, Interval) else value for column, value in row.items()}
         for name, row in rows_of(line).items()
@@ -181,10 +190,10 @@ def _measured(value: Estimate) -> dict[str, Any]:
 
 
 def findings(entries: Sequence[CellRecord]) -> Findings:
-    """What there is to say about some cells.
+    """Return the findings about some runs.
 
     Raises:
-        RunError: Two cells have the same configuration and the same seed.
+        RunError: Two runs have the same configuration and the same seed.
     """
     reported = lines(entries)
     compared = [pair for group in by_environment(reported).values() for pair in compare(group)]
@@ -192,7 +201,7 @@ def findings(entries: Sequence[CellRecord]) -> Findings:
 
 
 def compare(group: Sequence[MethodResult]) -> list[Comparison]:
-    """Every two lines of one environment that share tasks; the p-values are corrected for how many pairs these are."""
+    """Compare all pairs of methods of one environment that share tasks; correct the p-values for their number."""
     measured = [(a, b, difference(a.returns, b.returns)) for a, b in itertools.combinations(group, 2)]
     shared = [(a, b, points) for a, b, points in measured if points is not None]
     corrected = holm([points.p for _, _, points in shared])
@@ -201,7 +210,7 @@ def compare(group: Sequence[MethodResult]) -> list[Comparison]:
 
 
 def over_environments(reported: Sequence[MethodResult]) -> list[Overall]:
-    """The methods that ran on all environments with the same number of seeds; empty where fewer than two did."""
+    """Return the methods that ran on all environments with the same number of seeds; [] if fewer than two did."""
     environments = list(by_environment(reported))
     by_name = grouped(reported, lambda line: line.name)
     scores = {name: _scores(group) for name, group in by_name.items() if len(group) == len(environments)}
@@ -210,7 +219,7 @@ def over_environments(reported: Sequence[MethodResult]) -> list[Overall]:
 
 
 def _scores(group: Sequence[MethodResult]) -> Scores | None:
-    """Returns of shape (seeds, environments); None where the environments have different numbers of seeds."""
+    """Return an array of returns of shape (seeds, environments); None if environments differ in their seeds."""
     columns = [[summary.return_percent.mean for summary in line.summaries] for line in group]
     if len({len(column) for column in columns}) > 1:
         return None

@@ -1,4 +1,4 @@
-"""Texts of others inside Markdown, where they must not become markup."""
+"""Texts of models and users inside Markdown, written so that they cannot become markup."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from ..printable import inline
 
 
 def block(text: str) -> list[str]:
-    """A text as lines of its own."""
+    """Return a text as the lines of a code block."""
     return ["~~~text", text.replace("~~~", "~ ~ ~"), "~~~", ""]
 
 
 def table(texts: DataFrame) -> list[str]:
-    """A table and an empty line."""
+    """Return the lines of a Markdown table, followed by an empty line."""
     head, *rows = [[inline(cell) for cell in row] for row in (texts.columns, *texts.to_numpy())]
     return [*("| " + " | ".join(row) + " |" for row in [head, ["---"] * len(head), *rows]), ""]

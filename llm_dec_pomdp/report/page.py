@@ -1,4 +1,4 @@
-"""The report as one HTML file with pictures and data inside, which needs no network."""
+"""The report as one HTML file that contains all pictures and data and needs no network."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ from .tables import (
 from .viewer.page import policy, viewer_script, viewer_style
 from .viewer.stored import browsable
 
-MOST = 2_000_000  # bytes of the episodes in a report
+MOST = 2_000_000  # bytes; limit of the episodes in a report
 
 
 def render_page(
     title: str, runs: Sequence[Run], found: Findings, entries: Sequence[CellRecord], warnings: Sequence[str]
 ) -> str:
-    """The page.
+    """Return the page as HTML.
 
     Args:
-        title: Its heading.
-        runs: Where the entries are from.
-        found: The findings that its tables show.
-        entries: All cells, also those without a result.
-        warnings: What does not compare.
+        title: Heading of the page.
+        runs: The benchmarks or runs that contain the entries.
+        found: The findings to show.
+        entries: All runs, also those without a result.
+        warnings: Reasons why results are not comparable.
     """
     pictures, curves = figures(found), learning_curves(found)
     style, script = viewer_style() + _file("report.css"), viewer_script() + _file("report.js")
@@ -82,7 +82,7 @@ def render_page(
 
 @functools.cache
 def _template() -> Template:
-    """The template of the page; it takes longer to compile than to fill."""
+    """Return the template of the page, compiled once."""
     loader = PackageLoader("llm_dec_pomdp.report", "templates")
     templates = Environment(
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
@@ -96,11 +96,11 @@ def _score(value: float | None) -> str:
 
 
 def _versions(versions: Mapping[str, Any]) -> str:
-    """The versions that a run had, in one line."""
+    """Return the versions of a run in one line."""
     listed = [f"{name} {value}" for name, value in versions.items() if not isinstance(value, Mapping)]
     layers: Mapping[str, str] = versions.get("judge", {}).get("layers", {})
     judge = ", ".join(f"{name} {state}" for name, state in layers.items())
-    return "; ".join([*listed, f"judge: {judge}"] if judge else listed)
+    return "; ".join([*listed, f"sandbox: {judge}"] if judge else listed)
 
 
 def _file(name: str) -> Markup:
@@ -110,7 +110,7 @@ def _file(name: str) -> Markup:
 def _section(
     environment: str, group: Sequence[MethodResult], found: Findings, pictures: Sequence[Figure]
 ) -> dict[str, Any]:
-    """What the page shows of an environment."""
+    """Return the values for the section of an environment in the template."""
     return {
         "name": environment,
         "about": about_cells(group),
@@ -121,7 +121,7 @@ def _section(
 
 
 def _drawing(figure: Figure) -> dict[str, Any]:
-    """A figure as HTML."""
+    """Return the values for a figure in the template."""
     panels = [Markup(inline(panel, figure.about)) for panel in figure.panels]
     legend = {name: colour % len(COLOURS) for name, colour in figure.legend.items()}
     return {

@@ -24,15 +24,16 @@ from .tables import TEXT_COLUMNS, cost_table, environment_blocks, headline_table
 def write_appendix(folder: Path, found: Findings) -> list[str]:
     """Write all figures, tables and scores of a report.
 
-    `figures/NN_ENVIRONMENT_NAME.svg` and `.pdf`, `tables/NN_TITLE.csv` and `.tex` (a `tabular` for the package
-    booktabs), `rliable.json` and `marl_eval.json`; files of these names are replaced.
+    The files are `figures/NN_ENVIRONMENT_NAME.svg` and `.pdf`, `tables/NN_TITLE.csv` and `.tex` (a `tabular` for the
+    package booktabs), `rliable.json` and `marl_eval.json`. Existing files with these names are replaced.
 
     Args:
-        folder: Where; created.
-        found: What the report says.
+        folder: Folder for the files; it is created.
+        found: Findings of the report.
 
     Returns:
-        The methods without scores in the last two files, which hold those that ran on all environments.
+        The methods that are missing in `rliable.json` and `marl_eval.json`, because they did not run on all
+        environments.
     """
     pictures, texts = folder / "figures", folder / "tables"
     pictures.mkdir(parents=True, exist_ok=True)
@@ -58,26 +59,26 @@ def _file_name(number: int, *words: str) -> str:
 
 
 def tables(found: Findings) -> list[tuple[str, str, DataFrame]]:
-    """Title, note and table of all tables of the report."""
+    """Return title, note and data of all tables of the report."""
     listed = [("Return", "", headline_table(found.lines))]
     listed += [("Over all environments", "", overall_table(found.overall))] if found.overall else []
     for environment, group in by_environment(found.lines).items():
         blocks = environment_blocks(group, found.on(environment))
         listed += [(f"{environment}: {block.title}", block.note, block.table) for block in blocks]
-    return [*listed, ("What an answer takes", "", cost_table(found.lines))]
+    return [*listed, ("Latency and token cost", "", cost_table(found.lines))]
 
 
 def csv_text(table: DataFrame) -> str:
-    """A table as comma-separated values with a head."""
+    """Return a table as comma-separated values with a header."""
     return escape_controls(table.to_csv(index=False, lineterminator="\n"))
 
 
 def latex(about: str, table: DataFrame) -> str:
-    """A table as a `tabular` for the LaTeX package booktabs, under a comment that says what it is about."""
+    """Return a table as a `tabular` for the LaTeX package booktabs, below a comment with the text `about`."""
     columns = "".join("l" if name in TEXT_COLUMNS else "r" for name in table.columns)
     texts = table.map(_one_line).rename(columns=_one_line)
     written = texts.to_latex(index=False, escape=True, column_format=columns)
-    written = re.sub(r"[<>|]", r"$\g<0>$", written)  # signs that fonts have in formulas alone
+    written = re.sub(r"[<>|]", r"$\g<0>$", written)  # characters that LaTeX prints correctly only in math mode
     return f"% {_one_line(about)}\n{written}"
 
 
@@ -91,7 +92,10 @@ Complete = Mapping[str, Mapping[str, Mapping[int, CellRecord]]]  # method -> env
 
 
 def on_all_environments(lines: Sequence[MethodResult]) -> tuple[Complete, list[str]]:
-    """The cells of the methods that ran on all environments, with the seeds that they have on each; and the others."""
+    """Return the runs of the methods that ran on all environments, and the names of the other methods.
+
+    Only seeds that a method has on every environment are included.
+    """
     by_name: dict[str, dict[str, MethodResult]] = {}
     for line in lines:
         by_name.setdefault(line.name, {})[line.environment] = line
@@ -105,7 +109,7 @@ def on_all_environments(lines: Sequence[MethodResult]) -> tuple[Complete, list[s
 
 
 def rliable_scores(complete: Complete) -> dict[str, Any]:
-    """What rliable calls a score dictionary: for every method a matrix of shape (seeds, environments).
+    """Return the score dictionary of rliable: for every method a matrix of shape (seeds, environments).
 
     Returns:
         `score_dict`, with shares of the maximum, and `environments`, the names of its columns.
@@ -121,15 +125,15 @@ def rliable_scores(complete: Complete) -> dict[str, Any]:
 
 
 def marl_eval_data(complete: Complete) -> dict[str, Any]:
-    """Learning curves in the layout of marl-eval: environment, task, algorithm, run, step, metric.
+    """Return learning curves in the layout of marl-eval: environment, task, algorithm, run, step, metric.
 
-    It needs the same runs and equally many steps of every algorithm on every task: the seeds that all methods have, and
-    as many evaluations as the shortest curve has, evenly chosen. A method that does not learn earns the same at every
-    step.
+    marl-eval needs the same runs and the same number of steps for every algorithm and task. So only seeds that all
+    methods have are included, with as many evenly chosen evaluations as the shortest curve has. A method that does not
+    learn has the same return at every step.
 
     Returns:
-        The environment is "llm_dec_pomdp", its tasks are the environments of this package. `step_count` counts training
-        episodes, `return` is a share of the maximum.
+        The environment is "llm_dec_pomdp", and its tasks are the environments of this package. `step_count` counts
+        training episodes, and `return` is a share of the maximum.
     """
     if not complete:
         return {}
@@ -152,7 +156,7 @@ def marl_eval_data(complete: Complete) -> dict[str, Any]:
 
 
 def _run(entry: CellRecord, steps: int, episodes: Sequence[int]) -> dict[str, Any]:
-    """The evaluations of a cell; for one that did not learn, at the training episodes of the others."""
+    """Return the evaluations of a run; without training, at the training episodes of the other runs."""
     curve = _curve(entry)
     points = _evenly(curve, steps) if curve else [(number, _share(entry)) for number in episodes]
     logged = {f"step_{k}": {"step_count": at, "return": [share]} for k, (at, share) in enumerate(points, 1)}
@@ -160,18 +164,18 @@ def _run(entry: CellRecord, steps: int, episodes: Sequence[int]) -> dict[str, An
 
 
 def _curve(entry: CellRecord) -> list[tuple[int, float]]:
-    """Training episodes and share of the maximum, of every evaluation; [] for a cell that did not learn."""
+    """Return training episodes and share of the maximum for every evaluation; [] for a run without training."""
     points = [(p["training_episodes"], Interval.read(p["return_percent"]).mean / 100) for p in entry.curve()]
     return points if len(points) > 1 else []
 
 
 def _evenly(curve: Sequence[tuple[int, float]], steps: int) -> list[tuple[int, float]]:
-    """So many points of a curve, with the first and the last."""
+    """Return `steps` evenly chosen points of a curve, including the first and the last."""
     apart = (len(curve) - 1) / max(steps - 1, 1)
     return [curve[round(number * apart)] for number in range(steps)]
 
 
 def _share(entry: CellRecord) -> float:
-    """The return of a cell as a share of the maximum."""
-    assert entry.result is not None  # lines have finished cells alone
+    """Return the return of a run as a share of the maximum."""
+    assert entry.result is not None  # lines contain only finished runs
     return entry.result.summary.return_percent.mean / 100

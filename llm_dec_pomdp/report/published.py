@@ -1,4 +1,4 @@
-"""Returns that were published, quoted for comparison and never mixed with what is measured here."""
+"""Published returns, quoted for comparison and never mixed with measured ones."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..benchmarks.suite import EnvironmentConfig
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """A return as printed, in % of the maximum."""
+    """A return as printed in the paper, in % of the maximum."""
 
     environment: str
     method: str
@@ -29,7 +29,7 @@ PUBLISHED = (
 
 
 def published(environments: Iterable[EnvironmentConfig]) -> list[Published]:
-    """What was published on these environments; nothing where one of them has options or a user's tasks."""
+    """Return the published returns for these environments; [] if one of them has options or tasks of the user."""
     listed = list(environments)
     sources = {source for config in listed for source in (config.tasks, config.eval_tasks) if source is not None}
     known = sources <= {"sample", "hub"} and not any(config.options for config in listed)

@@ -1,4 +1,4 @@
-"""What sections show of methods: stages of training, and all that was measured beside returns and reward parts."""
+"""Sections of a report: stages of training, and measurements other than returns and reward parts."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from ..results.lines import MethodResult
 
 
 class Stages(Section):
-    """A column for each stage, for methods of several stages and those that learn from given texts.
+    """A section with a column for each stage, for methods with several stages or with imitation.
 
-    A learner that learns from given texts reports the metric `labels`: 1 where their teacher may know what is right,
-    else 0; see `algorithms.imitation`.
+    A learner that imitates texts reports the metric `labels`: 1 if the teacher may know the right answer, else 0; see
+    `algorithms.imitation`.
     """
 
     title = "Stages"
     note = (
-        "What learnt, in this order. With labels: from texts of a teacher who may know the answer, which is "
-        "supervision; without: from rewards, or from texts that show the form alone."
+        "The learners that trained the team, in this order. With labels: trained on texts of a teacher that may know "
+        "the answer (supervision). No labels: trained on rewards, or on texts that only show the format."
     )
 
 
@@ -26,7 +26,7 @@ _STAGES = Stages("stages")
 
 
 def stages(line: MethodResult) -> Mapping[str, Value]:
-    """Name, updates and labels of each stage; nothing where a single one learns from rewards."""
+    """Return name, updates and labels of each stage; an empty mapping for a single stage that learns from rewards."""
     labels = line.metric("labels")
     if not labels and not line.metric("stage"):
         return {}
@@ -43,7 +43,7 @@ def stages(line: MethodResult) -> Mapping[str, Value]:
 
 
 def rows_of(line: MethodResult) -> dict[str, Mapping[str, Value]]:
-    """The row of a method in the table of every section that has something to show, by the name of the section."""
+    """Return the row of a method in each section that has values for it, by the name of the section."""
     names = dict.fromkeys([*sections, *(name for summary in line.summaries for name in summary.measured)])
     measured = {name: seeds for name in names if (seeds := line.measured(name))}
     rows = {_STAGES.name: stages(line), **{name: section(name).show(seeds) for name, seeds in measured.items()}}
@@ -51,5 +51,5 @@ def rows_of(line: MethodResult) -> dict[str, Mapping[str, Value]]:
 
 
 def heading(name: str) -> Section:
-    """The section of a name."""
+    """Return the section with this name."""
     return _STAGES if name == _STAGES.name else section(name)

@@ -1,4 +1,4 @@
-"""Tables of a report as data frames of texts, for the terminal, Markdown, the page, CSV and LaTeX."""
+"""Tables of a report as data frames of strings, for the terminal, Markdown, HTML, CSV and LaTeX."""
 
 from __future__ import annotations
 
@@ -18,51 +18,52 @@ from .published import published
 from .sections import heading, rows_of
 
 PUBLISHED = "published"
-GAME_UNIT = ("return", "regret")  # of games whose optimum is known
+GAME_UNIT = ("return", "regret")  # columns in the unit of the environment, if its optimum is known
 RETURN = ("return %", "95 % interval", "over", "by seed")
-TEXT_COLUMNS = ("environment", "method", "model", "against", "over", "by seed", "verdict")  # the others hold numbers
+TEXT_COLUMNS = ("environment", "method", "model", "against", "over", "by seed", "verdict")  # other columns hold numbers
 INTERVALS = (
-    "Intervals are for 95 %, over what is named beside them. Over seeds and tasks: t intervals in which both are "
-    f"random; below {LEAST_SEEDS} seeds there is none. Over the tasks of one seed: it says nothing about other seeds. "
-    "No interval knows of seeds that get stuck before one of its own does: where a fifth of all seeds do, it holds the "
-    "mean in about half of the reports on three seeds, and in two thirds of those on five. So every seed is shown."
+    'All intervals are 95 % intervals; the column "over" shows what varies. Over seeds and tasks: t intervals in which '
+    f"both are random; they need at least {LEAST_SEEDS} seeds. Over the tasks of one seed: they do not cover the "
+    "variation between seeds. Intervals are too narrow if some seeds get stuck at a low return but no measured seed "
+    "did. If a fifth of all seeds get stuck, the interval contains the mean in about half of the reports on three "
+    "seeds, and in two thirds of those on five. So look at every seed."
 )
 
 
 def frame(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> DataFrame:
-    """A table of texts; several columns may have one name."""
-    names = Index(list(columns), dtype=object)  # as texts of pandas they could hold no lone surrogate
+    """Return a table of strings; several columns may have the same name."""
+    names = Index(list(columns), dtype=object)  # the string type of pandas refuses lone surrogates
     return DataFrame([list(row) for row in rows], columns=names, dtype=object)
 
 
 def number(value: float, digits: int = 1, missing: str = "-") -> str:
-    """A number for a table; `missing` where there is none."""
+    """Return a number with this many digits for a table; `missing` if it is not finite."""
     return f"{value:.{digits}f}" if math.isfinite(value) else missing
 
 
 def bounds(value: Interval, sign: str = "") -> str:
-    """The bounds of an interval, with `sign` "+" for a difference; "-" where there is none."""
+    """Return the bounds of an interval as "low to high", with `sign` "+" for a difference; "-" if it has none."""
     return f"{value.low:{sign}.1f} to {value.high:{sign}.1f}" if math.isfinite(value.low) else "-"
 
 
 def p_value(p: float) -> str:
-    """A p-value; "-" where nothing was tested."""
+    """Return a p-value for a table; "-" if nothing was tested."""
     return "<0.001" if p < 0.001 else number(p, 3)
 
 
 def by_seed(line: MethodResult) -> str:
-    """What each seed of a method earns, in % of the maximum."""
+    """Return the return of each seed of a method, in % of the maximum."""
     return ", ".join(number(summary.return_percent.mean) for summary in line.summaries)
 
 
 def return_columns(some: Sequence[MethodResult]) -> list[str]:
-    """Names of the columns of returns: in % of the maximum, and in the unit of games whose optimum is known."""
+    """Return the names of the columns with returns: in %, and in the unit of the environment if it has an optimum."""
     known = any(line.measured("regret") for line in some)
     return [*RETURN[:2], *(GAME_UNIT if known else ()), *RETURN[2:]]
 
 
 def return_cells(line: MethodResult, columns: Sequence[str]) -> list[str]:
-    """What a method earns, by `return_columns`."""
+    """Return the values of a method for the columns of `return_columns`."""
     in_its_unit = {name: number(value, 2) for name, value in means(line.measured("regret")).items()}
     percent = (number(line.value.mean), bounds(line.value), line.value.over, by_seed(line))
     cells = {**in_its_unit, **dict(zip(RETURN, percent, strict=True))}
@@ -70,17 +71,17 @@ def return_cells(line: MethodResult, columns: Sequence[str]) -> list[str]:
 
 
 def about_cells(group: Sequence[MethodResult]) -> str:
-    """What the methods of an environment were measured on, in a sentence."""
+    """Return a sentence with the models, the episodes and the split of an evaluation."""
     cell, summary = group[0].entries[0].cell, group[0].summaries[0]
     split = cell.evaluation.split
-    rows = "all rows" if split == "all" else f"the {split} rows"
+    rows = "all tasks" if split == "all" else f"the {split} tasks"
     trained = split != "test" and cell.environment.eval_tasks is None and any(line.learns for line in group)
     lost = sum(s.unscored for line in group for s in line.summaries)
     models = ", ".join(dict.fromkeys(line.model for line in group))
     return "".join(
         (
             f"{models}: {summary.episodes} episodes per method and seed on {rows}",
-            ", on which methods that learn were trained too" if trained else "",
+            ", on which the learners were also trained" if trained else "",
             f"; {lost} episodes could not be scored and are left out" if lost else "",
             ".",
         )
@@ -88,13 +89,16 @@ def about_cells(group: Sequence[MethodResult]) -> str:
 
 
 def return_table(group: Sequence[MethodResult]) -> DataFrame:
-    """What each method of an environment earns."""
+    """Return the table of returns of the methods of an environment."""
     columns = return_columns(group)
     return frame(["method", *columns], ([line.name, *return_cells(line, columns)] for line in group))
 
 
 def headline_table(all_lines: Sequence[MethodResult]) -> DataFrame:
-    """What each method of each environment earns, and published returns, marked as such in the column "over"."""
+    """Return the table of returns of all methods and environments.
+
+    Published returns are included; their column "over" has the value "published".
+    """
     body: list[list[str]] = []
     columns = return_columns(all_lines)
     for environment, group in by_environment(all_lines).items():
@@ -109,7 +113,7 @@ def headline_table(all_lines: Sequence[MethodResult]) -> DataFrame:
 
 
 def cost_table(all_lines: Sequence[MethodResult]) -> DataFrame:
-    """What an answer of each method takes; a star marks response times that were measured in batches."""
+    """Return the table of latency and tokens; a star marks response times that were measured in batches."""
     body: list[list[str]] = []
     for line in all_lines:
         alone = line.mean(lambda s: s.latency.mean if s.latency else math.nan)
@@ -131,9 +135,9 @@ class Block:
     """A table of an environment.
 
     Attributes:
-        title, note: Above it.
-        table: The whole, for files of tables.
-        line: A sentence for pages in its place, where there is little to see; else "".
+        title, note: Title and explanation above the table.
+        table: The complete table, for files.
+        line: A sentence that pages show in place of a table with little content; else "".
     """
 
     title: str
@@ -143,7 +147,7 @@ class Block:
 
 
 def environment_blocks(group: Sequence[MethodResult], compared: Sequence[Comparison]) -> list[Block]:
-    """The tables of an environment: how methods differ, and the sections of the report."""
+    """Return the tables of an environment: differences between methods, and the sections of the report."""
     blocks = [Block(section.title, section.note, table, in_a_line(table)) for section, table in section_tables(group)]
     if not compared:
         return blocks
@@ -152,7 +156,7 @@ def environment_blocks(group: Sequence[MethodResult], compared: Sequence[Compari
 
 
 def in_a_line(table: DataFrame) -> str:
-    """A table with nothing but zeros or with a single row in a sentence; "" for others."""
+    """Return a sentence for a table with a single row or only zeros; "" for other tables."""
     names, rows = list(map(str, table.columns)), [list(map(str, row)) for row in table.to_numpy()]
     numbers = [text for row in rows for name, text in zip(names, row, strict=True) if name not in TEXT_COLUMNS]
     if numbers and all(re.fullmatch(r"-|-?0(\.0+)?", text) for text in numbers):
@@ -164,7 +168,7 @@ def in_a_line(table: DataFrame) -> str:
 
 
 def difference_table(pairs: Sequence[Comparison]) -> DataFrame:
-    """How much more methods of an environment earn than others, in percentage points."""
+    """Return the table of pairwise differences in return, in percentage points."""
     body = [
         [ours.name, theirs.name, f"{p.mean:+.1f}", bounds(p, "+"), p.over, p_value(pair.p), pair.verdict]
         for pair in pairs
@@ -174,18 +178,18 @@ def difference_table(pairs: Sequence[Comparison]) -> DataFrame:
 
 
 def verdict_rule(pairs: Sequence[Comparison]) -> str:
-    """What the verdicts of a table mean."""
+    """Return a sentence that explains the verdicts of a table of differences."""
     tested = pairs[0].pairs
     if not tested:
-        return f"No verdict on methods below {LEAST_SEEDS} seeds that both have."
+        return f"There is no verdict: two methods must share at least {LEAST_SEEDS} seeds."
     return (
-        f'"more" and "less": different at {100 * LEVEL:.0f} %, Holm-corrected over {tested} '
-        f"pair{'s' if tested > 1 else ''}; intervals are not corrected."
+        f'"more" and "less" mean that the difference is significant at {100 * LEVEL:.0f} % (Holm-corrected over '
+        f"{tested} pair{'s' if tested > 1 else ''}). The intervals are not corrected."
     )
 
 
 def overall_table(methods: Sequence[Overall]) -> DataFrame:
-    """Methods over all environments."""
+    """Return the table of methods over all environments."""
     body = [
         [
             m.name,
@@ -200,12 +204,12 @@ def overall_table(methods: Sequence[Overall]) -> DataFrame:
 
 
 def failure_table(entries: Sequence[CellRecord]) -> DataFrame:
-    """The cells without a result, and why."""
-    return frame(["cell", "reason"], ([e.cell.label, e.failure] for e in entries if e.result is None))
+    """Return the table of runs without a result, with the reasons."""
+    return frame(["run", "reason"], ([e.cell.label, e.failure] for e in entries if e.result is None))
 
 
 def section_tables(group: Sequence[MethodResult]) -> list[tuple[Section, DataFrame]]:
-    """The tables of all sections that have something to show on an environment."""
+    """Return the sections with values for an environment, each with its table."""
     tables: list[tuple[Section, DataFrame]] = []
     by_line = {line.name: rows_of(line) for line in group}
     for name in dict.fromkeys(name for rows in by_line.values() for name in rows):
@@ -217,7 +221,7 @@ def section_tables(group: Sequence[MethodResult]) -> list[tuple[Section, DataFra
 
 
 def cell(value: Value, digits: int) -> str:
-    """A value for a table: an interval as "mean (low to high)", or as its mean alone where it has no bounds."""
+    """Return a value for a table; an interval as "mean (low to high)", or only its mean if it has no bounds."""
     if isinstance(value, str):
         return value
     if not isinstance(value, Interval):

@@ -1,4 +1,4 @@
-"""Results in a terminal: one table, the best differences in sentences, and what failed."""
+"""Results for a terminal: one table, the main differences in sentences, and failed runs."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from ..results.runs import CellRecord
 from .findings import Findings
 from .tables import bounds, failure_table, frame, number, return_cells
 
-_ROWS, _SENTENCES = 10, 4  # of all the lines that a small window has
-_FIRST = 3  # columns without which a row says nothing
+_ROWS, _SENTENCES = 10, 4  # limits that fit a small window
+_FIRST = 3  # columns that are always shown
 _BETWEEN = 3  # characters
 
 
 def summary(found: Findings, entries: Sequence[CellRecord], width: int) -> list[RenderableType]:
-    """What a run found, in at most 25 lines; the rest is in its report.
+    """Return the findings of a run in at most 25 lines; its report has all of them.
 
     Args:
-        found: What the report says.
-        entries: All cells, also those without a result.
-        width: Of the terminal. Columns that do not fit are left out, from the right.
+        found: Findings of the report.
+        entries: All runs, also those without a result.
+        width: Width of the terminal in characters. Columns that do not fit are left out, from the right.
     """
     shortened = _foremost(found)
     printed: list[RenderableType] = [_fitting(_returns(shortened), width)] if shortened else []
     if left_out := len(found.lines) - len(shortened):
-        printed.append(plain(f"{left_out} further rows are in the report."))
+        printed.append(plain(f"The report has {left_out} more rows."))
     printed += [plain(f"{sentence}.") for sentence in found.headlines()[:_SENTENCES]]
     failed = [[" ".join(str(cell).split()) for cell in row] for row in failure_table(entries).to_numpy()]
-    return [*printed, *([Rows(["cell", "reason"], failed)] if failed else [])]
+    return [*printed, *([Rows(["run", "reason"], failed)] if failed else [])]
 
 
 def _foremost(found: Findings) -> list[MethodResult]:
-    """All lines, or where they are many the best of each environment."""
+    """Return all results, or only the best of each environment if there are many."""
     if len(found.lines) <= _ROWS:
         return list(found.lines)
     best = [max(group, key=lambda line: line.value.mean) for group in by_environment(found.lines).values()]
@@ -45,7 +45,7 @@ def _foremost(found: Findings) -> list[MethodResult]:
 
 
 def _returns(lines: Sequence[MethodResult]) -> DataFrame:
-    """What methods earn; of games whose optimum is known also in the unit of the game."""
+    """Return the table of returns, also in the unit of the environment if its optimum is known."""
     known = [name for name in ("return", "regret") if any(line.measured("regret") for line in lines)]
     body: list[list[str]] = []
     for place, line in enumerate(lines):
@@ -57,7 +57,7 @@ def _returns(lines: Sequence[MethodResult]) -> DataFrame:
 
 
 def _fitting(texts: DataFrame, width: int) -> Table:
-    """A table without the last columns that a terminal has no room for; texts are cut only where three are too wide."""
+    """Return a table without the last columns that do not fit; cut texts only if three columns are too wide."""
     names, rows = list(map(str, texts.columns)), [[str(cell) for cell in row] for row in texts.to_numpy()]
     widths = [
         max(len(escape_controls(cell)) for cell in column) + _BETWEEN for column in zip(names, *rows, strict=True)

@@ -20,7 +20,7 @@ from .tables import INTERVALS, about_cells, environment_blocks, failure_table, o
 
 
 def write_report(folder: Path) -> None:
-    """Write `report.md`, `report.html` and, where something was trained, `curves.png` of a run into its folder."""
+    """Write `report.md`, `report.html` and, if something was trained, `curves.png` into the folder of a run."""
     run = read_run(folder)
     write_merged(folder, run.title, [run], findings(run.entries), run.entries, [])
 
@@ -33,7 +33,7 @@ def write_merged(
     entries: Sequence[CellRecord],
     warnings: Sequence[str],
 ) -> None:
-    """Write the report of one run or of several into a folder; see `render_page` for the other arguments."""
+    """Write the report of one or several runs into a folder; `render_page` describes the other arguments."""
     folder.mkdir(parents=True, exist_ok=True)
     curves = learning_curves(found)
     if curves:
@@ -43,10 +43,13 @@ def write_merged(
 
 
 def report_runs(folders: Sequence[Path], out: Path, *, allow_mixed: bool = False) -> tuple[Findings, list[str]]:
-    """Report several runs together; returns the findings, and warnings, also of runs that cannot be read.
+    """Write one report for several runs.
+
+    Returns:
+        The findings, and warnings about runs that are not comparable or cannot be read.
 
     Raises:
-        RunError, FileError: No run can be read, or they do not compare and `allow_mixed` is False.
+        RunError, FileError: No run can be read, or the runs are not comparable and `allow_mixed` is False.
     """
     runs, left_out = _readable(folders)
     entries, warnings = merge(runs, allow_mixed=allow_mixed)
@@ -57,17 +60,17 @@ def report_runs(folders: Sequence[Path], out: Path, *, allow_mixed: bool = False
 
 
 def _readable(folders: Sequence[Path]) -> tuple[list[Run], list[str]]:
-    """The runs that can be read, and a sentence for each that is damaged."""
+    """Return the runs that can be read, and a warning for each damaged one."""
     runs: list[Run] = []
     errors: list[ValueError] = []
     for folder in folders:
         try:
             run = read_run(folder)
             for entry in run.entries if len(folders) > 1 else ():
-                for load in (entry.episodes, entry.curve, entry.training):  # all, so as to leave out all
+                for load in (entry.episodes, entry.curve, entry.training):  # a run with any damaged file is left out
                     load()
         except (RunError, FileError) as error:
-            if not is_there(folder / "versions.json"):  # it is no run, but a wrong name
+            if not is_there(folder / "versions.json"):  # a wrong name, not a damaged run
                 raise
             errors.append(error)
         else:
@@ -80,10 +83,10 @@ def _readable(folders: Sequence[Path]) -> tuple[list[Run], list[str]]:
 def markdown(
     title: str, found: Findings, entries: Sequence[CellRecord], warnings: Sequence[str], *, curves: bool = False
 ) -> str:
-    """The report as Markdown; `curves`: their picture lies beside it."""
-    parts = [f"# {md.inline(title)}", "", *(f"**Does not compare:** {md.inline(w)}." for w in warnings), ""]
+    """Return the report as Markdown; with `curves` it refers to the picture `curves.png` in the same folder."""
+    parts = [f"# {md.inline(title)}", "", *(f"**Not comparable:** {md.inline(w)}." for w in warnings), ""]
     parts += [f"- {md.inline(sentence)}." for sentence in found.headlines()]
-    parts += ["", "![Test return while training](curves.png)", ""] if curves else [""]
+    parts += ["", "![Test return during training](curves.png)", ""] if curves else [""]
     for environment, group in by_environment(found.lines).items():
         parts += [f"## {md.inline(environment)}", "", md.inline(about_cells(group)), "", *md.table(return_table(group))]
         parts += _published_lines(group)
@@ -93,7 +96,7 @@ def markdown(
     if found.overall:
         parts += ["## Over all environments", "", *md.table(overall_table(found.overall))]
     failed = failure_table(entries)
-    parts += ["## Cells without a result", "", *md.table(failed)] if len(failed) else []
+    parts += ["## Runs without a result", "", *md.table(failed)] if len(failed) else []
     parts += ["## One episode per method", ""]
     for line in found.lines:
         parts += _sample(line.entries[0])
@@ -108,7 +111,7 @@ def _published_lines(group: Sequence[MethodResult]) -> list[str]:
 
 
 def _sample(entry: CellRecord) -> list[str]:
-    """The texts of the first episode of a cell, turn by turn."""
+    """Return the texts of the first episode of a run, turn by turn, as Markdown."""
     episodes = entry.episodes()
     if not episodes:
         return []

@@ -1,1 +1,1 @@
-"""Run folders, read back: cells with their results, methods side by side, rescored texts, exported teams and traces."""
+"""Reading of run folders: results, comparison of methods, rescoring, and export of teams and traces."""

@@ -1,7 +1,8 @@
 # pyright: basic
-"""A trained team as plain folders, one per agent, that need nothing of this package; `--team` takes it too.
+"""Export of a trained team as plain folders, one per agent, that do not need this package.
 
-All weights: `AutoModelForCausalLM.from_pretrained(folder)`. Adapters: `PeftModel.from_pretrained(base, folder)`.
+The option `--team` accepts the exported folder, too. All weights: `AutoModelForCausalLM.from_pretrained(folder)`.
+Adapters: `PeftModel.from_pretrained(base, folder)`.
 """
 
 from __future__ import annotations
@@ -58,18 +59,18 @@ tokenizer = AutoTokenizer.from_pretrained("{folder}")"""
 
 
 def export_run(run: Path, place: Path) -> tuple[Path, list[str]]:
-    """Write the trained team of a run; while the run is not done, that of its newest checkpoint.
+    """Write the trained team of a run; if the run is not done, the team of its newest checkpoint.
 
     Args:
-        run: A run folder with one trained cell, or the folder of a cell.
+        run: A run folder with one trained cell, or the folder of a cell (one environment, method and seed).
         place: A new folder.
 
     Returns:
-        Where the weights came from, and the agents that were written.
+        The folder of the weights, and the names of the written agents.
 
     Raises:
-        CheckpointError: There is no team, or more than one, or one that other libraries cannot load.
-        FileExistsError: `place` holds something.
+        CheckpointError: There is no team, more than one, or one that other libraries cannot load.
+        FileExistsError: `place` is not empty.
     """
     if place.exists() and any(place.iterdir()):
         raise FileExistsError(f"{str(place)!r} is not empty; give a new folder")
@@ -88,8 +89,8 @@ def export_run(run: Path, place: Path) -> tuple[Path, list[str]]:
         for policy, agents in players(team):
             if not policy.portable:
                 raise CheckpointError(
-                    f"{agents[0]!r} is played by {type(policy).__name__}, which no other library can load; keep the "
-                    f"team in {str(source)!r}"
+                    f"{agents[0]!r} has a {type(policy).__name__}, which no other library can load; use the team in "
+                    f"{str(source)!r} with this package"
                 )
             for agent in agents:
                 weights = next(iter(policy.weight_files([agent]).values()))
@@ -99,20 +100,20 @@ def export_run(run: Path, place: Path) -> tuple[Path, list[str]]:
                 if isinstance(policy, LanguageModel):
                     policy.tokenizer.save_pretrained(draft.folder / folder_of(agent))
                 written.append(agent)
-        draft.write_json(DESCRIPTION, cell.to_dict())  # so that `--team` takes it
+        draft.write_json(DESCRIPTION, cell.to_dict())  # for `--team`
         draft.publish()
     return source, written
 
 
 def upload(place: Path, repository: str) -> str:
-    """Upload an exported team to the hub, as one commit; returns where it is.
+    """Upload an exported team to the hub as one commit, and return its address.
 
     Args:
-        place: What `export_run` wrote.
-        repository: OWNER/NAME; made private where it is new. Its token is the one that huggingface_hub knows.
+        place: The folder that `export_run` wrote.
+        repository: OWNER/NAME; a new repository is private. The token is the one of huggingface_hub.
 
     Raises:
-        ConnectionError: The hub does not take it; what was exported stays.
+        ConnectionError: The hub refuses the upload; the exported folder is kept.
     """
     from huggingface_hub import HfApi
 
@@ -120,20 +121,20 @@ def upload(place: Path, repository: str) -> str:
     try:
         api.create_repo(repository, private=True, exist_ok=True)
         commit = api.upload_folder(repo_id=repository, folder_path=place, commit_message="A team of llm_dec_pomdp")
-    except Exception as error:  # a dozen unrelated types
+    except Exception as error:  # huggingface_hub raises many unrelated types
         reason = str(error).strip().partition("\n")[0]
         raise ConnectionError(
-            f"the hub does not take {repository!r} ({type(error).__name__}: {reason}); log in with `hf auth login` "
+            f"the hub refuses {repository!r} ({type(error).__name__}: {reason}); log in with `hf auth login` "
             f"and upload again: hf upload {repository} {place}"
         ) from error
     return str(commit.repo_url)
 
 
 def trained_cell(run: Path) -> tuple[Cell, Path]:
-    """The only trained cell of a run, and its folder; nothing that it names is loaded.
+    """Return the only trained cell of a run, and its folder, without loading code that it names.
 
     Raises:
-        CheckpointError: There is none, or more than one.
+        CheckpointError: There is no trained cell, or more than one.
     """
     folder = trained_folder(run)
     team = folder / "team"
@@ -141,17 +142,17 @@ def trained_cell(run: Path) -> tuple[Cell, Path]:
 
 
 def cell_of(team: Path) -> Cell:
-    """The cell that a team was trained in; `team` is what `find_team` returned.
+    """Return the cell in which a team was trained; `team` is a result of `find_team`.
 
     Raises:
-        CheckpointError: None is known.
+        CheckpointError: The team does not name its cell.
     """
     if (team / DESCRIPTION).is_file() and "environment" in (described := read_description(team)):
         return Cell.from_dict(described)
     if (of_checkpoint := team.parent.parent / "cell.json").is_file():
         return Cell.read(of_checkpoint)
     raise CheckpointError(
-        f"{str(team)!r} was saved in Python and does not say what was trained; build the team there, with "
+        f"{str(team)!r} was saved in Python and has no description of its training; build the team in Python with "
         "load_team(env, model, weights=...)"
     )
 

@@ -1,4 +1,4 @@
-"""Methods side by side: all seeds of a method on an environment become one line."""
+"""Lines of a report: each line has all seeds of one method on one environment."""
 
 from __future__ import annotations
 
@@ -20,13 +20,12 @@ from .runs import CellRecord, RunError
 
 @dataclass(frozen=True)
 class Curve:
-    """A number while training.
+    """A number during training, as a curve.
 
     Attributes:
-        x: Training episodes before an evaluation (mean over the seeds, since trees may end early), or numbers of
-            updates.
-        mean: Over the seeds.
-        low, high: The range of the seeds, or the 95 % interval of a single one over its tasks; empty for neither.
+        x: Number of training episodes (mean over the seeds, since trees may end early), or number of updates.
+        mean: Means over the seeds.
+        low, high: Range of the seeds, or the 95 % interval of a single seed over its tasks; empty if there is neither.
     """
 
     x: list[float]
@@ -36,7 +35,7 @@ class Curve:
 
 
 class Training(TypedDict):
-    """Curves over updates: the return in %, named "return"; reward parts; what learners report."""
+    """Curves over updates: the return in %, named "return"; reward parts; metrics of the learner."""
 
     returns: dict[str, Curve]
     parts: dict[str, Curve]
@@ -48,10 +47,10 @@ class MethodResult:
     """All seeds of one configuration: a method with its options and training, on one environment, with one model.
 
     Attributes:
-        environment, method, model: Their names in tables; methods of one name get what differs added.
-        name: The method, with the model where a method has several on an environment.
-        entries: Its finished cells, one per seed.
-        value: Return in % of the maximum: over seeds and tasks, over tasks where there is one seed.
+        environment, method, model: Names in tables; equal names of methods are extended by the options that differ.
+        name: The method, with the model if the method has several models on this environment.
+        entries: Finished cells, one per seed.
+        value: Return in % of the maximum, over seeds and tasks; with one seed over tasks.
         returns: Return by seed and task, in % of the maximum.
     """
 
@@ -65,25 +64,25 @@ class MethodResult:
 
     @property
     def summaries(self) -> list[Summary]:
-        """What was measured per seed."""
+        """The summary of each seed."""
         return [entry.result.summary for entry in self.entries if entry.result is not None]
 
     @property
     def learns(self) -> bool:
-        """Whether its weights were trained."""
+        """Whether the weights were trained."""
         return any(entry.learns for entry in self.entries)
 
     def mean(self, number: Callable[[Summary], float]) -> float:
-        """The mean of a number of the summary over the seeds that have it."""
+        """Return the mean of a number of the summary over the seeds that have it."""
         values = [value for value in map(number, self.summaries) if not math.isnan(value)]
         return fmean(values) if values else math.nan
 
     def measured(self, section: str) -> list[Mapping[str, Interval]]:
-        """What a section of the report measured, for each seed that has it."""
+        """Return the numbers of a section of the report, for each seed that has them."""
         return [summary.measured[section] for summary in self.summaries if section in summary.measured]
 
     def components(self) -> dict[str, Interval]:
-        """Mean reward parts: over seeds and tasks, over tasks where there is one seed."""
+        """Return the mean reward parts, over seeds and tasks; with one seed over tasks."""
         alone = self.summaries[0].components
         if len(self.entries) == 1:
             return alone
@@ -95,9 +94,9 @@ class MethodResult:
         return {name: estimates[name] or Interval.read(mean) for name, mean in means.items()}
 
     def curve(self) -> Curve | None:
-        """Test return while training, in % of the maximum, at the evaluations that all seeds have.
+        """Return the test return during training, in % of the maximum, at the evaluations that all seeds have.
 
-        None where nothing was trained.
+        The result is None if nothing was trained.
         """
         by_seed = [{point["step"]: point for point in points} for entry in self.entries if (points := entry.curve())]
         common = sorted(set[int]().union(*by_seed).intersection(*by_seed))
@@ -115,12 +114,12 @@ class MethodResult:
         )
 
     def metric(self, name: str) -> dict[int, float]:
-        """What the learner reported under a name, by step: mean over the seeds that have it as a finite number."""
+        """Return a metric of the learner by step, as the mean over the seeds with a finite value."""
         curve = self.training()["metrics"].get(name)
         return dict(zip(map(int, curve.x), curve.mean, strict=True)) if curve else {}
 
     def training(self) -> Training:
-        """Every update of all seeds, as curves of what was reported as finite numbers."""
+        """Return the curves of all metrics over the updates of all seeds, without values that are not finite."""
         values: dict[str, dict[str, dict[int, list[float]]]] = {"returns": {}, "parts": {}, "metrics": {}}
         for step in (step for entry in self.entries for step in entry.training()):
             earned = {"return": step.get("return_percent")}
@@ -133,7 +132,7 @@ class MethodResult:
 
 
 def _over_seeds(by_step: Mapping[int, Sequence[float]]) -> Curve:
-    """The values of the seeds at each step as a curve."""
+    """Return the values of the seeds at each step as a curve."""
     steps = sorted(by_step)
     several = any(len(values) > 1 for values in by_step.values())
     low, high = ([bound(by_step[step]) for step in steps] if several else [] for bound in (min, max))
@@ -141,12 +140,12 @@ def _over_seeds(by_step: Mapping[int, Sequence[float]]) -> Curve:
 
 
 def short(model: str) -> str:
-    """A model's name without its folder."""
+    """Return the name of a model without its folder."""
     return Path(model).name if model.endswith(".gguf") else model
 
 
 def lines(entries: Sequence[CellRecord]) -> list[MethodResult]:
-    """The lines of all finished cells, environments outermost, in order; in each, those that learn come first.
+    """Return the lines of all finished cells, ordered by environment; in each, trained methods come first.
 
     Raises:
         RunError: Two cells have the same configuration and the same seed.
@@ -180,7 +179,7 @@ def lines(entries: Sequence[CellRecord]) -> list[MethodResult]:
 
 
 def _value(chosen: Sequence[CellRecord], returns: Mapping[int, Mapping[str, float]]) -> Estimate:
-    """The return of a line; that of a single seed is taken from its result."""
+    """Return the return of a line; for a single seed it is the one of its result."""
     interval = overall(returns)
     tasks = interval.tasks if interval else 0
     if len(chosen) == 1 and chosen[0].result is not None:
@@ -190,12 +189,12 @@ def _value(chosen: Sequence[CellRecord], returns: Mapping[int, Mapping[str, floa
 
 
 def _told_apart(method: str, configurations: Sequence[str]) -> list[str]:
-    """A name for each configuration of a method: what differs is added, e.g. "magrpo, learning_rate=0.01"."""
+    """Return a name for each configuration of a method, with the options that differ: "magrpo, learning_rate=0.01"."""
     values = [flat(_by_number(json.loads(configuration))) for configuration in configurations]
     differing: list[str] = []
     for key in dict.fromkeys(key for value in values for key in value):
         having = [v for v in values if key in v]
-        among = having if key.startswith("training.") else values  # what was not trained has no steps that could differ
+        among = having if key.startswith("training.") else values  # untrained methods have no such options
         if any((key in v, v.get(key)) != (True, having[0][key]) for v in among):
             differing.append(key)
     short_names = [key.rpartition(".")[2] for key in differing]
@@ -210,7 +209,7 @@ def _in_words(name: str, value: Any) -> str:
 
 
 def _by_number(value: Any) -> Any:
-    """The same value with dictionaries in place of lists."""
+    """Return the value with dictionaries in place of lists."""
     if isinstance(value, list):
         items = cast("list[Any]", value)
         value = {str(number): item for number, item in enumerate(items)}
@@ -221,12 +220,12 @@ def _by_number(value: Any) -> Any:
 
 
 def return_axis(group: Sequence[MethodResult]) -> tuple[float, float]:
-    """The range of an axis of returns in %: 0 to 100, and down to -100 where methods earn less than 0."""
+    """Return the range of an axis of returns in %: 0 to 100, or from -100 if a method has a return below 0."""
     curves = [curve for line in group if (curve := line.curve()) is not None]
     lowest = [line.value.mean for line in group] + [value for curve in curves for value in curve.low]
     return max(-100.0, min([0.0, *filter(math.isfinite, lowest)])), 100.0
 
 
 def by_environment(all_lines: Sequence[MethodResult]) -> dict[str, list[MethodResult]]:
-    """Lines grouped by environment, in order."""
+    """Return the lines grouped by environment, in order."""
     return grouped(all_lines, lambda line: line.environment)

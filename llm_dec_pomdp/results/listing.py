@@ -1,4 +1,4 @@
-"""Runs on disk: which there are, how far they are, and what they earn."""
+"""List of the runs on disk, with their status, progress and return."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class _Training(TypedDict):
 
 
 class _Cell(TypedDict):
-    """What is shown of a `cell.json`, also of other versions."""
+    """The fields of `cell.json` that are shown, also of other versions."""
 
     training: _Training
 
@@ -31,26 +31,27 @@ class _Summary(TypedDict):
 
 
 class _Result(TypedDict):
-    """What is shown of a `result.json`, also of other versions."""
+    """The fields of `result.json` that are shown, also of other versions."""
 
     summary: _Summary
 
 
 @dataclass(frozen=True, slots=True)
 class RunStatus:
-    """How far a run is.
+    """Status and progress of a run.
 
     Attributes:
-        name: Of the folder.
-        status: running, interrupted, failed or done; damaged where it cannot be read.
-        reason: Why it failed, stopped or cannot be read.
-        age_seconds: Since something was last written.
-        step: Updates done, over all cells that have begun.
-        steps: Updates to do in those of them that learn.
-        cells, done: Of a benchmark: its cells, and those with a result. 0 where it is a single run.
-        return_percent: In % of the maximum: of the newest training step, or of the evaluation once there is one. None
-            of a benchmark, whose cells earn different things.
-        mean_return, regret: The same in the unit of a game whose optimum is known.
+        name: Name of the folder.
+        status: running, interrupted, failed or done; damaged if a file cannot be read.
+        reason: The reason for a failure or stop, or the file that cannot be read.
+        age_seconds: Seconds since the last file was written.
+        step: Finished updates, over all cells that have started.
+        steps: All updates of these cells.
+        cells, done: Number of cells (environment, method and seed) of a benchmark, and how many have a result; 0 for a
+            single run.
+        return_percent: Return of the evaluation, or before it of the newest update, in % of the maximum. None for a
+            benchmark, because returns of different environments are not comparable.
+        mean_return, regret: The same in the unit of the game, if its optimum is known.
     """
 
     name: str
@@ -67,21 +68,21 @@ class RunStatus:
 
     @property
     def progress_text(self) -> str:
-        """How far it is, in cells or updates; "" of a single run where nothing is trained."""
+        """The progress in runs of a benchmark or in updates; "" for a single run without training."""
         if self.cells:
-            return f"{self.done}/{self.cells} cells"
+            return f"{self.done}/{self.cells} runs"
         return f"{self.step}/{self.steps}" if self.steps else ""
 
     @property
     def return_text(self) -> str:
-        """What it earns: in the unit of a game whose optimum is known, else in % of the maximum."""
+        """The return: in the unit of the game if its optimum is known, else in % of the maximum."""
         if self.mean_return is not None:
             return f"{self.mean_return:.2f}"
         return "" if self.return_percent is None else f"{self.return_percent:.1f} %"
 
     @property
     def regret_text(self) -> str:
-        """The regret; "" where the optimum is not known."""
+        """The regret; "" if the optimum is not known."""
         return "" if self.regret is None else f"{self.regret:.2f}"
 
     @property
@@ -93,22 +94,22 @@ class RunStatus:
 
 
 def list_runs(folder: Path) -> list[RunStatus]:
-    """The status of all runs in a folder, newest first; or of the folder itself when it is a run.
+    """Return the status of all runs in a folder, newest first; or of the folder itself, if it is a run.
 
     Raises:
-        ValueError: There is no such folder.
+        ValueError: The folder does not exist.
     """
     if not folder.is_dir():
-        raise ValueError(f"{str(folder)!r} is not a folder; give one that holds runs")
+        raise ValueError(f"{str(folder)!r} is not a folder; give a folder with runs")
     places = [folder] if is_there(folder / STATUS) else [path for path in folder.iterdir() if path.is_dir()]
     listed = [run for run in map(status_of, places) if run is not None]
     return sorted(listed, key=lambda run: run.age_seconds)
 
 
 def status_of(folder: Path) -> RunStatus | None:
-    """The status of the run in a folder, also of one that is going on; None when there is no run in it.
+    """Return the status of the run in a folder, also while it is running; None if there is no run.
 
-    Of one that cannot be read the status is "damaged", and the reason names the file.
+    If a file cannot be read, the status is "damaged", and the reason names the file.
     """
     try:
         status = read_status(folder)
@@ -120,13 +121,13 @@ def status_of(folder: Path) -> RunStatus | None:
 def _status(folder: Path, status: tuple[str, str, float]) -> RunStatus:
     state, reason, changed = status
     step = steps = done = 0
-    labels = find_json(folder / "order.json", list[str]) or []  # of a benchmark
+    labels = find_json(folder / "order.json", list[str]) or []  # only benchmarks have it
     earned: dict[str, float | None] = {}
     for path in sorted(folder.glob("cells/*/cell.json"), key=lambda path: path.lstat().st_mtime):
         training, result = path.parent / "train.jsonl", path.parent / "result.json"
         lines = read_lines(training, StepRecord)
         changed = max([changed, *(p.lstat().st_mtime for p in (training, result) if is_there(p))])
-        if is_there(training):  # it learns
+        if is_there(training):  # training has started
             steps += read_json(path, _Cell)["training"]["steps"]
         step += len(lines)
         done += path.parent.name in labels and is_there(result)
@@ -136,7 +137,7 @@ def _status(folder: Path, status: tuple[str, str, float]) -> RunStatus:
 
 
 def _earned(cell: Path, lines: Sequence[StepRecord]) -> dict[str, float | None]:
-    """The returns of a cell and its regret, as fields of `RunStatus`."""
+    """Return the return and the regret of a cell as fields of `RunStatus`."""
     if (result := find_json(cell / "result.json", _Result)) is not None:
         summary = result["summary"]
         regret = summary.get("measured", {}).get("regret")

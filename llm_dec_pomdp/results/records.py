@@ -1,4 +1,4 @@
-"""What readers of runs need of the lines of their logs, see `storage.runfolder`."""
+"""Types of the lines in the logs of a run, see `storage.runfolder`. They have only the fields that are read."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import NotRequired  # pydantic reads that of typing from Python 3.12
 import pydantic
 from typing_extensions import TypedDict
 
-_Logged = pydantic.FiniteFloat | None  # null where it was not finite
+_Logged = pydantic.FiniteFloat | None  # null if the number was not finite
 
 
 class StepRecord(TypedDict):
-    """A line of `train.jsonl`: what readers of runs need of a training step."""
+    """A line of `train.jsonl`, which belongs to one update."""
 
     number: int
     episodes: NotRequired[int]
@@ -22,7 +22,7 @@ class StepRecord(TypedDict):
 
 
 class MeanRecord(TypedDict):
-    """An interval as a line of a file holds it."""
+    """An interval as JSON."""
 
     mean: float | None
     low: float | None
@@ -33,13 +33,13 @@ RegretRecord = TypedDict("RegretRecord", {"return": MeanRecord, "regret": MeanRe
 
 
 class MeasuredRecord(TypedDict):
-    """What readers of runs need of the sections of a report, of which most measure nothing in most environments."""
+    """Numbers of the sections of a report; most environments have only some of them."""
 
     regret: NotRequired[RegretRecord]
 
 
 class PointRecord(TypedDict):
-    """A line of `curve.jsonl`: what readers of runs need of an evaluation during training."""
+    """A line of `curve.jsonl`, which belongs to one evaluation during training."""
 
     step: int
     training_episodes: int

@@ -1,6 +1,7 @@
-"""Run folders, read back: every cell with its result, or with the reason why it has none.
+"""Reading of run folders: each cell with its result, or with the reason of its failure.
 
-A run folder holds `versions.json`, `suite.json` where it was a suite, `results.json`, the report, and `cells/LABEL/`.
+A cell is one environment, method and seed. A run folder has `versions.json`, `suite.json` for a suite, `results.json`,
+the report, and `cells/LABEL/`.
 """
 
 from __future__ import annotations
@@ -24,24 +25,24 @@ from ..storage.runfolder import read_lines
 from ..types import Episode, grouped
 from .records import PointRecord, StepRecord
 
-_SHARED = ("environment", "evaluation", "sampling")  # parts of a configuration that compared cells have in common
+_SHARED = ("environment", "evaluation", "sampling")  # parts of a configuration that must be equal for a comparison
 
 
 class RunError(ValueError):
-    """A run folder that cannot be used; the message names it and what to do."""
+    """A run folder that cannot be used; the message has its path and the remedy."""
 
 
 @dataclass(frozen=True)
 class CellRecord:
-    """One cell of a run.
+    """One cell of a run folder.
 
     Attributes:
-        cell: What was to be run.
-        folder: Its files.
+        cell: Its configuration.
+        folder: Its folder.
         run: Name of the run folder.
-        result: What it produced; None when it is not done.
-        failure: Why it is not done; "" for one that is.
-        marked: Its method is named with its run, because it is reported with runs that do not compare.
+        result: Its result; None if it is not done.
+        failure: The reason why it is not done; "" if it is done.
+        marked: Whether the name of the method includes the run, because the reported runs are not comparable.
     """
 
     cell: Cell
@@ -53,7 +54,7 @@ class CellRecord:
 
     @property
     def configuration(self) -> dict[str, Any]:
-        """What the seeds of one line have in common, without what cannot change the numbers."""
+        """The options that all seeds of one line share, without options that do not change numbers."""
         values = self.cell.without(*FREE_IN_LINE)
         trained = self.result is not None and self.result.train_seconds > 0
         judge = {"judge": self.result.judge} if self.result is not None and self.result.judge else {}
@@ -65,57 +66,57 @@ class CellRecord:
 
     @property
     def environment(self) -> str:
-        """The name of its environment in tables."""
+        """The name of the environment in tables."""
         return self.cell.environment.title
 
     @property
     def method(self) -> str:
-        """The name of its method in tables."""
+        """The name of the method in tables."""
         return f"{self.cell.method.title} ({self.run})" if self.marked else self.cell.method.title
 
     @property
     def learns(self) -> bool:
-        """Whether its weights were or are being trained."""
+        """Whether the weights have been trained, at least in part."""
         if self.result is None:
             return is_there(self.folder / "train.jsonl")
         return self.result.train_seconds > 0
 
     def shown(self, agent: str) -> str:
-        """An agent's role, with its name where several have this role; its name where the role is not known."""
+        """Return the role of an agent, with its name if several agents share the role; the name if there is no role."""
         roles: Mapping[str, str] = self.result.roles if self.result else {}
         role = roles.get(agent, agent)
         return f"{role} ({agent})" if list(roles.values()).count(role) > 1 else role
 
     def episodes(self) -> Sequence[Episode]:
-        """The episodes of the last evaluation; none before the cell is done."""
+        """Return the episodes of the last evaluation; none before the cell is done."""
         file = last_evaluation(self.folder) if self.result is not None else None
         return [to_episode(trace) for trace in read(file)] if file else []
 
     def curve(self) -> Sequence[PointRecord]:
-        """The evaluations during training, without those that could not be scored."""
+        """Return the evaluations during training, without those that could not be scored."""
         lines = read_lines(self.folder / "curve.jsonl", PointRecord)
         return [line for line in lines if line["return_percent"]["mean"] is not None]
 
     def training(self) -> Sequence[StepRecord]:
-        """What every training step did."""
+        """Return the records of all updates."""
         return read_lines(self.folder / "train.jsonl", StepRecord)
 
     def returns(self) -> dict[str, float]:
-        """Mean score of what was delivered last on each evaluation task, in % of the maximum."""
+        """Return the mean score of the last actions on each evaluation task, in % of the maximum."""
         if self.result is None:
             return {}
         percent = self.result.scale.percent
         return _by_task((e.item_id, percent(e.final.total)) for e in self.episodes() if e.final)
 
     def parts(self) -> dict[str, dict[str, float]]:
-        """The mean of each reward part of what was delivered last, on each evaluation task."""
+        """Return the mean of each part of the score of the last actions, by part and evaluation task."""
         scored = [(e.item_id, e.final.components) for e in self.episodes() if e.final and e.final.scorable]
         names = dict.fromkeys(name for _, parts in scored for name in parts)
         return {name: _by_task((task, parts[name]) for task, parts in scored if name in parts) for name in names}
 
 
 def _by_task(measured: Iterable[tuple[str, float]]) -> dict[str, float]:
-    """Means over the episodes of each task that have a number."""
+    """Return the mean of each task over its episodes that have a number."""
     by_task = grouped(((task, value) for task, value in measured if not math.isnan(value)), lambda pair: pair[0])
     return {task: fmean(value for _, value in pairs) for task, pairs in by_task.items()}
 
@@ -125,12 +126,12 @@ class Run:
     """A run folder.
 
     Attributes:
-        folder: Where it is.
-        title: Name of the suite, else of the folder.
+        folder: Its path.
+        title: Name of the suite, or of the folder.
         entries: Its cells in order.
-        versions: What it ran with.
+        versions: Versions of packages and hardware.
         suite: The suite as plain values; empty for single runs.
-        commands: The command lines that made it.
+        commands: The command lines that created it.
     """
 
     folder: Path
@@ -142,7 +143,7 @@ class Run:
 
     @property
     def results(self) -> list[Result]:
-        """Of the cells that are done."""
+        """The results of the cells that are done."""
         return [entry.result for entry in self.entries if entry.result is not None]
 
 
@@ -150,12 +151,12 @@ def read_run(folder: Path) -> Run:
     """Read a run folder.
 
     Raises:
-        RunError: It is none.
-        FileError: A file in it is not what a run writes.
+        RunError: The folder is not a run folder.
+        FileError: A file in it cannot be read.
     """
     if not is_there(folder / "versions.json"):
         raise RunError(
-            f"{str(folder)!r} is no run folder (versions.json is missing); give one that bench or train made"
+            f"{str(folder)!r} is no run folder (versions.json is missing); give a folder that bench or train made"
         )
     versions = read_json(folder / "versions.json", dict[str, Any])
     suite = find_json(folder / "suite.json", dict[str, Any]) or {}
@@ -167,7 +168,7 @@ def read_run(folder: Path) -> Run:
 
 
 def read_entry(folder: Path, run: str) -> CellRecord:
-    """A cell by its folder.
+    """Read a cell from its folder.
 
     Raises:
         RunError: A file in it is damaged.
@@ -186,13 +187,13 @@ def read_entry(folder: Path, run: str) -> CellRecord:
 
 
 def _names(runs: Sequence[Run]) -> dict[Path, str]:
-    """The names of run folders, with their paths if two have the same name."""
+    """Return the names of run folders, or their paths if two have the same name."""
     clear = len({run.folder.name for run in runs}) == len(runs)
     return {run.folder: run.folder.name if clear else str(run.folder) for run in runs}
 
 
 def mixtures(runs: Sequence[Run]) -> list[str]:
-    """Return sentences that say which runs are not comparable, with the values of each; none if all are comparable."""
+    """Return sentences that name the runs that are not comparable, with their values; none if all are comparable."""
     warnings: list[str] = []
     names = _names(runs)
     by_family: dict[str, dict[str, set[str]]] = {}
@@ -240,7 +241,7 @@ def _differing(environment: str, entries: Sequence[tuple[str, CellRecord]]) -> l
 
 
 def _repeated(entries: Sequence[CellRecord]) -> list[str]:
-    """Finished cells of one configuration and one seed, between which a report must not choose."""
+    """Return a sentence for each pair of finished cells with the same configuration and seed."""
     warnings: list[str] = []
     first: dict[str, CellRecord] = {}
     for entry in (entry for entry in entries if entry.result is not None):
@@ -255,14 +256,14 @@ def _repeated(entries: Sequence[CellRecord]) -> list[str]:
 
 
 def merge(runs: Sequence[Run], *, allow_mixed: bool = False) -> tuple[list[CellRecord], list[str]]:
-    """All cells of some runs, and warnings.
+    """Return all cells of several runs, and warnings.
 
     Args:
-        runs: In order; a cell that is not done is left out where another run has it done.
-        allow_mixed: Report also what does not compare.
+        runs: The runs in order. An unfinished cell is left out if another run has finished it.
+        allow_mixed: Also merge runs that are not comparable.
 
     Raises:
-        RunError: Versions, tasks or settings are mixed, or a cell is there twice, and that is not allowed.
+        RunError: The runs are not comparable, or a cell occurs twice, and `allow_mixed` is False.
     """
     warnings = mixtures(runs)
     if warnings and not allow_mixed:

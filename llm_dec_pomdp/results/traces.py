@@ -1,4 +1,4 @@
-"""The stored episodes of a run, read back and exported; `benchmarks.kept` writes them."""
+"""Reading and export of the stored episodes of a run, which `benchmarks.kept` writes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class _Event(TypedDict):
 
 
 class _Shape(TypedDict):
-    """What is shown and exported of a trace; `trace validate` needs more."""
+    """The fields of a trace that are shown and exported; `trace validate` needs more."""
 
     trace_id: str
     task_id: str
@@ -31,17 +31,17 @@ class _Shape(TypedDict):
 
 
 def read_traces(path: Path) -> Iterator[Trace]:
-    """The traces of a file, one at a time; raises FileError where one lacks what is shown of it."""
+    """Yield the traces of a file, one at a time; raise FileError if a trace lacks a field that is shown."""
     for trace in read(path):
         conform(trace, _Shape, str(path))
         yield trace
 
 
 def export(run: Run, path: Path, texts: Texts = "inline", *, token_ids: bool = False) -> int:
-    """Write the last evaluations of all cells of a run into one file of traces; returns their number.
+    """Write the last evaluations of all cells of a run into one file of traces, and return their number.
 
     Raises:
-        TraceError: A cell was run without `--traces` and has no token ids, or there are no episodes.
+        TraceError: Token ids are requested and a cell has none, or there are no episodes.
     """
     with TraceWriter(path, texts, token_ids=token_ids) as writer:
         for entry in run.entries:
@@ -49,10 +49,10 @@ def export(run: Run, path: Path, texts: Texts = "inline", *, token_ids: bool = F
             for trace in read_traces(file) if file else ():
                 if token_ids and any("tokens" in e and "token_ids" not in e for e in trace["events"]):
                     raise TraceError(
-                        f"{entry.cell.label} of {str(run.folder)!r} has no token ids: a run keeps them with bench "
-                        "--traces; leave --token-ids out, or run it with them"
+                        f"{entry.cell.label} of {str(run.folder)!r} has no token ids, which a run stores with "
+                        "bench --traces; leave --token-ids out, or repeat the run with --traces"
                     )
                 writer.write({**trace, "trace_id": f"{entry.cell.label}/{trace['trace_id']}"})
         if not writer.count:
-            raise TraceError(f"{str(run.folder)!r} has no evaluated episodes yet; export it when a cell is done")
+            raise TraceError(f"{str(run.folder)!r} has no evaluated episodes yet; export it when a run is done")
     return writer.count

@@ -1,4 +1,4 @@
-"""Where environments and policies meet: ways to play tasks, each an object of its own file."""
+"""Rollouts: ways to sample episodes of tasks with a policy, one class per file."""
 
 from .base import Rollout
 from .counterfactual import Counterfactual

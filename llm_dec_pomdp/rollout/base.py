@@ -1,8 +1,8 @@
 """The rollout contract, and the functions that all rollouts share.
 
 Episodes advance in lockstep. At every turn, the requests of all unfinished episodes go to the policy together, so that
-agents, tasks and samples share forward passes. Then all environments step, and rewards are judged concurrently.
-Episodes of a group with equal histories, token by token, share one request, so a model reads the prompt once.
+agents, tasks and samples share forward passes. Then all environments step, and rewards are computed concurrently.
+Episodes of a group whose histories are equal, token by token, share one request, so that a model reads the prompt once.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SILENT = Completion("")
 
 
 class Rollout(Protocol):
-    """A way to play tasks. Every learner has one in `rollout`."""
+    """A way to sample episodes of tasks. Every learner has one as `rollout`."""
 
     def play(
         self,
@@ -36,12 +36,12 @@ class Rollout(Protocol):
         """Play every task.
 
         Args:
-            env: The environment (under its protocol). It is copied, not changed.
+            env: The environment, with its protocol. It is copied, not changed.
             policy: The policy of all agents, usually a `Team`.
             item_ids: Ids of tasks.
             seeds: One seed per task, which determines its episodes.
             sampling: Sampling options; `max_new_tokens` is per agent's part.
-            width: The group size G: episodes per task or, with crossed credit or trees, texts per agent and decision
+            width: The group size G: episodes per task; with crossed credit or trees, completions per agent and decision
                 point.
 
         Returns:
@@ -78,7 +78,7 @@ class BatchRollout(ABC):
         sampling: Sampling,
         width: int = 1,
     ) -> list[Group]:
-        """See `Rollout`."""
+        """Play every task; see `Rollout`."""
         played = self.groups(Batch(env, policy, item_ids, seeds, sampling, width))
         return [replace(group, parts_per_action=env.facts.parts_per_action) for group in played]
 
@@ -95,10 +95,10 @@ class RunningEpisode:
         env: A copy of the environment.
         group: The index of the task in the batch.
         item_id: The id of the task.
-        seed: The seed of the sampled texts.
+        seed: The seed of the sampled completions.
         turns: The turns so far.
         terminated: True if the task has ended the episode.
-        decision_points: Copies of the environment before every turn, for rollouts that return to them.
+        decision_points: Copies of the environment before every turn, for rollouts that try alternatives there.
     """
 
     env: TextDecPOMDP
@@ -111,7 +111,7 @@ class RunningEpisode:
 
 
 class Question(NamedTuple):
-    """A request for one text of an agent; `ids` are the tokens of its history, see `Request`."""
+    """A request for one action of an agent; `ids` are the tokens of its history, see `Request`."""
 
     group: int
     agent: str
@@ -132,7 +132,7 @@ class Stepped(NamedTuple):
 
 
 def start_episode(env: TextDecPOMDP, group: int, item_id: str, seed: int, chance: int) -> RunningEpisode:
-    """Return an episode at the start of a task; `chance` seeds the environment, `seed` the sampled texts."""
+    """Return an episode at the start of a task; `chance` seeds the environment, `seed` the sampled completions."""
     fork = env.fork()
     fork.reset(seed=derive(chance, "env"), options={"task_id": item_id})
     return RunningEpisode(fork, group, item_id, seed)
@@ -155,14 +155,14 @@ def start_groups(batch: Batch, *, shared_chance: bool = True) -> list[RunningEpi
             first = first or state
             if state != first:
                 raise ValueError(
-                    f"task {item_id!r} of {env.metadata['name']} started in two ways with the same seed, so "
-                    "its episodes cannot be compared; let reset() use only the given seed for chance"
+                    f"task {item_id!r} of {env.metadata['name']} started in two different states with the same seed, "
+                    "so its episodes cannot be compared; let reset() use only the given seed for chance"
                 )
     return episodes
 
 
 def check_choice(name: str, value: str, kind: Any) -> None:
-    """Raise ValueError for a value that is not in a `Literal`."""
+    """Raise ValueError if a value is not in a `Literal`."""
     if value not in get_args(kind):
         raise ValueError(f"{name} is {value!r}, which does not exist; {nearest(value, get_args(kind))}")
 
@@ -176,10 +176,10 @@ def agents_asked(env: TextDecPOMDP) -> list[str]:
 
 
 def ids_so_far(agent: str, history: Sequence[Message], turns: Sequence[Turn]) -> tuple[int, ...]:
-    """Return the token ids of an agent's history up to its last text, as prompted and sampled.
+    """Return the token ids of an agent's history up to its last action, as prompted and sampled.
 
-    They are empty if the history has no text of the agent or if its last text has a thought. The history has only the
-    answer, so the model's template renders the prompt from the texts.
+    Return () if the history has no action of the agent, or if its last completion has a thought: thoughts are not in
+    the history, so the model's template has to render the prompt from the messages.
     """
     if not any(message.role == "action" for message in history):
         return ()
@@ -188,14 +188,17 @@ def ids_so_far(agent: str, history: Sequence[Message], turns: Sequence[Turn]) ->
 
 
 def question(env: TextDecPOMDP, group: int, agent: str, turns: Sequence[Turn], seed: int) -> Question:
-    """Return the request for an agent's next text after these turns."""
+    """Return the request for an agent's next action after these turns."""
     history = env.history(agent)
     return Question(group, agent, history, ids_so_far(agent, history, turns), env.tools(agent), seed)
 
 
 def ask(policy: Policy, sampling: Sampling, questions: Sequence[Question]) -> list[Completion]:
-    """Return one text per question. Equal questions are sampled once; those that differ by seed share a request."""
-    seeds: dict[Question, dict[int, None]] = {}  # by what is asked, whose own seed is left out
+    """Return one completion per question.
+
+    Equal questions are sampled once. Questions that differ only in their seed share a request.
+    """
+    seeds: dict[Question, dict[int, None]] = {}  # by question, whose own seed is set to 0
     for question in questions:
         seeds.setdefault(question._replace(seed=0), {})[question.seed] = None
     requests = [Request(q.agent, q.history, tuple(seeds_of), q.ids, q.tools) for q, seeds_of in seeds.items()]
@@ -207,7 +210,7 @@ def ask(policy: Policy, sampling: Sampling, questions: Sequence[Question]) -> li
 
 
 def step_envs(envs: Sequence[TextDecPOMDP], joint_actions: Sequence[Mapping[str, Completion]]) -> list[Stepped]:
-    """Step all environments; agents without a text act with the empty text."""
+    """Step all environments; an agent without a completion acts with the empty text."""
     observations = [
         {agent: env.history(agent)[-1].text for agent in s} for env, s in zip(envs, joint_actions, strict=True)
     ]

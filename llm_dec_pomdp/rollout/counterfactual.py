@@ -1,4 +1,4 @@
-"""Counterfactual play: beside the trajectories, what another text of one agent would have earned."""
+"""Counterfactual rollouts: trajectories, and the rewards if one agent's completion at one turn is replaced."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ Continuation = Literal["frozen", "resampled"]
 
 @dataclass(frozen=True, slots=True)
 class Counterfactual(BatchRollout):
-    """Trajectories side by side, and for every text what each alternative to it would have earned.
+    """Trajectories in parallel, and for each completion the rewards of its alternatives.
 
-    The alternatives (`compare`) are the agent's texts at the same turn of the group's other trajectories. The
+    The alternatives (`compare`) are the agent's completions at the same turn of the group's other trajectories. The
     trajectories of a task and all their alternatives share the environment's chance.
 
     Attributes:
-        continuation: What is said after the replaced turn. "frozen": the recorded texts of the trajectory, as long as
-            there are any; nobody is asked again, and an agent that would have reacted does not. "resampled": an agent
-            whose history is as recorded repeats its recorded text; any other draws anew, from the same seed.
+        continuation: The actions after the replaced turn. "frozen": the recorded actions of the trajectory, until they
+            run out; agents do not react to the replacement. "resampled": an agent whose history is the recorded one
+            repeats its recorded action; any other agent samples a new action, from the same seed.
     """
 
     continuation: Continuation = "frozen"
@@ -50,7 +50,7 @@ class Counterfactual(BatchRollout):
         check_choice("continuation", self.continuation, Continuation)
 
     def groups(self, batch: Batch) -> list[Group]:
-        """A group holds the trajectories, and a decision for each of their turns."""
+        """Return groups with the trajectories, and a decision for each of their turns."""
         policy, sampling = batch.policy, batch.sampling.for_parts(batch.env.facts.parts_per_action)
         episodes = start_groups(batch)
         while running := unfinished(episodes):
@@ -66,7 +66,13 @@ class Counterfactual(BatchRollout):
         return [_with_alternatives(group, of_group.get(place, [])) for place, group in groups]
 
     def compare(self, episodes: Sequence[RunningEpisode], policy: Policy, sampling: Sampling) -> list[Comparison]:
-        """The texts to compare at every turn of every episode: with those of the group's other episodes."""
+        """Return the completions to compare at each turn of each episode.
+
+        Args:
+            episodes: Finished episodes of all groups.
+            policy: The policy of all agents, for subclasses that sample alternatives.
+            sampling: Sampling options.
+        """
         comparisons: list[Comparison] = []
         for episode in episodes:
             others = [other for other in episodes if other.group == episode.group and other is not episode]
@@ -78,16 +84,16 @@ class Counterfactual(BatchRollout):
 
 @dataclass(slots=True)
 class Alternative:
-    """Another joint action at one turn of an episode, and what follows it.
+    """Another joint action at one turn of an episode, and the turns that follow it.
 
     Attributes:
         episode: The episode.
-        replaced: The turn with the other joint action.
-        choice: Which of its texts each agent says there.
+        replaced: The number of the turn with the other joint action.
+        choice: The index of each agent's completion at that turn.
         env: A copy of the environment.
-        actions: What is said next.
-        turns: Those before the replaced one, that one, and those after it.
-        cost: What it took; work shared by several alternatives is counted once.
+        actions: The next joint action.
+        turns: The turns before the replaced one, the replaced turn, and the turns after it.
+        cost: The cost of playing it; work shared by several alternatives is counted once.
     """
 
     episode: RunningEpisode
@@ -99,21 +105,21 @@ class Alternative:
     cost: Cost = field(default_factory=Cost)
 
     def branch(self, agents: Iterable[str]) -> Branch:
-        """What it earned from the replaced turn on."""
+        """Return the joint action with its rewards from the replaced turn on."""
         return Branch.of(self.choice, self.turns[self.replaced :], agents)
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The texts to compare at one turn of one episode.
+    """The completions to compare at one turn of one episode.
 
     Attributes:
-        group: Place of the task.
+        group: The index of the task in the batch.
         turn: t, from 0.
-        texts: By agent, the text that it said in the episode, then its alternatives.
-        width: How many of an agent's texts were drawn here; see `Decision`.
-        known: Joint actions with known rewards: the one that was played, and those with the same texts.
-        untried: Joint actions to be played, each with one other text.
+        texts: By agent, its completion in the episode, then the alternatives.
+        width: The number of an agent's completions that were sampled here; see `Decision`.
+        known: Joint actions with known rewards: the one of the episode, and those with the same texts.
+        untried: Joint actions to be played; in each, one completion is replaced.
         share: See `Decision`.
     """
 
@@ -134,7 +140,7 @@ class Comparison:
         width: int = 1,
         share: float = 1.0,
     ) -> Comparison:
-        """Compare these texts at a turn; the first one of an agent is what it said in the episode."""
+        """Return the comparison of completions at a turn; the first one of each agent is its action in the episode."""
         played = Branch.of((0,) * len(texts), episode.turns[turn:], texts)
         known = [played]
         untried: list[Alternative] = []
@@ -151,14 +157,14 @@ class Comparison:
 
     @property
     def decision(self) -> Decision:
-        """The decision with the rewards of all joint actions, once they were played."""
+        """Return the decision with the rewards of all joint actions, after `untried` has been played."""
         branches = (*self.known, *(alternative.branch(self.texts) for alternative in self.untried))
         texts = {agent: tuple(tried) for agent, tried in self.texts.items()}
         return Decision(self.turn, texts, self.width, branches, self.share)
 
 
 def _with_alternatives(group: Group, comparisons: Sequence[Comparison]) -> Group:
-    """A group with its decisions and their cost; the first text of each agent was drawn for the trajectory."""
+    """Return a group with its decisions and their cost, without the completions that its trajectories have anyway."""
     costs = [alternative.cost for c in comparisons for alternative in c.untried]
     generations = sum((c.width - 1) * len(c.texts) for c in comparisons) + sum(cost.generations for cost in costs)
     extra = Cost(generations, sum(cost.joint_rewards for cost in costs))
@@ -166,7 +172,7 @@ def _with_alternatives(group: Group, comparisons: Sequence[Comparison]) -> Group
 
 
 def _texts(others: Sequence[RunningEpisode], t: int, agent: str, spoken: Completion) -> list[Completion]:
-    """What the agent said at that turn of the other episodes, as if after the prompt that it has here."""
+    """Return the agent's completions at that turn of the other episodes, with the prompt that it has here."""
     turns = [other.turns[t] for other in others if len(other.turns) > t]
     texts = [turn.actions[agent] for turn in turns if agent in turn.actions]
     return [dataclasses.replace(text, prompt_ids=spoken.prompt_ids) for text in texts]
@@ -175,7 +181,7 @@ def _texts(others: Sequence[RunningEpisode], t: int, agent: str, spoken: Complet
 def _play_to_the_end(
     alternatives: Sequence[Alternative], policy: Policy, sampling: Sampling, continuation: Continuation
 ) -> None:
-    """Play all alternatives in lockstep."""
+    """Play all alternatives to their end, in lockstep."""
     running = alternatives
     while running:
         _step(running)
@@ -189,7 +195,7 @@ def _play_to_the_end(
 
 
 def _step(alternatives: Sequence[Alternative]) -> None:
-    """Step every environment; the same texts in the same state are judged once, and the result is copied."""
+    """Step every environment; equal actions in equal states are scored once, and the result is copied."""
     first: dict[tuple[int, str, tuple[str, ...]], Alternative] = {}
     copies: list[tuple[Alternative, Alternative]] = []
     for alternative in alternatives:
@@ -211,13 +217,13 @@ def _step(alternatives: Sequence[Alternative]) -> None:
 
 
 def _say_on(alternatives: Sequence[Alternative], policy: Policy, sampling: Sampling) -> None:
-    """Draw what is said next; an agent whose history is as recorded repeats its recorded text."""
+    """Set the next joint actions; an agent whose history is the recorded one repeats its recorded action."""
     questions: list[tuple[Alternative, Question]] = []
     for alternative in alternatives:
         alternative.actions = {}
         env, episode = alternative.env, alternative.episode
         for agent in agents_asked(env):
-            recorded = episode.decision_points[env.turn : env.turn + 1]  # none where it has ended
+            recorded = episode.decision_points[env.turn : env.turn + 1]  # empty after the end of the episode
             if any(there.history(agent) == env.history(agent) for there in recorded):
                 alternative.actions[agent] = episode.turns[env.turn].actions[agent]
             else:
@@ -226,6 +232,6 @@ def _say_on(alternatives: Sequence[Alternative], policy: Policy, sampling: Sampl
     answers = ask(policy, sampling, [asked for _, asked in questions])
     for (alternative, asked), completion in zip(questions, answers, strict=True):
         alternative.actions[asked.agent] = completion
-    askers = {asked: alternative for alternative, asked in questions}  # equal questions are drawn once
+    askers = {asked: alternative for alternative, asked in questions}  # equal questions are sampled once
     for alternative in askers.values():
         alternative.cost = alternative.cost._replace(generations=alternative.cost.generations + 1)

@@ -1,4 +1,4 @@
-"""Crossed texts: every combination of what the agents said, with as many generations as trajectories take."""
+"""Crossed rollouts: all combinations of the agents' completions, with as many generations as trajectories need."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from .tree import Tree
 
 @dataclass(frozen=True, slots=True)
 class Crossed(BatchRollout):
-    """All combinations of G texts of n agents, G^n joint actions, in episodes of one turn: a tree of one level.
+    """All combinations of G completions of each of n agents, in episodes of one turn: G^n joint actions.
 
     All joint actions of a task share the environment's chance.
     """
 
     def groups(self, batch: Batch) -> list[Group]:
-        """A group holds one decision with all joint actions, and an episode for each.
+        """Return groups with one decision, which has all joint actions, and one episode per joint action.
 
         Raises:
             ValueError: Episodes have several turns, or there are too many joint actions.
@@ -25,7 +25,7 @@ class Crossed(BatchRollout):
         env = batch.env
         if env.max_turns > 1:
             raise ValueError(
-                f"crossed texts are for episodes of one turn, and those of {env.metadata['name']} have "
-                f"{env.max_turns}; play Tree('cross') (learners: tree=true), or Trajectories() (pairing='aligned')"
+                f"Crossed() needs episodes of one turn, and {env.metadata['name']} has max_turns {env.max_turns}; use "
+                "Tree('cross') (option of learners: tree=true), or Trajectories() (pairing='aligned')"
             )
         return Tree("cross").groups(batch)

@@ -1,4 +1,4 @@
-"""Demonstrations: a teacher speaks in place of the team, in the tokens of its policies."""
+"""Demonstrations: episodes of a teacher, tokenized for the policies that are trained on them."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ TEACHERS: Mapping[str, Callable[[TextDecPOMDP], Policy]] = {
 
 @dataclass(frozen=True, slots=True)
 class Demonstrations(BatchRollout):
-    """Trajectories of a teacher, in the tokens of the policies that are to learn from them.
+    """Trajectories of a teacher, with the token ids that the trained policies use for its actions.
 
-    Chance differs from episode to episode of a task: nothing compares them, and a teacher who knows what is right would
-    say the same in all of them.
+    Each episode of a task has its own seed of chance. The episodes are not compared with each other, and with shared
+    chance a scripted teacher would act identically in all of them.
 
     Attributes:
-        teacher: script:optimal, an optimal team; script:gold, the reference texts; script:uniform, well-formed texts at
-            random; or recorded episodes: a file of traces with their texts, a file of `episodes/` in a run's
-            cell, or the folder of that cell or run.
+        teacher: The source of the actions. `script:optimal` is an optimal team, `script:gold` plays the reference
+            texts, and `script:uniform` plays random well-formed actions. Recorded episodes are given as a file of
+            traces with their texts, a file in `episodes/` of a run's cell, or the folder of a cell or a run.
 
     Raises:
-        ValueError: There is no such script or file, or a row that is no episode.
+        ValueError: There is no such script or file, or a row is not an episode.
     """
 
     teacher: str = "script:optimal"
@@ -48,11 +48,11 @@ class Demonstrations(BatchRollout):
 
     @property
     def labels(self) -> bool:
-        """Whether the teacher may know what is right; script:uniform knows only the form."""
+        """Return whether the teacher may know the right actions; `script:uniform` knows only their form."""
         return self.teacher != "script:uniform"
 
     def incompatibility(self, env: TextDecPOMDP) -> str:
-        """Return the reason why a scripted teacher cannot act at the beginning of the first task, else "".
+        """Return the reason why a scripted teacher cannot act at the start of the first task; "" if it can.
 
         A recorded teacher is not checked.
         """
@@ -68,7 +68,9 @@ class Demonstrations(BatchRollout):
         return ""
 
     def groups(self, batch: Batch) -> list[Group]:
-        """The policy says nothing. Texts of agents whose policy cannot be shown a text have no tokens.
+        """Return groups of the teacher's episodes; the policy only tokenizes.
+
+        Actions of an agent whose policy cannot tokenize a given text have no tokens.
 
         Raises:
             ValueError: No episode of a task was recorded.
@@ -88,15 +90,16 @@ class Demonstrations(BatchRollout):
 
 @functools.lru_cache(maxsize=8)
 def _recorded(name: str) -> Mapping[str, Sequence[Recorded]]:
-    """Recorded episodes, by task."""
+    """Return recorded episodes by task."""
     files = files_of(name)
     if not files:
         raise ValueError(
-            f"no teacher {name!r}: there is no such file, nor the folder of a run; {nearest(name, TEACHERS)}"
+            f"teacher is {name!r}, which is neither a script nor a file nor the folder of a run; "
+            f"{nearest(name, TEACHERS)}"
         )
     shape = (
-        "a row has `task`, and `texts` with a text, or a list of texts, for every agent; or it is an episode as a "
-        "run or a trace keeps it (`task_id`, `events`), with its texts"
+        "give rows with `task`, and `texts` with a text or a list of texts for every agent; or episodes of a run or a "
+        "trace (`task_id`, `events`) with their texts"
     )
     episodes = (episode for path in files for episode in read_rows(path, _demonstration, "episode", shape))
     return grouped(episodes, lambda episode: episode.task)

@@ -1,4 +1,4 @@
-"""Messages: for every text, what other texts drawn from the same history, or silence, would have earned."""
+"""Message rollouts: the rewards if one completion is replaced by others sampled from the same history."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .counterfactual import Comparison, Continuation, Counterfactual
 
 
 class Utterance(NamedTuple):
-    """Where a text was said, and by whom; `share` is one over its chance to have alternatives."""
+    """The place of one completion; `share` is one over the probability that it gets alternatives."""
 
     episode: RunningEpisode
     turn: int
@@ -24,23 +24,23 @@ class Utterance(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Messages(Counterfactual):
-    """Trajectories side by side, and for every text what alternatives from the same history would have earned.
+    """Trajectories in parallel, and for each completion the rewards of alternatives from the same history.
 
-    What was said before a text, and beside it at the same turn, stays as it was. Texts without tokens, of agents that
-    do not learn, have no alternatives.
+    Earlier turns, and the teammates' actions at the same turn, are unchanged. Completions without tokens, which belong
+    to agents that are not trained, have no alternatives.
 
     Attributes:
-        continuation: What is said afterwards, see `Counterfactual`. "frozen" gives no credit to a text that earns by
-            what others make of it, such as a draft.
-        alternatives: Texts drawn from the same history, for each text that was said.
-        silence: Compare with the empty text too; it is no sample of the policy, and not learnt from.
-        budget: Most generations per task for alternatives and what follows them. As many texts as certainly fit have
-            alternatives, chosen uniformly among the task's; the others are not learnt from. So each stands for as many
-            as there are texts for each that was chosen (`Decision.share`): tasks whose episodes are longer, and of
-            which a smaller part is looked at, weigh no less. None: all.
+        continuation: The actions after the replaced turn, see `Counterfactual`. "frozen" gives no credit to a message
+            whose value lies in the reactions of teammates, such as a draft.
+        alternatives: Number of completions that are sampled from the same history, for each completion.
+        silence: Compare with the empty text too. It is not a sample of the policy, so nothing is trained on it.
+        budget: Greatest number of generations per task for alternatives and their continuations; None: no limit. As
+            many completions get alternatives as fit in the worst case, chosen uniformly among those of the task. The
+            other completions are left out of the update. `Decision.share` is one over the fraction that was chosen, so
+            that tasks with longer episodes keep their weight.
 
     Raises:
-        ValueError: There is nothing to compare with; or, in `play`, the budget is too small for one text.
+        ValueError: There is nothing to compare with; or, in `play`, the budget is too small for one completion.
     """
 
     continuation: Continuation = "resampled"
@@ -52,12 +52,12 @@ class Messages(Counterfactual):
         Counterfactual.__post_init__(self)
         if self.alternatives < (0 if self.silence else 1):
             raise ValueError(
-                f"alternatives is {self.alternatives} and silence is {self.silence}, so a text is compared with "
-                "nothing; give at least 1 alternative, or silence"
+                f"alternatives is {self.alternatives} and silence is {self.silence}, so a completion is compared with "
+                "nothing; set alternatives to at least 1, or silence to true"
             )
 
     def compare(self, episodes: Sequence[RunningEpisode], policy: Policy, sampling: Sampling) -> list[Comparison]:
-        """Every text with alternatives from its own history, as far as the budget goes."""
+        """Return every completion with alternatives from its own history, within the budget."""
         messages: list[Utterance] = []
         for _, group in itertools.groupby(episodes, lambda episode: episode.group):
             messages += self._within_budget(list(group))
@@ -75,7 +75,7 @@ class Messages(Counterfactual):
         return comparisons
 
     def _within_budget(self, episodes: Sequence[RunningEpisode]) -> list[Utterance]:
-        """The texts of a task that get alternatives, all equally likely."""
+        """Return the completions of a task that get alternatives, chosen uniformly."""
         messages = [
             Utterance(episode, t, agent)
             for episode in episodes
@@ -87,17 +87,20 @@ class Messages(Counterfactual):
             return messages
         asked = max(len(turn.actions) for episode in episodes for turn in episode.turns)
         costs = sorted((self._most(message, asked) for message in messages), reverse=True)
-        count = sum(total <= self.budget for total in itertools.accumulate(costs))  # any `count` texts fit
+        count = sum(total <= self.budget for total in itertools.accumulate(costs))  # any `count` completions fit
         if not count:
             raise ValueError(
-                f"budget is {self.budget}, and the alternatives of one text of task {episodes[0].item_id!r} may take "
-                f"{costs[0]} generations; raise budget, or lower alternatives"
+                f"budget is {self.budget}, and the alternatives of one completion of task {episodes[0].item_id!r} may "
+                f"need {costs[0]} generations; raise budget, or lower alternatives"
             )
         order = generator(episodes[0].seed, "messages").permutation(len(messages))
         share = len(messages) / min(count, len(messages))
         return [messages[place]._replace(share=share) for place in sorted(order[:count].tolist())]
 
     def _most(self, message: Utterance, asked: int) -> int:
-        """Most generations for one text: its alternatives, and after each of them all agents at all later turns."""
+        """Return the greatest number of generations for one completion.
+
+        These are its alternatives, and after each of them the actions of all agents at all later turns.
+        """
         later = message.episode.env.max_turns - message.turn - 1 if self.continuation == "resampled" else 0
         return self.alternatives + (self.alternatives + self.silence) * later * asked

@@ -1,4 +1,4 @@
-"""Recorded pairs of joint texts, one preferred to the other, in the tokens of the policies that learn from them."""
+"""Recorded preference pairs of episodes, tokenized for the policies that are trained on them."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from .base import Batch, BatchRollout
 from .recorded import Recorded, files_of, of_task, play_recorded, read_rows, recorded_episode, texts_of
 
 Choice = Literal["extremes", "all", "random"]
-_ROUNDING = 1e-12  # returns closer than this are equal; where they are larger than 1, relative to their size
+_ROUNDING = 1e-12  # returns closer than this are equal; relative to their size if they are larger than 1
 _SHAPE = (
-    "a row has `task`, and `chosen` and `rejected` with a text, or a list of texts, for every agent; or it is an "
-    "episode as a run or a trace keeps it (`task_id`, `events`), with its texts"
+    "give rows with `task`, and `chosen` and `rejected` with a text or a list of texts for every agent; or episodes of "
+    "a run or a trace (`task_id`, `events`) with their texts"
 )
 
 
@@ -30,14 +30,15 @@ class Pair(NamedTuple):
 
 
 def pairs_by_return(totals: Sequence[float], choice: Choice, margin: float, seed: int) -> list[tuple[int, int]]:
-    """Pairs of episodes of a task: the place of the preferred one, and of the other.
+    """Return pairs of episodes of a task: the index of the preferred one, and the index of the other.
 
     Args:
-        totals: Their returns; NaN where one could not be scored, which is in no pair.
-        choice: "extremes", the best against the worst; "all", every better one against every worse one; "random", one
-            of these.
-        margin: How much higher the return of the preferred one must be. Those that differ by rounding alone are equal.
-        seed: Decides which one "random" takes.
+        totals: The returns; an episode with NaN, which could not be scored, is in no pair.
+        choice: "extremes": the best against the worst. "all": every pair with different returns. "random": one pair of
+            "all".
+        margin: The return of the preferred episode must be higher by more than this. Differences of rounding size count
+            as equal.
+        seed: The seed of "random".
     """
     scored = [total for total in totals if not math.isnan(total)]
     rounding = _ROUNDING * max([1.0, *map(abs, scored)])
@@ -53,19 +54,20 @@ def pairs_by_return(totals: Sequence[float], choice: Choice, margin: float, seed
 
 @dataclass(frozen=True, slots=True)
 class Preferences(BatchRollout):
-    """Plays recorded pairs again: the episodes of a group are chosen, rejected, chosen, rejected, ...
+    """Recorded preference pairs; the episodes of a group are chosen, rejected, chosen, rejected, ...
 
-    Where one agent writes all parts, it says the texts of all agents as one text.
+    If a single agent writes all parts, its action joins the texts of all agents.
 
     Attributes:
-        source: A file of rows {"task": id, "chosen": {agent: text}, "rejected": {agent: text}}; over several turns
-            lists of texts. Or recorded episodes, which are paired by their returns: a file of traces with their texts,
-            a file of `episodes/` in a run's cell, the folder of that cell, or of the run.
-        choice: Which episodes of a task make pairs, see `pairs_by_return`; "random" draws anew each time.
-        margin: How much higher the return of the preferred one must be.
+        source: A file of rows {"task": id, "chosen": {agent: text}, "rejected": {agent: text}}, with lists of texts if
+            there are several turns. Or recorded episodes, which are paired by their returns: a file of traces with
+            their texts, a file in `episodes/` of a run's cell, or the folder of a cell or a run.
+        choice: The pairs of a task's episodes, see `pairs_by_return`; "random" samples a new pair each time.
+        margin: The return of the preferred episode must be higher by more than this.
 
     Raises:
-        ValueError: No such file, a row that is no pair, no pair at all, or `choice` or `margin` where pairs are given.
+        ValueError: There is no such file or no pair, a row is not a pair, or `choice` or `margin` is set although the
+            source has pairs.
     """
 
     source: str
@@ -76,13 +78,13 @@ class Preferences(BatchRollout):
         self.pairs()
 
     def pairs(self) -> Mapping[str, Sequence[Pair]]:
-        """All pairs by task."""
+        """Return all pairs by task."""
         return _recorded(self.source, self.choice, self.margin)
 
     def groups(self, batch: Batch) -> list[Group]:
-        """The policy says nothing. Each task has width / 2 pairs, at least one, drawn anew each time.
+        """Return groups of width / 2 pairs, at least one, sampled with replacement; the policy only tokenizes.
 
-        A task whose recorded episodes make no pair has none.
+        The group of a task without pairs has no episodes.
 
         Raises:
             ValueError: A task was not recorded.
@@ -99,12 +101,12 @@ class Preferences(BatchRollout):
 
 @functools.lru_cache(maxsize=8)
 def _recorded(source: str, choice: Choice, margin: float) -> Mapping[str, Sequence[Pair]]:
-    """The pairs of a source, by task."""
+    """Return the pairs of a source by task."""
     files = files_of(source)
     if not files:
         raise ValueError(
-            f"no file of pairs {source!r}; give one with rows of `task`, `chosen` and `rejected`, a file of traces, or "
-            "the folder of a run"
+            f"there is no file or run {source!r} of pairs; give a file of rows with `task`, `chosen` and `rejected`, a "
+            "file of traces, or the folder of a run"
         )
     pairs: dict[str, list[Pair]] = {}
     episodes: dict[str, list[Recorded]] = {}
@@ -115,15 +117,15 @@ def _recorded(source: str, choice: Choice, margin: float) -> Mapping[str, Sequen
             else:
                 episodes.setdefault(task, []).append(recorded)
     if pairs and (choice, margin) != ("extremes", 0.0):
-        raise ValueError(f"pairs and margin choose among episodes, and {source} holds pairs; leave them out")
-    kind: Choice = "extremes" if choice == "extremes" else "all"  # of which one is drawn anew each time
+        raise ValueError(f"the options pairs and margin are for episodes, but {source} has pairs; leave them out")
+    kind: Choice = "extremes" if choice == "extremes" else "all"  # "random" samples among all pairs
     for task, played in episodes.items():
         places = pairs_by_return([episode.total for episode in played], kind, margin, 0)
         pairs.setdefault(task, []).extend(Pair(played[a], played[b]) for a, b in places)
     if not any(pairs.values()):
         raise ValueError(
-            f"{source} holds episodes, of which no two of a task differ in their return by more than {margin:g}; "
-            "record several of each task (--samples)"
+            f"{source} has no two episodes of a task whose returns differ by more than {margin:g}; record several "
+            "episodes of each task (--samples), or lower margin"
         )
     return pairs
 

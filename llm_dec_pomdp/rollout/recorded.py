@@ -1,4 +1,4 @@
-"""Recorded episodes, of runs and of traces that hold their texts: read, and played again."""
+"""Recorded episodes of runs and of traces with their texts: reading and replaying them."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ T = TypeVar("T")
 
 
 class Recorded(NamedTuple):
-    """An episode as it was recorded.
+    """A recorded episode.
 
     Attributes:
-        task: Id of the task.
-        texts: What each agent said.
-        total: The return; NaN where it is not known.
-        seed: With it the environment's chance is the same again; None where it is not known.
+        task: The id of the task.
+        texts: The actions of each agent.
+        total: The return; NaN if it is unknown.
+        seed: The seed that reproduces the environment's chance; None if it is unknown.
     """
 
     task: str
@@ -40,7 +40,10 @@ class Recorded(NamedTuple):
 
 
 def files_of(source: str) -> list[Path]:
-    """The files of a source: itself, or the last evaluation of a cell, or those of all cells of a run; [] for none."""
+    """Return the files of a source: the file itself, or the last evaluation of a cell or of each cell of a run.
+
+    Return [] if there is no such file or folder.
+    """
     path = Path(source)
     if is_there(path) and not path.is_dir():
         return [path]
@@ -49,26 +52,33 @@ def files_of(source: str) -> list[Path]:
 
 
 def read_rows(path: Path, make: Callable[[Any], T], what: str, shape: str) -> Iterator[T]:
-    """What `make` makes of each row of a file of JSON lines; messages say `what` that is and what a row looks like.
+    """Return the results of `make` for each row of a JSON Lines file.
+
+    Args:
+        path: The file.
+        make: The function that reads a row.
+        what: The kind of a row, for error messages.
+        shape: The form of a row in words, for error messages.
 
     Raises:
-        ValueError: A row that `make` cannot read, or a file without rows.
+        ValueError: `make` cannot read a row, or the file has no rows.
     """
     number = 0
     for number, line in iterate_lines(path):
         try:
             yield make(parse(line, "the row"))
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise ValueError(f"{path}, row {number}: is no {what} ({type(error).__name__}: {error}); {shape}") from None
+            reason = f"{type(error).__name__}: {error}"
+            raise ValueError(f"{path}, row {number}: it is not a valid {what} ({reason}); {shape}") from None
     if not number:
         raise ValueError(f"{path} is empty; give a file of {what}s")
 
 
 def recorded_episode(trace: Any) -> Recorded:
-    """The episode of a trace with its texts.
+    """Return the episode of a trace that has its texts.
 
     Raises:
-        ValueError: It is no trace of this package, or lacks its texts.
+        ValueError: It is not a trace of this package, or it has no texts.
     """
     episode, header = to_episode(trace), trace["events"][0]["header"]
     texts: dict[str, list[str]] = {}
@@ -79,35 +89,49 @@ def recorded_episode(trace: Any) -> Recorded:
 
 
 def texts_of(value: Any) -> Texts:
-    """Texts of a row by agent, each a text or a list of them; raises TypeError or AttributeError for anything else."""
+    """Return the texts of a row by agent.
+
+    Args:
+        value: A mapping from agent to a text or a list of texts.
+
+    Raises:
+        TypeError, AttributeError: `value` has another form.
+    """
     texts: dict[str, list[str]] = {}
     for agent, written in value.items():
         texts[agent] = [written] if isinstance(written, str) else list(written)
         if not all(isinstance(text, str) for text in cast("list[Any]", texts[agent])):
-            raise TypeError(f"{agent!r} says something that is no text")
+            raise TypeError(f"an action of {agent!r} is not text")
     return texts
 
 
 def of_task(recordings: Mapping[str, Sequence[T]], item_id: str, source: str, what: str) -> Sequence[T]:
-    """What was recorded of a task; raises ValueError where nothing was."""
+    """Return the recordings of a task.
+
+    Raises:
+        ValueError: The task was not recorded.
+    """
     if item_id not in recordings:
         raise ValueError(
-            f"{source} holds no {what} of task {item_id!r}, but of {len(recordings)} others "
-            f"({next(iter(recordings))!r}, ...); train on the tasks that were recorded, with the split and options of "
-            "the recording"
+            f"{source} has no {what} of task {item_id!r}, but of {len(recordings)} other tasks "
+            f"({next(iter(recordings))!r}, ...); train on the recorded tasks, with the split and options of the "
+            "recording"
         )
     return recordings[item_id]
 
 
 def play_recorded(batch: Batch, choose: Callable[[str, int], Sequence[Recorded]]) -> list[Group]:
-    """Recorded episodes, in the tokens of the policy that learns from them.
+    """Replay recorded episodes, with the token ids of the policy that is trained on them.
 
-    The environment's chance is that of the recording, where its seed is known and the protocol is the same. Where one
-    agent writes all parts, it says the texts of all agents as one text.
+    The environment's chance is reproduced if the seed of the recording is known and the protocol is the same. If a
+    single agent writes all parts, its action joins the texts of all agents.
 
     Args:
-        batch: The tasks, and whose tokens.
-        choose: From a task and its seed to its episodes.
+        batch: The tasks, and the policy that tokenizes.
+        choose: A function from the id and seed of a task to its recorded episodes.
+
+    Returns:
+        One group per task, in order.
     """
     groups: list[Group] = []
     for item_id, seed in zip(batch.item_ids, batch.seeds, strict=True):
@@ -117,12 +141,12 @@ def play_recorded(batch: Batch, choose: Callable[[str, int], Sequence[Recorded]]
 
 
 def _again(recorded: Recorded, batch: Batch, seed: int) -> Episode:
-    """A recorded episode; `seed` is of the chance where none is known."""
+    """Replay a recorded episode; `seed` is the seed of chance if the recorded one is unknown."""
     env, sampling = batch.env, batch.sampling
     seed = seed if recorded.seed is None else recorded.seed
     texts = recorded.texts
     if env.facts.parts_per_action > 1 and not set(texts) <= set(env.possible_agents):
-        turns = _played(env.task, Replay(texts), recorded.task, seed, sampling).turns  # who is asked when
+        turns = _played(env.task, Replay(texts), recorded.task, seed, sampling).turns  # shows which agents act
         joint_texts = [{agent: completion.text for agent, completion in turn.actions.items()} for turn in turns]
         joint = [
             env.facts.join([of_turn.get(agent, "") for agent in env.task.possible_agents]) for of_turn in joint_texts
@@ -137,13 +161,18 @@ def _played(env: TextDecPOMDP, policy: Policy, item_id: str, seed: int, sampling
 
 @dataclass(frozen=True)
 class Shown(Policy):
-    """Says what the teacher says, with the tokens that the pupil would have sampled for it."""
+    """A policy that returns the teacher's actions with the token ids of the pupil.
+
+    Attributes:
+        teacher: The policy that acts.
+        pupil: The policy that is trained on these actions.
+    """
 
     teacher: Policy
     pupil: Policy
 
     def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:
-        """The teacher's texts; those for a pupil that cannot be shown a text have no tokens."""
+        """Return the teacher's actions; they have no tokens if the pupil cannot tokenize a given text."""
         answers = self.teacher.generate(requests, sampling)
         return [
             self._as_sampled(request, completions, sampling)

@@ -14,12 +14,12 @@ from .base import Rollout
 
 @dataclass(frozen=True, slots=True)
 class Replaced:
-    """Another rollout, whose groups without signal are replaced by groups of tasks that are sampled at random.
+    """Another rollout, whose groups without signal are replaced by groups of randomly sampled tasks.
 
     Attributes:
-        inner: Plays the groups.
-        silent: Whether a group has no signal.
-        times: How often a group is replaced at most; the last one stays, with or without a signal.
+        inner: The rollout that plays the groups.
+        silent: A function that returns whether a group has no signal, such as equal returns.
+        times: Greatest number of replacements of a group. The last group is kept, with or without a signal.
     """
 
     inner: Rollout
@@ -35,7 +35,10 @@ class Replaced:
         sampling: Sampling,
         width: int = 1,
     ) -> list[Group]:
-        """See `Rollout`; a group holds those that it replaced, so that returns and costs of all can be reported."""
+        """Play every task; see `Rollout`.
+
+        A group keeps the groups that it replaced (`Group.replaced`), so that the returns and costs of all are reported.
+        """
         groups = list(self.inner.play(env, policy, item_ids, seeds, sampling, width))
         for attempt in range(self.times):
             places = [place for place, group in enumerate(groups) if self.silent(group)]

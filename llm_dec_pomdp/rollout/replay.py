@@ -1,4 +1,4 @@
-"""Play a trace again: its texts through its environment, and compare all that follows from them, bit for bit."""
+"""Replay of a trace: its actions are played in its environment, and the results are compared bit for bit."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from ..episodes import Header, Player, Trace, check, environment_of, from_episod
 from ..types import Episode, Turn
 from .base import agents_asked, step_envs
 
-# What was measured while the texts were generated, which an environment does not produce.
+# Fields that were measured during generation; an environment does not reproduce them.
 _MEASURED = {"t", "seconds", "tokens", "usage", "truncated", "prompt_ids", "token_ids", "logprobs", "header"}
 
 
 def replay(trace: Trace, env: TextDecPOMDP | None = None) -> str:
-    """Play the recorded texts again and compare every observation, reward, component and event.
+    """Replay the recorded actions and compare every observation, reward, component and event.
 
     Args:
-        trace: Replayable, with its texts in it.
-        env: The environment under its protocol; when left out, it is made from the header. Only registered ones are:
-            no code that a file names is run.
+        trace: A replayable trace with its texts.
+        env: The environment with its protocol. Default: it is made from the header of the trace, if it is registered;
+            code that a file names is never run.
 
     Returns:
-        The first difference, in a sentence that names event and field; "" where there is none.
+        The first difference, in a sentence that names the event and field; "" if there is none.
 
     Raises:
-        TraceError: It cannot be played: it is not replayable, or its texts are missing.
+        TraceError: The trace is not replayable, or its texts are missing.
     """
     check(trace)
     first: Mapping[str, Any] = trace["events"][0]
@@ -36,7 +36,8 @@ def replay(trace: Trace, env: TextDecPOMDP | None = None) -> str:
     players = {agent: Player(**player) for agent, player in header["players"].items()}
     if unknown := sorted(set(playing.possible_agents) ^ players.keys()):
         return (
-            f"event {first['id']!r}, field header.players: they differ from the environment's in {', '.join(unknown)}"
+            f"event {first['id']!r}, field header.players: the agents differ from the environment's in "
+            f"{', '.join(unknown)}"
         )
     turns, terminated, note = _play(playing, recorded)
     again = Episode(item.id, recorded.seed, tuple(turns), terminated, recorded.share)
@@ -46,21 +47,25 @@ def replay(trace: Trace, env: TextDecPOMDP | None = None) -> str:
     if difference := _first_difference(trace["events"], other["events"], note):
         return difference
     if terminated != recorded.terminated:
-        return f"event {first['id']!r}, field header.terminated: it is {recorded.terminated}, played again {terminated}"
+        return f"event {first['id']!r}, field header.terminated: recorded {recorded.terminated}, replayed {terminated}"
     for field in ("edges", "rewards", "metrics"):
         if trace.get(field) != other[field]:
-            return f"field {field}: it is {trace.get(field)!r:.200}, played again {other[field]!r:.200}"
+            return f"field {field}: recorded {trace.get(field)!r:.200}, replayed {other[field]!r:.200}"
     return ""
 
 
 def _play(env: TextDecPOMDP, recorded: Episode) -> tuple[list[Turn], bool, str]:
-    """Play the texts as far as the environment asks for those that there are; why it ended before, if it did."""
+    """Play the recorded actions while the environment asks the same agents.
+
+    Returns:
+        The turns, whether the task terminated, and the reason if the replay stopped early or late, else "".
+    """
     turns: list[Turn] = []
     terminated = False
     for number, turn in enumerate(recorded.turns):
         asked = agents_asked(env)
         if not env.agents or set(asked) != set(turn.actions):
-            return turns, terminated, f"turn {number} asks {asked}, and the trace has texts of {list(turn.actions)}"
+            return turns, terminated, f"turn {number} asks {asked}, and the trace has actions of {list(turn.actions)}"
         actions = {agent: turn.actions[agent] for agent in asked}
         [stepped] = step_envs([env], [actions])
         turns.append(stepped.turn)
@@ -79,21 +84,22 @@ def _first_difference(there: Sequence[Mapping[str, Any]], here: Sequence[Mapping
 
 
 def _compare(there: Any, here: Any, field: str) -> str:
-    """The first difference of two plain values; numbers are compared bit for bit."""
+    """Return the first difference of two plain values in words, else ""; floats are compared bit for bit."""
     if isinstance(there, dict) and isinstance(here, dict):
         for name in dict.fromkeys((*there, *here)):  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
             if name not in there or name not in here:
-                return f"field {field}.{name}: it is {'missing' if name not in there else 'there'}, played again not so"
+                states = ("missing", "present") if name not in there else ("present", "missing")
+                return f"field {field}.{name}: recorded {states[0]}, replayed {states[1]}"
             if difference := _compare(there[name], here[name], f"{field}.{name}"):
                 return difference
         return ""
     if isinstance(there, float) and isinstance(here, float):
-        return "" if there.hex() == here.hex() else f"field {field}: it is {there!r}, played again {here!r}"
-    return "" if there == here else f"field {field}: it is {_short(there, here)}, played again {_short(here, there)}"
+        return "" if there.hex() == here.hex() else f"field {field}: recorded {there!r}, replayed {here!r}"
+    return "" if there == here else f"field {field}: recorded {_short(there, here)}, replayed {_short(here, there)}"
 
 
 def _short(value: Any, other: Any) -> str:
-    """A value as a message shows it; of long texts, from where they differ."""
+    """Return a value as shown in a message; of a long text, the part where it differs from `other`."""
     if not (isinstance(value, str) and isinstance(other, str)) or len(value) < 120:
         return repr(value)[:200]
     same = next((n for n, (a, b) in enumerate(zip(value, other, strict=False)) if a != b), min(len(value), len(other)))

@@ -1,4 +1,4 @@
-"""Trajectories side by side: the plain way to play, and how teams are measured."""
+"""Trajectories in parallel: the default rollout of learners and of evaluation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..types import Group
 from .base import Batch, BatchRollout, advance, check_choice, in_groups, start_groups, unfinished
 
 Chance = Literal["shared", "own"]
-_AT_ONCE = 32  # episodes that an evaluation plays side by side
+_AT_ONCE = 32  # episodes that an evaluation plays in parallel
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,10 +21,9 @@ class Trajectories(BatchRollout):
     """G trajectories of every task, each played to its end.
 
     Attributes:
-        chance: "shared" gives all episodes of a task the same seed of the environment (common random numbers): they
-            begin alike, which is checked, and differ only by what was said, so that a group baseline compares texts.
-            "own" gives every episode its own seed: independent draws, for an estimate of the mean return over the
-            environment's chance.
+        chance: "shared": all episodes of a task have the same seed of the environment (common random numbers). They
+            start in the same state, which is checked, so a group baseline compares only the agents' actions. "own":
+            each episode has its own seed, for an unbiased estimate of the mean return over the environment's chance.
     """
 
     chance: Chance = "shared"
@@ -33,7 +32,7 @@ class Trajectories(BatchRollout):
         check_choice("chance", self.chance, Chance)
 
     def groups(self, batch: Batch) -> list[Group]:
-        """A group holds nothing but its episodes."""
+        """Return groups of episodes, without decisions."""
         sampling = batch.sampling.for_parts(batch.env.facts.parts_per_action)
         episodes = start_groups(batch, shared_chance=self.chance == "shared")
         while running := unfinished(episodes):
@@ -50,16 +49,19 @@ def independent(
     samples: int = 1,
     done: Collection[str] = (),
 ) -> Iterator[list[Group]]:
-    """Independent episodes of the tasks of an environment, some tasks at a time: what an evaluation plays.
+    """Play independent episodes of the tasks of an environment, some tasks at a time, for an evaluation.
 
     Args:
         env: The environment.
-        policy: Speaks for all agents.
-        sampling: How texts are drawn.
-        seed: Decides, with the id of a task, everything in its episodes.
-        items: Number of tasks, from the first on; all when left out.
-        samples: Episodes of each task.
-        done: Ids of tasks that an earlier process has played, in the same portions; they are left out.
+        policy: The policy of all agents.
+        sampling: Sampling options.
+        seed: The seed; with the id of a task, it determines the episodes of the task.
+        items: Number of tasks, starting with the first; None: all.
+        samples: Number of episodes per task.
+        done: Ids of tasks that an earlier process has played, with the same arguments; they are left out.
+
+    Yields:
+        Groups of some tasks, in order.
     """
     ids = [item.id for item in env.items[:items]]
     tasks = max(1, _AT_ONCE // samples)

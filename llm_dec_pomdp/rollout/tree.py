@@ -1,4 +1,4 @@
-"""Trees of joint actions: every turn branches."""
+"""Tree rollouts: at every turn, several joint actions are tried, and each leads to its own next turn."""
 
 from __future__ import annotations
 
@@ -27,21 +27,20 @@ from .base import (
     step_envs,
 )
 
-MAX_JOINT_ACTIONS = 4096  # of one task at one turn
+MAX_JOINT_ACTIONS = 4096  # limit for one task at one turn
 Pairing = Literal["aligned", "cross"]
 
 
 @dataclass(frozen=True, slots=True)
 class Tree(BatchRollout):
-    """G texts per agent at every decision point; each joint action made of them leads to the next decision point.
+    """G completions per agent at every decision point; each joint action of them leads to a next decision point.
 
-    All branches of a task share the environment's chance. Decision points that an agent cannot distinguish by its own
-    history have the same seeds for it, so it draws the same texts there. The texts of the first turn are those of
-    `Trajectories`.
+    All branches of a task share the environment's chance. An agent samples the same completions at decision points
+    where its own history is the same. At the first turn the completions are the same as in `Trajectories`.
 
     Attributes:
-        pairing: "aligned" plays the g-th text of every agent together, G joint actions; "cross" plays all combinations,
-            G^n joint actions of n agents.
+        pairing: "aligned": the g-th completions of all agents form a joint action, G joint actions. "cross": all
+            combinations, G^n joint actions of n agents.
     """
 
     pairing: Pairing = "aligned"
@@ -50,7 +49,7 @@ class Tree(BatchRollout):
         check_choice("pairing", self.pairing, Pairing)
 
     def groups(self, batch: Batch) -> list[Group]:
-        """A group holds every decision point, turn by turn, and an episode for every leaf.
+        """Return groups with every decision point, turn by turn, and an episode for every leaf.
 
         Raises:
             ValueError: There are too many joint actions.
@@ -75,7 +74,7 @@ class Tree(BatchRollout):
 
 @dataclass(slots=True)
 class _Node:
-    """A decision point: its task, the turns before it, the texts drawn there, and their joint actions."""
+    """A decision point: its task, the turns before it, the completions sampled there, and their joint actions."""
 
     start: RunningEpisode
     env: TextDecPOMDP
@@ -87,7 +86,7 @@ class _Node:
 
 @dataclass(slots=True)
 class _JointAction:
-    """Which text each agent said, the step that followed, and the next decision point, if any."""
+    """The index of each agent's completion, the step that followed, and the next decision point, if any."""
 
     choice: tuple[int, ...]
     stepped: Stepped
@@ -95,7 +94,7 @@ class _JointAction:
 
 
 def _draw_texts(level: Sequence[_Node], policy: Policy, sampling: Sampling, width: int) -> None:
-    """G texts of every asked agent of every decision point of a turn."""
+    """Sample G completions of each agent that has to act, at every decision point of a turn."""
     questions: list[tuple[_Node, Question]] = []
     for node in level:
         env, start = node.env, node.start
@@ -109,7 +108,7 @@ def _draw_texts(level: Sequence[_Node], policy: Policy, sampling: Sampling, widt
 
 
 def _play_turn(level: Sequence[_Node], pairing: Pairing) -> list[_Node]:
-    """Step every joint action of a turn; returns the decision points of the next turn."""
+    """Step every joint action of a turn; return the decision points of the next turn."""
     _refuse_too_many(level, pairing)
     chosen = [(node, choice) for node in level for choice in _choices(node, pairing)]
     envs = [node.env.fork() for node, _ in chosen]
@@ -128,7 +127,7 @@ def _play_turn(level: Sequence[_Node], pairing: Pairing) -> list[_Node]:
 
 
 def _choices(node: _Node, pairing: Pairing) -> list[tuple[int, ...]]:
-    """Which texts are said together: the g-th of every agent, or all combinations."""
+    """Return the joint actions as indices of completions: the g-th of every agent, or all combinations."""
     width = _width(node)
     if pairing == "cross":
         return list(itertools.product(range(width), repeat=len(node.texts)))
@@ -136,12 +135,12 @@ def _choices(node: _Node, pairing: Pairing) -> list[tuple[int, ...]]:
 
 
 def _count(node: _Node, pairing: Pairing) -> int:
-    """How many choices there are."""
+    """Return the number of joint actions of a decision point."""
     return _width(node) ** len(node.texts) if pairing == "cross" else _width(node)
 
 
 def _width(node: _Node) -> int:
-    """Texts per agent; 1 where nobody is asked: the joint action of silence."""
+    """Return the number of completions per agent; 1 if no agent has to act: one joint action without texts."""
     return max((len(texts) for texts in node.texts.values()), default=1)
 
 
@@ -172,14 +171,14 @@ def _branch(joint_action: _JointAction, agents: Iterable[str]) -> Branch:
 
 
 def _rewards(joint_action: _JointAction, paid: Callable[[Turn], float]) -> tuple[float, ...]:
-    """What a joint action was paid, and the mean of what was paid at the turns after it."""
+    """Return the reward of a joint action, then the mean reward of each later turn."""
     after = joint_action.next
     following = [] if after is None else [_rewards(child, paid) for child in after.joint_actions]
     return (paid(joint_action.stepped.turn), *_mean_rewards(following))
 
 
 def _mean_rewards(rewards: Sequence[Sequence[float]]) -> list[float]:
-    """Mean rewards by turn; episodes that ended earn 0, and those without a score are left out."""
+    """Return mean rewards by turn; ended episodes count as 0, and episodes that could not be scored are left out."""
     means: list[float] = []
     for t in range(max(map(len, rewards), default=0)):
         now = [r[t] if t < len(r) else 0.0 * r[-1] for r in rewards]  # 0 * NaN: ended without a score
@@ -189,7 +188,7 @@ def _mean_rewards(rewards: Sequence[Sequence[float]]) -> list[float]:
 
 
 def _episodes(node: _Node) -> list[Episode]:
-    """All trajectories through a decision point."""
+    """Return all trajectories through a decision point."""
     episodes: list[Episode] = []
     start, share = node.start, node.share / len(node.joint_actions)
     for joint_action in node.joint_actions:

@@ -1,20 +1,20 @@
-"""Judging of generated code, in processes of its own. Standard library only; knows nothing of environments.
+"""Scoring of generated code in separate, confined processes. Uses only the standard library.
 
 pool = SandboxPool()
 [verdict] = pool.run([Job(solution="def f(x): return x", check="def check(candidate): ...", entry_point="f")])
 
-| file | process | what |
+| file | process | task |
 |---|---|---|
-| pool, worker, jobs, probes | trainer | jobs in, verdicts out; threads only wait |
-| judge, rewrite, solution | judge | holds the tests, sees only plain data; is confined too |
-| suite, proxies | judge | `unittest` on programs of several files, whose objects it knows by number |
-| supervisor | supervisor | starts zygotes, which a confined judge cannot |
+| pool, worker, jobs, probes | trainer | sends jobs and receives verdicts; its threads only wait |
+| judge, rewrite, solution | judge | holds the tests, receives only plain data; is confined, too |
+| suite, proxies | judge | runs `unittest` on programs of several files, with proxies of their objects |
+| supervisor | supervisor | starts zygotes, because a confined judge cannot |
 | zygote, guest, guest_objects | untrusted | loads programs and answers calls; never sees a test |
 | codec, spawn, confine, seccomp | several | plain data, fresh interpreters, layers of confinement |
 
-docs/sandbox.md says which attacks are held off and which are not.
+docs/sandbox.md lists the attacks that are prevented and those that are not.
 
-The pool is imported when it is first used, so that describing a job costs nothing.
+The pool is imported on first use, so that creating a `Job` is cheap.
 """
 
 from typing import TYPE_CHECKING, Any

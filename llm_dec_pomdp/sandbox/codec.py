@@ -1,12 +1,12 @@
-"""Plain data between judge and program: exact builtin types, tagged, with caps on all that takes time. No pickle.
+"""Encoding of plain data between judge and program: tagged builtin types with limits, without pickle.
 
-Tests compute with decoded values in C functions that no timer interrupts. So the caps make sure that arithmetic,
+Tests compute with decoded values in C functions, which no timer can interrupt. So the limits ensure that arithmetic,
 comparison, hash and text of two numbers take well under a second, and sets and tables of other values likewise. Both
-sides check the caps before they build a value.
+sides check the limits before they build a value.
 
-Decoded values are built anew from bytes, so that nothing that generated code defined can reach a comparison. A value is
-one tag byte and its content; containers carry a count. A frame is a length, a number that pairs question and answer,
-and so many bytes.
+Decoded values are built from bytes, so that no object of generated code takes part in a comparison. A value is one tag
+byte and its content; containers have a count. A frame is a length, a number that pairs request and answer, and the
+bytes of the value.
 """
 
 # Values of any type pass through here.
@@ -28,10 +28,10 @@ from typing import Any, cast
 
 MAX_DEPTH = 200
 MAX_SIZE = 1 << 22  # bytes of one value
-MAX_BITS = 1 << 17  # of an int, 39,000 digits; division and gcd take quadratic time
-MAX_FRACTION_BITS = 1 << 15  # of either part of a Fraction: every operator takes several products and a gcd
-MAX_DIGITS = 1_000  # of a Decimal: with ten times as many, one power takes half a minute
-MAX_EXPONENT = 40_000  # of a Decimal, which as an int then has about MAX_BITS
+MAX_BITS = 1 << 17  # bits of an int (39,000 digits): division and gcd take quadratic time
+MAX_FRACTION_BITS = 1 << 15  # bits of either part of a Fraction: every operator needs several products and a gcd
+MAX_DIGITS = 1_000  # digits of a Decimal: with ten times as many, one power takes half a minute
+MAX_EXPONENT = 40_000  # exponent of a Decimal: as an int it has about MAX_BITS bits
 MAX_RANGE = 1 << 18  # numbers in one range: `in` compares most types with each of them
 MAX_RANGES = 1 << 22  # numbers in all ranges of one value together
 MAX_EQUAL_HASHES = 64  # different items of a container with the same hash: a set of many takes quadratic time
@@ -43,12 +43,12 @@ _HANDLE = struct.Struct(">Q")
 _FROZEN: dict[type, Callable[..., Any]] = {list: tuple, set: frozenset}
 _CONTAINERS: dict[type, bytes] = {list: b"[", tuple: b"(", set: b"{", frozenset: b"<"}
 _TIMES: dict[type, bytes] = {datetime: b"@", date: b"Y", time: b"C"}
-Keep = Callable[[Any], int]  # the number under which an object stays where it is
-Kept = Callable[[int], Any]  # what stands for the object of a number
+Keep = Callable[[Any], int]  # returns the number of an object that stays in its process
+Kept = Callable[[int], Any]  # returns the proxy for the object of a number
 _DICTS = (dict, Counter, OrderedDict, defaultdict)  # the last three compare as a dict does
 _ATOMS = (bool, int, float, complex, str, bytes, bytearray, Decimal, Fraction)
-_SPREAD = frozenset([type(None), type(...), bool, float, str, bytes, bytearray, dict])  # few of one hash can be made
-_HASH_OF_INTS = (1 << 61) - 1  # below it every int but -1 has a hash of its own
+_SPREAD = frozenset([type(None), type(...), bool, float, str, bytes, bytearray, dict])  # few can share a hash
+_HASH_OF_INTS = (1 << 61) - 1  # below it every int except -1 has its own hash
 
 
 class CodecError(ValueError):
@@ -59,15 +59,15 @@ class CodecError(ValueError):
 
 
 def encode(value: Any, *, low: bool = False, keep: Keep | None = None) -> bytes:
-    """The bytes of a value.
+    """Return the bytes of a value.
 
     Args:
-        value: Anything; refused unless it and all it holds is exactly of a plain type.
-        low: Take the plain data of subclasses, iterators and objects with attributes instead of refusing them.
-        keep: Gives an object of another type a number, which travels in its place.
+        value: Any value; it is refused unless it and all parts are exactly of a plain type.
+        low: Encode the plain data of subclasses, iterators and objects with attributes instead of refusing them.
+        keep: Returns a number for an object of another type; the number is sent in its place.
 
     Raises:
-        CodecError: It is of another type, too large, too deep, or holds itself.
+        CodecError: The value has another type, is too large or too deep, or contains itself.
     """
     out = bytearray()
     _encode(value, out, 0, low, keep)
@@ -151,7 +151,7 @@ def _encode_items(tag: bytes, items: Any, count: int, out: bytearray, depth: int
 
 
 def _encode_kept(kind: type, value: Any, out: bytearray, depth: int, low: bool, keep: Keep) -> None:
-    """What objects hold beside plain values: queues, times and builtin types; else the number of an object."""
+    """Encode a queue, a time or a builtin type, or the number of any other object."""
     if kind is deque:
         _encode_items(b"Q", (list(value), value.maxlen), 2, out, depth, low, keep)
     elif kind in _TIMES and getattr(value, "tzinfo", None) is None:
@@ -183,10 +183,10 @@ def _encode_low(value: Any, out: bytearray, depth: int, low: bool, keep: Keep | 
 
 
 def decode(data: bytes, *, low: bool = False, kept: Kept | None = None) -> Any:
-    """The value of these bytes, built anew; `kept` gives what stands for an object of a number, see `encode`.
+    """Return the value of these bytes; `kept` returns the proxy for the object of a number, see `encode`.
 
     Raises:
-        CodecError: Anything that `encode` would not have written.
+        CodecError: The bytes are not a result of `encode`.
     """
     if len(data) > MAX_SIZE + 64:
         raise CodecError(f"larger than {MAX_SIZE} bytes")
@@ -230,7 +230,7 @@ class _Reader:
         return items
 
     def whole_number(self, most: int) -> int:
-        """The whole number after its tag, of at most so many bits."""
+        """Read the integer after its tag, of at most `most` bits."""
         count = _COUNT.unpack(self.take(4))[0]
         if count > most // 8 + 1:
             raise CodecError(f"an int of more than {most} bits")
@@ -250,13 +250,13 @@ class _Reader:
 
 
 def _refuse_collisions(items: list[Any]) -> None:
-    """Refuse many different items of one hash: in a set of a test they would keep the judge busy for hours."""
+    """Refuse many different items of one hash: in a set they would keep the judge busy for hours."""
     if all(type(item) in _SPREAD or (type(item) is int and -_HASH_OF_INTS < item < _HASH_OF_INTS) for item in items):
         return
     same: defaultdict[int, list[Any]] = defaultdict(list)
     for item in items:
         with contextlib.suppress(TypeError):
-            key = _FROZEN[type(item)](item) if type(item) in _FROZEN else item  # as a test does
+            key = _FROZEN[type(item)](item) if type(item) in _FROZEN else item  # as a test would
             same[hash(key)].append(key)
     for group in same.values():
         if len(group) > MAX_EQUAL_HASHES and _many_differ(group):
@@ -264,7 +264,7 @@ def _refuse_collisions(items: list[Any]) -> None:
 
 
 def _many_differ(group: list[Any]) -> bool:
-    """Whether more than `MAX_EQUAL_HASHES` of these are different."""
+    """Return whether more than `MAX_EQUAL_HASHES` of these are different."""
     seen: list[Any] = []
     for item in group:
         if item not in seen:
@@ -284,7 +284,7 @@ def _decode_range(reader: _Reader, depth: int) -> range:
 
 def _capped_length(value: range) -> int:
     parts = (value.start, value.stop, value.step)
-    length = max(0, (value.stop - value.start) // value.step)  # give or take one
+    length = max(0, (value.stop - value.start) // value.step)  # up to one off
     if length > MAX_RANGE or max(part.bit_length() for part in parts) > 64:
         raise CodecError(f"a range of more than {MAX_RANGE} numbers, or of numbers beyond 64 bits")
     return length + 1
@@ -292,7 +292,7 @@ def _capped_length(value: range) -> int:
 
 def _decode_decimal(reader: _Reader, depth: int) -> Decimal:
     text = reader.blob()
-    if len(text) > MAX_DIGITS + 20:  # a sign, a point and an exponent; or what is written for a NaN
+    if len(text) > MAX_DIGITS + 20:  # sign, point and exponent, or the text of a NaN
         raise CodecError(f"a Decimal of more than {MAX_DIGITS} digits")
     return _capped_decimal(Decimal(text.decode()))
 
@@ -388,5 +388,5 @@ def _decode_attributes(reader: _Reader, depth: int) -> dict[str, Any]:
 
 
 def frame(number: int, body: bytes) -> bytes:
-    """One frame: how long, which one, and what."""
+    """Return one frame: length, number and body."""
     return HEADER.pack(len(body), number) + body

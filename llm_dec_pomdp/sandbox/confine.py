@@ -1,13 +1,13 @@
-"""Confinement of one process in layers, by plain system calls through ctypes. Linux; x86-64 and arm64.
+"""Confinement of a process in layers, by system calls through ctypes, for Linux on x86-64 and arm64.
 
-| layer | what it takes away |
+| layer | restricts |
 |---|---|
 | limits | memory, CPU, file size, descriptors, core dumps |
-| namespaces | the network, other processes and files, System V memory, writing anywhere but into 16 MB of memory |
+| namespaces | the network, other processes and files, System V memory, writing (except to 16 MB of memory) |
 | landlock | reading and writing of files outside the standard library and the working folder |
-| seccomp | every system call but those that honest programs make; more than MAX_THREADS threads |
+| seccomp | all system calls that are not on an allow-list; more than MAX_THREADS threads |
 
-Each function raises OSError where its layer does not work.
+Each function raises OSError if its layer does not work.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ from . import seccomp
 LAYERS = ("limits", "namespaces", "landlock", "seccomp")
 FOLDER_SIZE = 16 << 20  # bytes that a program may keep in files
 FOLDER_FILES = 1024
-MAX_THREADS = 64  # of one program at a time
+MAX_THREADS = 64  # threads of one program at a time
 STACK = 2 << 20  # bytes of a thread's stack; by default 8 MB
-# Where installed packages lie, and this one, which holds task sets with their tests and solutions.
+# Folders of installed packages, and of this package, which has task sets with tests and solutions.
 UNREADABLE = ("site-packages", "dist-packages", "llm_dec_pomdp")
 
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_SECCOMP, _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 1, 4, 22, 36, 38
 _NEWNS, _NEWIPC, _NEWUSER, _NEWPID, _NEWNET = 0x20000, 0x08000000, 0x10000000, 0x20000000, 0x40000000
 _SIGKILL, _SIGCHLD = 9, 17
 _M_ARENA_MAX = -8
-_BIND = 0x1000 | 0x4000  # with all that is mounted below
+_BIND = 0x1000 | 0x4000  # including all mounts below
 _CALLS = {"clone": (56, 220), "capset": (126, 91), "seccomp": (317, 277)}
 _NEW_LISTENER = 1 << 3
-_RECEIVE, _SEND, _REQUEST_SIZE, _ANSWER = 0xC0502100, 0xC0182101, 80, struct.Struct("QqiI")  # of a listener
+_RECEIVE, _SEND, _REQUEST_SIZE, _ANSWER = 0xC0502100, 0xC0182101, 80, struct.Struct("QqiI")  # requests of a listener
 _MOUNT_SETATTR, _LANDLOCK_CREATE, _LANDLOCK_ADD, _LANDLOCK_RESTRICT = 442, 444, 445, 446
 _READ_FILE, _READ_DIR = 1 << 2, 1 << 3
-_FILE_RIGHTS = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1, 5: (1 << 16) - 1}  # by the ABI they came with
+_FILE_RIGHTS = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1, 5: (1 << 16) - 1}  # by the ABI that added them
 
 _libc: ctypes.PyDLL | None = None
 
@@ -55,7 +55,7 @@ _libc: ctypes.PyDLL | None = None
 def _c() -> ctypes.PyDLL:
     global _libc
     if _libc is None:
-        _libc = ctypes.PyDLL(None, use_errno=True)  # PyDLL keeps the interpreter locked: `fork` needs that
+        _libc = ctypes.PyDLL(None, use_errno=True)  # PyDLL keeps the GIL, as `fork` needs it
     return _libc
 
 
@@ -67,7 +67,7 @@ def _checked(result: int, what: str) -> int:
 
 
 class Step(NamedTuple):
-    """A system call that waits to be made, with all that it takes."""
+    """A prepared system call with its arguments."""
 
     what: str
     call: Callable[[], int]
@@ -82,7 +82,7 @@ def _c_value(argument: int | bytes | None) -> ctypes.c_long | ctypes.c_char_p:
 
 
 def take(steps: Iterable[Step]) -> int:
-    """Make the calls in order; what the last one gave."""
+    """Make the calls in order, and return the result of the last one."""
     result = 0
     for what, call in steps:
         result = _checked(call(), what)
@@ -102,11 +102,13 @@ def _prctl(what: str, option: int, *arguments: int) -> Step:
 
 
 def steps(rules: int, program: bytes) -> list[Step]:
-    """What a process takes before it runs generated code; prepared, because a fork is slow on whatever it touches.
+    """Prepare the calls that confine a process before it runs generated code.
+
+    They are prepared before the fork, because the first use of memory after a fork is slow.
 
     Args:
-        rules: Of landlock; -1 without.
-        program: The filter of system calls; empty without.
+        rules: Descriptor of the landlock rules; -1: none.
+        program: Filter of system calls; empty: none.
     """
     return [
         *_dropping(),
@@ -120,7 +122,7 @@ def steps(rules: int, program: bytes) -> list[Step]:
 
 
 def limit(memory: int, cpu_seconds: int) -> None:
-    """Resource limits, soft = hard: the first process of a namespace ignores SIGXCPU."""
+    """Set resource limits, soft = hard: the first process of a namespace ignores SIGXCPU."""
     for kind, value in (
         (resource.RLIMIT_AS, memory),
         (resource.RLIMIT_CPU, cpu_seconds),
@@ -130,19 +132,19 @@ def limit(memory: int, cpu_seconds: int) -> None:
     ):
         try:  # noqa: SIM105
             resource.setrlimit(kind, (value, value))
-        except (ValueError, OSError):  # a lower limit is in force already; macOS has no RLIMIT_AS
+        except (ValueError, OSError):  # a lower limit is already set; macOS has no RLIMIT_AS
             pass
 
 
 def share_arenas() -> None:
-    """Let many threads fit into little address space: one arena for all (each takes 64 MB), and small stacks."""
+    """Reduce the address space of threads: one arena for all (an arena has 64 MB), and small stacks."""
     with contextlib.suppress(AttributeError):  # not glibc
         _c().mallopt(_M_ARENA_MAX, 1)
     _thread.stack_size(STACK)
 
 
 def address_space(proc: int) -> int:
-    """Bytes of address space that this process uses; 0 where that is not known."""
+    """Return the bytes of address space of this process; 0 if unknown."""
     try:
         return int(read_process(proc, "self/statm").split()[0]) * resource.getpagesize()
     except OSError:
@@ -153,7 +155,7 @@ def address_space(proc: int) -> int:
 
 
 def leave_namespaces() -> None:
-    """Enter new user, mount, network and ipc namespaces; every mount is read-only from here on."""
+    """Enter new user, mount, network and ipc namespaces, and make every mount read-only."""
     uid, gid = os.getuid(), os.getgid()
     _checked(_c().unshare(_NEWUSER | _NEWNS | _NEWNET | _NEWIPC), "unshare")
     Path("/proc/self/setgroups").write_text("deny")
@@ -168,9 +170,9 @@ def _forbid_writing() -> None:
 
 
 def show_only(paths: Iterable[str], folder: str) -> None:
-    """Make these files and folders all that there is, by their names; `folder` is where they are put together.
+    """Hide all files and folders except these; `folder` becomes their root.
 
-    Even who may not read a file learns its size and times by `stat`, and from /proc the numbers of processes.
+    This also hides sizes and times (`stat`) and the numbers of processes (/proc), which need no permission.
     """
     mount_memory(folder)
     for path in dict.fromkeys([*paths, folder]):
@@ -188,7 +190,7 @@ def show_only(paths: Iterable[str], folder: str) -> None:
 
 
 def processes() -> int:
-    """A descriptor of /proc, for `read_process`; -1 where there is none."""
+    """Return a descriptor of /proc for `read_process`; -1 if there is none."""
     try:
         return os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)
     except OSError:
@@ -196,27 +198,27 @@ def processes() -> int:
 
 
 def read_process(proc: int, name: str) -> str:
-    """A file of /proc, by its descriptor."""
+    """Return the text of a file in /proc, given by its descriptor."""
     with os.fdopen(os.open(name, os.O_RDONLY, dir_fd=proc), encoding="utf-8") as file:
         return file.read()
 
 
 def mount_memory(folder: str) -> None:
-    """A small file system in memory that only this mount namespace sees."""
+    """Mount a small file system in memory that only this mount namespace sees."""
     options = f"size={FOLDER_SIZE},nr_inodes={FOLDER_FILES},mode=700".encode()
     _checked(_c().mount(b"tmpfs", os.fsencode(folder), b"tmpfs", ctypes.c_ulong(2 | 4), options), "mount")
 
 
 def unmount(folder: str) -> None:
-    """Remove such a file system with all that is in it."""
+    """Remove a file system of `mount_memory` with its content."""
     _checked(_c().umount2(os.fsencode(folder), 2), "umount2")
 
 
 def fork(*, namespaces: bool) -> int:
-    """Fork; with `namespaces` the child is the first process of a pid namespace: all in it end with the child.
+    """Fork; with `namespaces` the child is the first process of a pid namespace, which ends with the child.
 
-    The caller has one thread, so that no lock needs to be made anew: Python's own functions for that are left out,
-    since they take longer than all the rest.
+    The caller has one thread, so no lock has to be reset. Python's own functions after a fork are left out, because
+    they would take most of the time.
     """
     if sys.platform != "linux":
         return os.fork()
@@ -229,9 +231,9 @@ def fork(*, namespaces: bool) -> int:
 
 
 def landlock_rules(readable: Iterable[str], writable: Iterable[str]) -> int:
-    """A descriptor of rules: read below `readable`, do anything with files below `writable`, and nothing else.
+    """Return a descriptor of rules: read below `readable`, use files below `writable` in any way, nothing else.
 
-    Folders of installed packages below a readable one can be listed but not read: there may be tests in them.
+    Folders of installed packages below a readable one can be listed but not read, because they may contain tests.
     """
     abi = _syscall("landlock", _LANDLOCK_CREATE, None, 0, 1)
     files = max(rights for since, rights in _FILE_RIGHTS.items() if since <= abi)
@@ -239,7 +241,7 @@ def landlock_rules(readable: Iterable[str], writable: Iterable[str]) -> int:
     scoped = 3 if abi >= 6 else 0  # abstract sockets, signals
     attributes = struct.pack("QQQ", files, network, scoped)[: 24 if abi >= 6 else 16 if abi >= 4 else 8]
     rules = _syscall("landlock", _LANDLOCK_CREATE, attributes, len(attributes), 0)
-    device_files = files & ~(1 << 0)  # anything but executing
+    device_files = files & ~(1 << 0)  # all rights except execution
     for path in readable:
         for entry in _but_packages(path):
             _landlock_allow(rules, entry, _READ_FILE | _READ_DIR)
@@ -270,7 +272,7 @@ def _landlock_allow(rules: int, path: str, rights: int) -> None:
 
 
 def landlock(rules: int) -> None:
-    """Apply the rules to this process from here on."""
+    """Apply the rules to this process, irrevocably."""
     take([_restricting(rules)])
 
 
@@ -282,7 +284,7 @@ def _restricting(rules: int) -> Step:
 
 
 def _filter(program: bytes) -> tuple[ctypes.Array[ctypes.c_char], int]:
-    """The filter in the kernel's form, and its address, which is valid as long as the first is referenced."""
+    """Return the filter in the kernel's form, and its address, which is valid while the filter is referenced."""
     whole = ctypes.create_string_buffer(16 + len(program))
     address = ctypes.addressof(whole)
     struct.pack_into("HxxxxxxP", whole, 0, len(program) // 8, address + 16)
@@ -300,16 +302,16 @@ def _filtering(program: bytes) -> Step:
     what, call = _prctl("seccomp", _PR_SET_SECCOMP, 2, address)
 
     def install() -> int:
-        _ = whole  # lives as long as its address is needed
+        _ = whole  # referenced while its address is needed
         return call()
 
     return Step(what, install)
 
 
 def listen_for_threads() -> int:
-    """A descriptor that becomes readable when a process forked from here on wants a thread; see `answer_thread`.
+    """Return a descriptor that is readable when a later child requests a thread; see `answer_thread`.
 
-    Once it is closed no thread can be started. The caller itself must not start any.
+    After it is closed, no thread can be started. The caller itself must not start threads.
     """
     take([_prctl("no_new_privs", _PR_SET_NO_NEW_PRIVS, 1)])
     whole, address = _filter(seccomp.asking_for_threads())
@@ -319,9 +321,9 @@ def listen_for_threads() -> int:
 
 
 def answer_thread(listener: int, proc: int, process: int) -> None:
-    """Allow a process the thread that it wants, if it has fewer than MAX_THREADS; else refuse with EAGAIN."""
+    """Allow a requested thread if the process has fewer than MAX_THREADS; else refuse it with EAGAIN."""
     request = bytearray(_REQUEST_SIZE)
-    with contextlib.suppress(FileNotFoundError):  # the process that asked has ended
+    with contextlib.suppress(FileNotFoundError):  # the process has ended
         fcntl.ioctl(listener, _RECEIVE, request)
         number = struct.unpack_from("Q", request)[0]
         try:
@@ -333,14 +335,14 @@ def answer_thread(listener: int, proc: int, process: int) -> None:
 
 
 def seccomp_program(*, judge: bool = False) -> bytes:
-    """The filter of this machine."""
+    """Return the filter of system calls for this machine."""
     if not seccomp.supported():
         raise OSError(f"system call numbers of {platform.machine()} are not known")
     return seccomp.program(judge=judge)
 
 
 def drop_privileges() -> None:
-    """Drop all capabilities for good. Does nothing on other systems than Linux."""
+    """Drop all capabilities irrevocably; do nothing on systems other than Linux."""
     take(_dropping())
 
 
@@ -353,17 +355,17 @@ def _dropping() -> list[Step]:
 
 
 def hiding() -> list[Step]:
-    """Keep processes without privileges from tracing this one or reading its memory."""
+    """Return the steps that prevent unprivileged processes from tracing this one or reading its memory."""
     return [_prctl("dumpable", _PR_SET_DUMPABLE, 0)] if sys.platform == "linux" else []
 
 
 def dying_with_parent() -> list[Step]:
-    """End when the thread that started this process ends."""
+    """Return the steps that end this process when the thread that started it ends."""
     return [_prctl("pdeathsig", _PR_SET_PDEATHSIG, _SIGKILL)] if sys.platform == "linux" else []
 
 
 def adopt_orphans() -> None:
-    """Become the parent of whatever descendants leave behind."""
+    """Become the parent of orphaned descendants."""
     if sys.platform == "linux":
         take([_prctl("subreaper", _PR_SET_CHILD_SUBREAPER, 1)])
 
@@ -372,13 +374,13 @@ def adopt_orphans() -> None:
 
 
 def library() -> list[str]:
-    """Folders of the standard library."""
+    """Return the folders of the standard library."""
     folders = {str(Path(os.__file__).parent), *(path for path in sys.path if Path(path).exists())}
     return sorted({*folders, *(str(Path(path).resolve()) for path in folders)})
 
 
 def confine_judge(layers: Collection[str], readable: Iterable[str]) -> None:
-    """Confine the calling process, which runs tests: no network, no new process, no file but those to read."""
+    """Confine the calling process, which runs tests: no network, no new processes, read access to `readable` only."""
     if "namespaces" in layers:
         leave_namespaces()
     rules = landlock_rules(readable, []) if "landlock" in layers else -1

@@ -1,10 +1,10 @@
-"""Tries the judge with programs that attack it, and looks for what they achieved or left behind.
+"""Test of the sandbox with hostile programs, and search for their effects and remains.
 
-The programs are in `hostile/`, one file each, with a header of three lines: what it does, `# category:` and `# expect:`
-(the outcomes that are right for it); where one layer alone holds it, a fourth, `# needs:`. The categories lies,
-resources and escapes are solutions that do not know the answers of the tests. The category tasks is the other side:
-tests and prelude of a problem, whose asserts hold when an escape succeeds. The category modules are programs of several
-files, `# file: path` before each but the first, against `unittest` tests of a class.
+The programs are in `hostile/`, one file each, with a header of three lines: a description, `# category:` and `#
+expect:` (the correct outcomes). A fourth line, `# needs:`, names the layer if only one layer stops the program. The
+categories lies, resources and escapes are solutions that do not know the answers of the tests. The category tasks has
+tests and preludes of problems; their asserts hold if an escape succeeds. The category modules has programs of several
+files, with `# file: path` before each except the first, which run against `unittest` tests of a class.
 """
 
 from __future__ import annotations
@@ -64,9 +64,9 @@ class TestBox(unittest.TestCase):
         self.assertEqual(given, [2, 3, 9])
 """
 WRONG = "def f(x):\n    return None\n"
-SIDE_BY_SIDE = 4  # pools at once; most programs sleep or are refused immediately
+SIDE_BY_SIDE = 4  # number of pools; most programs sleep or are refused immediately
 _MARK = "escaped"
-_SLEEP = "31536"  # seconds that a process left behind sleeps: its mark in a list of processes
+_SLEEP = "31536"  # seconds that a remaining process sleeps, which identifies it in a list of processes
 _SHARED_KEY = str(0x5EED)
 _OFTEN_WRITABLE = ("/tmp", "/var/tmp", "/dev/shm", "/run", "/root", "/home", str(Path(os.__file__).parent), *sys.path)
 
@@ -76,14 +76,14 @@ class Program:
     """One hostile program."""
 
     name: str  # name of its file
-    about: str  # what it does
+    about: str  # description
     category: str  # lies, resources, escapes, tasks or modules
-    expect: tuple[str, ...]  # outcomes that are right for it where every layer holds
-    source: str  # its text, with places still to be filled in
-    needs: str = ""  # the layer that alone holds it
+    expect: tuple[str, ...]  # correct outcomes if every layer works
+    source: str  # its text, with placeholders
+    needs: str = ""  # the only layer that stops it
 
     def job(self, laid: Bait) -> Job:
-        """The program against tests that it does not know; in the category tasks as the tests of a wrong program."""
+        """Return the job of the program, with tests that it does not know; in the category tasks it is the tests."""
         source = laid.fill(self.source)
         if self.category == "tasks":
             return Job(WRONG, source, "f", prelude=source, limits=LIMITS)
@@ -95,7 +95,7 @@ class Program:
 
 
 def programs(folder: Path = FOLDER) -> list[Program]:
-    """All hostile programs by name."""
+    """Return all hostile programs, ordered by name."""
     chosen: list[Program] = []
     for path in sorted(folder.glob("*.py")):
         source = path.read_text(encoding="utf-8")
@@ -109,7 +109,7 @@ def programs(folder: Path = FOLDER) -> list[Program]:
 
 
 class Bait:
-    """What hostile programs try to reach: a secret, a folder, a variable, ports; and how to tell that they did."""
+    """Targets of hostile programs (a secret, a folder, a variable, ports), and the search for their effects."""
 
     def __init__(self, folder: str, tcp: socket.socket, udp: socket.socket, abstract: socket.socket | None) -> None:
         self.token = "escape-" + secrets.token_hex(12)
@@ -124,7 +124,7 @@ class Bait:
         self.name = abstract.getsockname()[1:].decode() if abstract else "none"
 
     def fill(self, source: str) -> str:
-        """A program with its places filled in."""
+        """Return the source of a program with its placeholders filled in."""
         places = {
             "PORT": str(self.port),
             "SOCKET": self.name,
@@ -142,7 +142,7 @@ class Bait:
         return source
 
     def traces(self, pool: SandboxPool) -> list[str]:
-        """What was achieved or left behind; it is cleaned up, so that the next program is not blamed for it."""
+        """Return the effects and remains of a program, and clean them up before the next one."""
         marks = [f"{kind} was reached" for kind in self._reached()]
         for path in self.outside.iterdir():
             marks.append(f"{path.name} was written outside")
@@ -158,7 +158,7 @@ class Bait:
         return marks + self.left(pool)
 
     def left(self, pool: SandboxPool) -> list[str]:
-        """Processes, files of the pool and shared memory that are still there."""
+        """Return the processes, files of the pool and shared memory that remain."""
         marks = [f"process {pid} was left" for pid in _processes_left(pool)]
         marks += [f"{path} was left" for path in Path(pool.folder).glob("*/*")]
         with contextlib.suppress(OSError):
@@ -177,7 +177,7 @@ class Bait:
 
 
 def _processes_left(pool: SandboxPool) -> Iterator[int]:
-    """Processes of this pool but judges, keepers, zygotes, and the newest of each zygote, for its next program."""
+    """Yield processes of this pool except judges, supervisors, zygotes, and the prepared process of each zygote."""
     parents: dict[int, int] = {}
     born: dict[int, int] = {}
     for path in Path("/proc").glob("[0-9]*"):
@@ -197,7 +197,7 @@ def _processes_left(pool: SandboxPool) -> Iterator[int]:
 
 @contextlib.contextmanager
 def bait() -> Generator[Bait]:
-    """Lay out bait, and clear it away."""
+    """Create the bait, and remove it at the end."""
     folder = tempfile.mkdtemp(prefix="llm-dec-pomdp-bait-")
     with contextlib.ExitStack() as stack:
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
@@ -219,34 +219,34 @@ def bait() -> Generator[Bait]:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What became of one program."""
+    """The result of one hostile program."""
 
     program: Program
-    verdict: Verdict  # what the judge said
-    earned: tuple[str, ...] = ()  # how it was paid more than a wrong program
-    escaped: tuple[str, ...] = ()  # what it read, did or left behind
-    broken: tuple[str, ...] = ()  # it took too long, or the judge failed afterwards
+    verdict: Verdict  # of the judge
+    earned: tuple[str, ...] = ()  # rewards that a wrong program would not receive
+    escaped: tuple[str, ...] = ()  # effects and remains
+    broken: tuple[str, ...] = ()  # the program took too long, or the judge failed afterwards
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """Everything that should not have happened; empty when the program was held off."""
+        """All problems; empty if the program was stopped."""
         return self.earned + self.escaped + self.broken
 
     @property
     def only_late(self) -> bool:
-        """It only took too long, which may be the fault of what ran beside it."""
+        """Whether the program only took too long, which may be due to other programs that ran at the same time."""
         return len(self.problems) == 1 and bool(self.broken) and self.broken[0].startswith("took ")
 
 
 def attempt(pool: SandboxPool, program: Program, laid: Bait) -> Finding:
-    """Judge one program, and a good one right after."""
+    """Run a hostile program and then a good one, and return the result."""
     verdict, after = pool.run([program.job(laid)])[0], pool.run([Job(GOLD, CHECK, "f")])[0]
     tasks = program.category == "tasks"
     earned: list[str] = []
     escaped: list[str] = []
     broken: list[str] = []
     if not tasks and (verdict.passed or verdict.total != 4):
-        earned.append(f"earned {verdict.passed:g} of {verdict.total} where a wrong program earns 0 of 4")
+        earned.append(f"passed {verdict.passed:g} of {verdict.total} asserts, but a wrong program passes 0 of 4")
     if not tasks and verdict.outcome == "passed":
         earned.append("outcome passed")
     if verdict.outcome == "infra_error":
@@ -254,7 +254,7 @@ def attempt(pool: SandboxPool, program: Program, laid: Bait) -> Finding:
     if verdict.wall_seconds > pool.slowness * LIMITS.wall_seconds + 1:
         broken.append(f"took {verdict.wall_seconds:.1f} s")
     if after.outcome != "passed":
-        broken.append(f"a good program right after: {after.outcome} {after.notes}")
+        broken.append(f"the next good program: {after.outcome} {after.notes}")
     if not pool.without and not verdict.weak:
         if tasks and verdict.passed:
             escaped.append(f"{verdict.passed:g} of {verdict.total} attempts succeeded")
@@ -266,16 +266,16 @@ def attempt(pool: SandboxPool, program: Program, laid: Bait) -> Finding:
 
 @dataclass(frozen=True, slots=True)
 class Examination:
-    """What became of many programs where some layers of confinement are switched off."""
+    """The results of many programs with some layers of confinement switched off."""
 
     without: tuple[str, ...]  # the layers that are off
-    findings: tuple[Finding, ...]  # one for each program that was tried
-    left: tuple[str, ...]  # what they did or left behind, as seen at the end
-    not_tried: tuple[str, ...]  # names of programs that try to escape, where nothing would hold them
+    findings: tuple[Finding, ...]  # one for each program that was run
+    left: tuple[str, ...]  # effects and remains at the end
+    not_tried: tuple[str, ...]  # names of skipped programs that no remaining layer would stop
 
     @property
     def counts(self) -> dict[str, int]:
-        """False passes, escapes and broken workers."""
+        """The numbers of false passes, escapes and broken workers."""
         return {
             "false_passes": sum(bool(finding.earned) for finding in self.findings),
             "escapes": sum(bool(finding.escaped) for finding in self.findings) + len(self.left),
@@ -284,15 +284,15 @@ class Examination:
 
     @property
     def problems(self) -> dict[str, tuple[str, ...]]:
-        """What should not have happened, by program; under `after all` what an unknown one left."""
+        """The problems by program; remains of unknown programs are under `after all`."""
         by_name = {finding.program.name: finding.problems for finding in self.findings if finding.problems}
         return by_name | ({"after all": self.left} if self.left else {})
 
 
 def examine(chosen: Sequence[Program], without: Sequence[str] = ()) -> Examination:
-    """Try programs side by side in several pools of one judge, so that a good one follows in the same judge.
+    """Run programs in parallel in several pools of one judge each, so that a good program follows in the same judge.
 
-    Where a layer is off, what programs did and left is only looked for after the last one.
+    If a layer is off, effects and remains are only searched for after the last program.
     """
     with contextlib.ExitStack() as stack:
         laid = stack.enter_context(bait())
@@ -301,7 +301,7 @@ def examine(chosen: Sequence[Program], without: Sequence[str] = ()) -> Examinati
             for _ in range(min(SIDE_BY_SIDE, len(chosen)))
         ]
         working = set(pools[0].capabilities.working)
-        held = "namespaces" in working or {"landlock", "seccomp"} <= working  # from the network and from writing
+        held = "namespaces" in working or {"landlock", "seccomp"} <= working  # network and writing are blocked
         holds = {"": True, **{layer: layer in working for layer in confine.LAYERS}}
         tried = [p for p in chosen if holds[p.needs] and (held or p.category not in ("escapes", "tasks"))]
         free: queue.SimpleQueue[SandboxPool] = queue.SimpleQueue()
@@ -317,8 +317,8 @@ def examine(chosen: Sequence[Program], without: Sequence[str] = ()) -> Examinati
             free.put(pool)
         with ThreadPoolExecutor(len(pools)) as threads:
             findings = list(threads.map(finding_of, tried))
-        findings = [finding_of(finding.program) if finding.only_late else finding for finding in findings]  # now alone
-        time.sleep(0.1)  # a process that was killed is seen for a moment
+        findings = [finding_of(finding.program) if finding.only_late else finding for finding in findings]  # again
+        time.sleep(0.1)  # a killed process is visible for a moment
         left = [trace for pool in pools for trace in laid.traces(pool)]
         names = {program.name for program in chosen} - {program.name for program in tried}
         return Examination(tuple(without), tuple(findings), tuple(left), tuple(sorted(names)))

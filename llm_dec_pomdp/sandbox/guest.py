@@ -1,7 +1,7 @@
 """The untrusted guest: loads one program and answers calls of its entry point with plain data.
 
-Everything here runs in one process with generated code, which may change any of it. So nothing here is a verdict: the
-judge only takes the bytes it reads as a value, and compares it with what only the judge knows.
+This module runs in one process with generated code, which may change all of it. So no verdict is made here. The judge
+only decodes the received bytes as a value, and compares it with values that only the judge knows.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from typing import Any, NoReturn
 
 from . import codec
 
-SOCKET = 3  # the only descriptor besides the three standard ones, which lead nowhere
+SOCKET = 3  # the only descriptor; the three standard ones lead nowhere
 NOTE_LENGTH = 200
-_CHUNK = 1 << 14  # bytes that are read at once at least
+_CHUNK = 1 << 14  # smallest number of bytes that are read at once
 _FEATURES = sum({getattr(__future__, name).compiler_flag for name in __future__.all_feature_names})
 _REHEARSAL = """
 class C:
@@ -40,10 +40,10 @@ def f(values):
 
 
 def serve(modules: Callable[[int, Any], NoReturn]) -> NoReturn:
-    """Answer frames until the judge hangs up; a program of several files is handed to `guest_objects.serve`."""
+    """Answer frames until the judge closes the connection; `modules` serves programs of several files."""
     function: Any = None
     low = False
-    random.seed()  # the process that this one was forked from has drawn nothing since
+    random.seed()  # else all programs would have the random state of the zygote
     if not select.select([SOCKET], [], [], 0)[0]:
         rehearse()
     send(0, ("ready",))
@@ -61,13 +61,13 @@ def serve(modules: Callable[[int, Any], NoReturn]) -> NoReturn:
             else:
                 positional, named = request
                 answer = ("value", function(*positional, **named))
-        except BaseException as error:  # whatever the program raises, SystemExit too, is its outcome
+        except BaseException as error:  # every exception of the program, also SystemExit, is its outcome
             answer = describe(error)
         send(number, answer, low=low)
 
 
 def rehearse() -> None:
-    """Do once what follows, on a program of our own, while there is time: the first time is slow after a fork."""
+    """Run an own program once in advance, because the first execution after a fork is slow."""
     named = codec.decode(codec.encode({"values": [1, 2.0, "3", None, True]}), low=True)
     try:
         load("import ast, contextlib, io", _REHEARSAL, "f")(**named)
@@ -78,9 +78,9 @@ def rehearse() -> None:
 
 
 def load(prelude: str, solution: str, entry_point: str) -> Callable[..., Any]:
-    """Execute prelude and solution as one module, registered because dataclasses look their module up.
+    """Execute prelude and solution as one module, which is registered because dataclasses look their module up.
 
-    Neither inherits the `__future__` features of this file; the solution has its own and those of the prelude.
+    Neither inherits the `__future__` features of this file. The solution has its own and those of the prelude.
     """
     module = types.ModuleType("solution")
     sys.modules["solution"] = module
@@ -92,19 +92,19 @@ def load(prelude: str, solution: str, entry_point: str) -> Callable[..., Any]:
 
 
 def describe(error: BaseException) -> tuple[Any, ...]:
-    """("raised", its builtin types, arguments, note), with its text in place of arguments that are not plain."""
+    """Return ("raised", builtin types, arguments, note), with the text in place of arguments that are not plain."""
     kinds = [kind.__name__ for kind in type(error).__mro__ if getattr(builtins, kind.__name__, None) is kind]
     try:
         text = str(error)
         arguments: tuple[Any, ...] = tuple(BaseException.args.__get__(error))  # type: ignore[attr-defined]
         codec.encode(arguments)
-    except BaseException:  # a hostile __str__, or arguments that do not travel
+    except BaseException:  # a hostile __str__, or arguments that cannot be encoded
         text, arguments = explain(error).partition(": ")[2], ()
     return "raised", kinds[:-1], arguments or ((text[:NOTE_LENGTH],) if text else ()), explain(error)
 
 
 def explain(error: BaseException) -> str:
-    """`TypeName: message`, cut to a sane length and free of characters that do not encode."""
+    """Return `TypeName: message`, truncated, and without characters that cannot be encoded."""
     try:
         text = f"{type(error).__name__}: {error}"
     except BaseException:  # a hostile __str__
@@ -113,7 +113,7 @@ def explain(error: BaseException) -> str:
 
 
 def send(number: int, answer: tuple[Any, ...], *, low: bool = False, keep: codec.Keep | None = None) -> None:
-    """Write one frame; a value that cannot be encoded becomes the reason why."""
+    """Write one frame; a value that cannot be encoded is replaced by the reason."""
     try:
         body = codec.encode(answer, low=low, keep=keep)
     except codec.CodecError as error:
@@ -126,7 +126,7 @@ def send(number: int, answer: tuple[Any, ...], *, low: bool = False, keep: codec
 
 
 def receive() -> tuple[int, bytes]:
-    """The next frame, of which nothing follows before the answer; leaves when there is none."""
+    """Return the next frame, after which nothing may follow before the answer; exit at the end of the input."""
     data = bytearray()
     _read(data, codec.HEADER.size)
     length, number = codec.HEADER.unpack_from(data)
@@ -135,7 +135,7 @@ def receive() -> tuple[int, bytes]:
 
 
 def _read(data: bytearray, count: int) -> None:
-    """Add what has come until there are so many bytes."""
+    """Read until `data` has `count` bytes."""
     while len(data) < count:
         chunk = os.read(SOCKET, min(max(count - len(data), _CHUNK), 1 << 20))
         if not chunk:

@@ -1,7 +1,7 @@
-"""The untrusted guest for programs of several files: imports their modules and works on their objects by number.
+"""The untrusted guest for programs of several files: it imports their modules and keeps their objects by number.
 
-A value that is not plain stays here and travels as a number; see `proxies` for the other side. Nothing in this process
-is a verdict: generated code may change any of it.
+A value that is not plain stays here, and its number is sent; see `proxies` for the other side. No verdict is made in
+this process: generated code may change all of it.
 """
 
 # Values of any type pass through here.
@@ -24,11 +24,11 @@ from typing import Any, NoReturn
 
 from . import codec, guest
 
-MOST_ITEMS = 100_000  # of an iterable that are sent
+MOST_ITEMS = 100_000  # largest number of items of an iterable that are sent
 
 
 class Files(MetaPathFinder, InspectLoader):
-    """Imports from source files by path, in place of a disk; modules that are loaded already win, as everywhere."""
+    """An importer of source files by path, in place of a disk; loaded modules have priority, as usual."""
 
     def __init__(self, files: Sequence[tuple[str, str]]) -> None:
         self.sources = {module_of(path): (path, source) for path, source in files if path.endswith(".py")}
@@ -57,19 +57,19 @@ class Files(MetaPathFinder, InspectLoader):
 
 
 def module_of(path: str) -> str:
-    """The dotted name of a file: `shop/cart.py` is `shop.cart`, `shop/__init__.py` is `shop`."""
+    """Return the module name of a file: `shop/cart.py` is `shop.cart`, `shop/__init__.py` is `shop`."""
     return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
 
 class Objects:
-    """Objects of the program by number, and what can be done with them."""
+    """The objects of the program by number, and the operations on them."""
 
     def __init__(self) -> None:
         self.objects: list[Any] = []
         self.numbers: dict[int, int] = {}  # by id
 
     def keep(self, value: Any) -> int:
-        """The number of an object, the same one each time."""
+        """Return the number of an object, the same one each time."""
         number = self.numbers.get(id(value))
         if number is None:
             number = self.numbers[id(value)] = len(self.objects)
@@ -77,27 +77,27 @@ class Objects:
         return number
 
     def kept(self, number: int) -> Any:
-        """The object of a number."""
+        """Return the object of a number."""
         return self.objects[number]
 
     def do(self, what: str, *parts: Any) -> Any:
-        """Do one thing that `proxies` asks for."""
+        """Execute one request of `proxies`."""
         return _DOES[what](*parts)
 
 
 def call(owner: Any, name: str, positional: tuple[Any, ...], named: dict[str, Any]) -> Any:
-    """The result of a call of something, or of what it has under a name."""
+    """Return the result of a call of an object, or of its attribute of this name."""
     return (getattr(owner, name) if name else owner)(*positional, **named)
 
 
 def call_with(owner: Any, name: str, positional: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, list[Any]]:
-    """The result of a call, and its arguments that it may have changed."""
+    """Return the result of a call, and the arguments that it may have changed."""
     given = [value for value in (*positional, *named.values()) if type(value) in (list, dict, set, deque)]
     return call(owner, name, positional, named), given
 
 
 def refill(owner: Any, name: str, now: Any) -> None:
-    """Give the container in an attribute other items."""
+    """Replace the items of the container in an attribute."""
     container = getattr(owner, name)
     container.clear()
     (container.update if isinstance(container, (dict, set)) else container.extend)(now)
@@ -126,8 +126,8 @@ _DOES: Mapping[str, Callable[..., Any]] = {
 
 
 def serve(number: int, files: Sequence[tuple[str, str]]) -> NoReturn:
-    """Answer frames until the judge hangs up; the first one said which files there are."""
-    random.seed(0)  # programs that draw numbers draw the same ones every time
+    """Answer frames until the judge closes the connection; `files` are paths and sources."""
+    random.seed(0)  # programs with random numbers have the same ones every time
     sys.meta_path.insert(0, Files(files))
     objects = Objects()
     answer: tuple[Any, ...] = ("loaded",)
@@ -136,5 +136,5 @@ def serve(number: int, files: Sequence[tuple[str, str]]) -> NoReturn:
         number, body = guest.receive()
         try:
             answer = ("value", objects.do(*codec.decode(body, low=True, kept=objects.kept)))
-        except BaseException as error:  # whatever the program raises, SystemExit too, is its outcome
+        except BaseException as error:  # every exception of the program, also SystemExit, is its outcome
             answer = guest.describe(error)

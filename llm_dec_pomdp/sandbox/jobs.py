@@ -1,4 +1,4 @@
-"""What goes into a judge and what comes out."""
+"""Jobs and verdicts of the judge."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ OutcomeName = Literal["passed", "failed", "load_error", "timeout", "died", "unsu
 
 
 class SandboxError(RuntimeError):
-    """Generated code cannot be judged here; the message says what to do."""
+    """Generated code cannot be run on this system; the message names the reason and the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one program may use.
+    """Limits of one program.
 
     Attributes:
-        cpu_seconds: CPU time in total, on a usual machine (`SandboxPool.slowness` scales it); the wall limit is four
-            times this plus two seconds.
-        case_seconds: CPU time for loading and for each assert, scaled alike. A program that sleeps has two seconds more
-            for its answers; time that it waits for a core does not count.
-        memory_mb: Address space beyond that of an empty interpreter.
+        cpu_seconds: Total CPU time in seconds, scaled by `SandboxPool.slowness`; the limit of wall time is four times
+            this plus two seconds.
+        case_seconds: CPU time in seconds for loading and for each assert, scaled alike. A program that sleeps has two
+            more seconds of wall time; time that it waits for a core does not count.
+        memory_mb: Address space in MiB, in addition to that of an empty interpreter.
     """
 
     cpu_seconds: float = 5.0
@@ -30,12 +30,12 @@ class Limits:
 
     @property
     def wall_seconds(self) -> float:
-        """Wall-clock limit of a job."""
+        """Limit of wall time of a job, in seconds."""
         return 4 * self.cpu_seconds + 2
 
     @property
     def case_wall_seconds(self) -> float:
-        """Wall-clock limit of a program's answers while it is loaded, or in one case."""
+        """Limit of wall time of a program's answers while it is loaded, or in one case, in seconds."""
         return self.case_seconds + 2
 
 
@@ -46,14 +46,14 @@ class Job:
     Attributes:
         solution: Generated source, untrusted.
         check: Source that defines `check(candidate)`.
-        entry_point: Name in the solution that is handed to `check`.
-        prelude: Trusted source given by the problem (imports, helpers), in scope of solution and tests.
-        limits: What the program may use.
+        entry_point: Name in the solution that is passed to `check`.
+        prelude: Trusted source of the problem (imports, helpers), in scope of solution and tests.
+        limits: Limits of the program.
         trust: "strict" refuses results that are not exactly of a builtin type; "low" takes the plain data of iterators,
             subclasses and objects with attributes instead (see docs/sandbox.md).
-        modules: Generated source files by path, e.g. ("shop/cart.py", ...). Where there are some, `check` is a module
-            of `unittest` tests that imports them, with one verdict for each test; `solution` and `entry_point` are
-            not looked at, and `prelude` is in scope of the tests alone.
+        modules: Generated source files by path, e.g. ("shop/cart.py", ...). If there are any, `check` is a module of
+            `unittest` tests that imports them, with one verdict per test. `solution` and `entry_point` are then
+            ignored, and `prelude` is in scope of the tests only.
     """
 
     solution: str
@@ -67,21 +67,22 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the judge found.
+    """The verdict of the judge on a program.
 
     Attributes:
-        outcome: `infra_error` is the fault of the sandbox; everything else is the program's.
-        passed: Sum over the asserts of the source of the share of its executions that held.
-        total: Asserts of the source that were executed or should have been, and other statements that raised. Where all
-            asserts are like `assert False`, those that were rightly not executed.
+        outcome: `infra_error` is a fault of the sandbox; every other outcome is due to the program.
+        passed: Sum over the asserts of the source, each with the share of its executions that held.
+        total: Number of asserts of the source that were executed or should have been, and of other statements that
+            raised. If all asserts are like `assert False`, the number of those that were rightly not executed.
         notes: Load error, then the first failure of each assert with its reason, in order.
-        cpu_seconds: CPU time of the program.
-        wall_seconds: Wall time of the job.
-        cases: The result of every execution of an assert in order, the first 1000; asserts not reached are False.
-        shares: For every assert of the source the share of its executions that held; 0 where it was not reached.
-        weak: A layer of confinement was missing.
+        cpu_seconds: CPU time of the program in seconds.
+        wall_seconds: Wall time of the job in seconds.
+        cases: Results of the first 1000 executions of asserts, in order; asserts that were not reached are False.
+        shares: For each assert of the source, the share of its executions that held; 0 if it was not reached.
+        weak: Whether a layer of confinement was missing.
         tests: Names of the tests of a `unittest` module, `Class.test`, in the order of `cases`.
-        returned: What `check` returned, where that is text and the program ended well; its first 100,000 characters.
+        returned: The text that `check` returned, if any and if the program ended without a failure of its process; at
+            most 100,000 characters.
     """
 
     outcome: OutcomeName
@@ -98,5 +99,5 @@ class Verdict:
 
     @property
     def loaded(self) -> bool:
-        """The program could be loaded, so its tests were tried."""
+        """Whether the program could be loaded, so that its tests were run."""
         return self.outcome in ("passed", "failed", "unsupported") or self.passed > 0

@@ -1,9 +1,9 @@
-"""The judge process: holds the tests, never runs generated code, sees only plain data.
+"""The judge process: it holds the tests, never runs generated code, and receives only plain data.
 
-Reads one job per frame from standard input and answers with one verdict per frame on standard output; ends when its
-input closes. An empty job before that means that the trainer lives on. A frame is a 4-byte big-endian length and UTF-8
-JSON. The program runs in another process (`solution.Solution`); its entry point here is a callable that asks that
-process.
+It reads one job per frame from standard input and writes one verdict per frame to standard output. It ends when its
+input closes. An empty job before that means that the trainer continues. A frame is a 4-byte big-endian length and UTF-8
+JSON. The program runs in another process (`solution.Solution`); its entry point here is a callable that sends requests
+to that process.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MEMORY = 4 << 30  # bytes of address space for tests
 MAX_CASES = 1_000  # results of single executions that a verdict lists
 MAX_RETURNED = 100_000  # characters of a returned text
 _REFERENCE = 0.0035  # CPU seconds of `slowness` on the machine for which the default limits were chosen
-# Imported before the judge is confined: what most tests use, and what needs libraries of the system.
+# Imported before the judge is confined: modules that most tests use, and modules that need system libraries.
 _TESTS_USE = (
     "collections copy functools itertools math operator random re string typing "
     "bz2 ctypes decimal hashlib lzma sqlite3 uuid zlib"
@@ -40,7 +40,7 @@ _TESTS_USE = (
 
 
 def read_frame(stream: BinaryIO) -> dict[str, Any] | None:
-    """The next frame; None when the stream has ended, {} for a frame whose writer was interrupted."""
+    """Return the next frame; None at the end of the stream, {} for a frame whose writer was interrupted."""
     header = stream.read(HEADER.size)
     if not header:
         return None
@@ -50,7 +50,7 @@ def read_frame(stream: BinaryIO) -> dict[str, Any] | None:
 
 
 def frame(message: dict[str, Any]) -> bytes:
-    """One frame. Lone surrogates survive because JSON is written in ASCII."""
+    """Return the bytes of one frame; JSON is written in ASCII, which preserves lone surrogates."""
     body = json.dumps(message).encode("ascii")
     return HEADER.pack(len(body)) + body
 
@@ -65,28 +65,28 @@ def write_frame(stream: BinaryIO, message: dict[str, Any]) -> None:
 
 
 class Record:
-    """What became of each assert. Once the program is over, every later execution fails."""
+    """The results of all asserts. Once the program is over, every later execution fails."""
 
     def __init__(self, solution: Solution, case_seconds: float, tests: CountedTests) -> None:
         self._solution = solution
         self.case_seconds = case_seconds
         self.tests = tests
-        self.held = [0] * len(tests.asserts)  # how often each held
+        self.held = [0] * len(tests.asserts)  # how often each assert held
         self.ran = [0] * len(tests.asserts)  # how often each was executed, or should have been
-        self.unfinished = set(tests.inner)  # asserts that would have been executed again, had the tests not ended
+        self.unfinished = set(tests.inner)  # asserts that would have been executed again if the tests had not ended
         self.cases: list[bool] = []  # the results in order, at most MAX_CASES
         self.notes: list[str] = []  # the first failure of each assert and statement
         self.over: OverError | None = None
         self.unsupported = self.done = self.loaded = False
-        self.returned: str | None = None  # by the tests, where it is text
+        self.returned: str | None = None  # the text that the tests returned
         self.broken: set[int] = set()  # statements that raised
-        self.cut: set[int] = set()  # asserts of loops that an error ended
+        self.cut: set[int] = set()  # asserts in loops that an error ended
         self.error = ""
         self.timed_out = False
         self._noted: set[str] = set()
 
     def start(self) -> None:
-        """A case begins."""
+        """Start a case: set its timer and its limits."""
         if self.over is not None:
             raise self.over
         try:
@@ -97,7 +97,7 @@ class Record:
         signal.setitimer(signal.ITIMER_PROF, self.case_seconds)
 
     def case(self, started: None, holds: Any, number: int) -> None:
-        """An assert that began with `start` was evaluated."""
+        """Record the result of an assert that began with `start`."""
         if self.over is not None:
             raise self.over
         if holds:
@@ -108,11 +108,11 @@ class Record:
             self._fail(number, "assertion failed")
 
     def failed(self, error: BaseException, number: int) -> None:
-        """An assert raised."""
+        """Record an assert that raised an exception."""
         self._fail(number, self._reason(error))
 
     def broke(self, error: BaseException, number: int) -> None:
-        """Another statement raised, which fails each assert within it."""
+        """Record another statement that raised, which fails each assert within it."""
         within = self.tests.statements[number][1]
         if not isinstance(error, Exception):  # it ends the tests
             self.unfinished.update(within)
@@ -157,7 +157,7 @@ class Record:
 
 
 class Candidate:
-    """What the tests get instead of the function."""
+    """The callable that the tests receive in place of the function."""
 
     def __init__(self, call: Callable[..., Any], name: str) -> None:
         self._call = call
@@ -169,7 +169,7 @@ class Candidate:
 
 
 def explain(error: BaseException) -> str:
-    """`TypeName: message`; exceptions of the program have their names of there."""
+    """Return `TypeName: message`; exceptions of the program keep their original type name."""
     note = getattr(error, "program_note", None)
     return note.encode("utf-8", "replace").decode() if type(note) is str else guest.explain(error)
 
@@ -189,16 +189,16 @@ def run_check(job: dict[str, Any], solution: Solution, record: Record) -> None:
         "__caught__": (Exception, SystemExit, CaseTimeoutError),
     }
     exec(compile(job["prelude"], "<problem>", "exec", dont_inherit=True), tests)
-    tests[job["entry_point"]] = candidate  # some tests call the function by its own name
+    tests[job["entry_point"]] = candidate  # some tests call the function by its name
     exec(counted_code(job["check"]), tests)
-    sys.modules["random"].seed(0)  # tests that draw inputs draw the same ones every time
+    sys.modules["random"].seed(0)  # tests with random inputs use the same ones every time
     returned = tests["check"](candidate)
     record.returned = returned[:MAX_RETURNED] if type(returned) is str else None
     record.done = True
 
 
 def judge(job: dict[str, Any], zygote: Zygote, slowness: float, gone: Callable[[], bool]) -> dict[str, Any]:
-    """Run one job; the verdict as a dictionary. ZygoteLostError: the zygote was lost, perhaps through the program."""
+    """Run one job and return the verdict as a dictionary; raise ZygoteLostError if the zygote was lost."""
     started = time.monotonic()
     if job.get("modules"):
         return suite.judge(job, zygote, slowness, gone) | {"wall_seconds": time.monotonic() - started}
@@ -221,7 +221,7 @@ def judge(job: dict[str, Any], zygote: Zygote, slowness: float, gone: Callable[[
         record.error = "" if record.loaded else "loading took too long"
     except OverError as over:
         record.over = over
-    except BaseException as error:  # the program's when loading, or what it raised where no handler was
+    except BaseException as error:  # of the program while loading, or an exception outside of all handlers
         record.error = explain(error)
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
@@ -237,10 +237,10 @@ def judge(job: dict[str, Any], zygote: Zygote, slowness: float, gone: Callable[[
 def verdict(record: Record) -> dict[str, Any]:
     """Return the verdict of a record: an assert is worth the share of its executions that held.
 
-    Where the tests ended early, unfinished asserts have failed; else asserts that were never executed do not count,
-    except where all asserts only mark errors: then each has held if none was executed and no statement raised. An
-    assert in a loop that an error ended has failed: nobody knows how many rounds were left. A statement that raised and
-    holds no assert is a failure of its own.
+    If the tests ended early, unfinished asserts have failed. Otherwise asserts that were never executed do not count.
+    The exception are tests whose asserts only mark errors: each assert has held if none was executed and no statement
+    raised. An assert in a loop that an error ended has failed, because the number of missing rounds is unknown. A
+    statement that raised and contains no assert counts as a failure.
     """
     done = record.done and record.over is None
     due = [number for number, ran in enumerate(record.ran) if ran or not done]
@@ -253,7 +253,7 @@ def verdict(record: Record) -> dict[str, Any]:
         due, shares = list(range(len(shares))), [1.0] * len(shares)
     held = sum(shares)
     total = len(due) + sum(not record.tests.statements[number][1] for number in record.broken)
-    if not done and held == total:  # no assert was left: what ended the tests is a failure of its own
+    if not done and held == total:  # no assert was left: the end of the tests counts as a failure
         total += 1
     if record.over is not None:
         outcome = record.over.outcome
@@ -288,7 +288,7 @@ def verdict(record: Record) -> dict[str, Any]:
 
 
 def slowness() -> float:
-    """How much slower than usual this machine runs Python, from 1 to 4."""
+    """Return how much slower than usual this machine runs Python, from 1 to 4."""
     best = 1.0
     for _ in range(3):
         started = time.process_time()
@@ -300,19 +300,19 @@ def slowness() -> float:
 
 
 class JudgeLoop:
-    """The loop of the process."""
+    """The main loop of the judge process."""
 
     def __init__(self, options: dict[str, Any]) -> None:
         self.parent: int = options["parent"]
-        self.dismissed = False  # by a trainer that lives on, and removes the pool's folder itself
+        self.dismissed = False  # by a trainer that continues and removes the pool's folder itself
         self.zygote = Zygote(f"{options['root']}/{os.getpid()}", options["site"], options["layers"])
 
     def gone(self) -> bool:
-        """Whether the caller has gone. It sends nothing before our answer, so that readable input means its end."""
+        """Return whether the caller has gone: it sends nothing before our answer, so readable input means its end."""
         return os.getppid() != self.parent or bool(select.select([0], [], [], 0)[0])
 
     def answer(self, job: dict[str, Any], slow: float) -> dict[str, Any]:
-        """The verdict; losing a zygote twice in a job counts against it. BrokenPipeError: the supervisor has gone."""
+        """Return the verdict; a job that loses its zygote twice fails; BrokenPipeError: the supervisor has gone."""
         ours, note = False, ""
         for _ in range(2):
             try:
@@ -330,7 +330,7 @@ class JudgeLoop:
         return {"outcome": "died", "total": asserts, "notes": notes, **nothing}
 
     def serve(self) -> None:
-        """Answer until our caller has gone."""
+        """Answer jobs until the caller has gone."""
         slow = slowness()
         write_frame(sys.stdout.buffer, {"slowness": slow})
         while True:
@@ -347,13 +347,13 @@ class JudgeLoop:
             self.zygote.prepare()
 
     def hear(self) -> dict[str, Any] | None:
-        """The next job; an empty one dismisses this judge."""
+        """Return the next job; an empty one dismisses this judge."""
         job = read_frame(sys.stdin.buffer)
         self.dismissed |= job == {}
         return job
 
     def leave(self) -> None:
-        """End our processes and have our folder removed, and that of the pool when the caller cannot.
+        """End the own processes and remove the own folder; also the pool's folder if the caller cannot.
 
         When a trainer dies, this input ends before this process gets another parent.
         """
@@ -370,7 +370,7 @@ def _on_case_timeout(signum: int, frame: Any) -> NoReturn:
 def main(options: dict[str, Any]) -> None:
     """Serve jobs until the input ends."""
     if options["core"] is not None:
-        with contextlib.suppress(OSError, AttributeError):  # judge and solution take turns and share a core's cache
+        with contextlib.suppress(OSError, AttributeError):  # judge and program alternate and share the cache of a core
             os.sched_setaffinity(0, {options["core"]})
     this = JudgeLoop(options)
     this.zygote.open()
@@ -379,7 +379,7 @@ def main(options: dict[str, Any]) -> None:
             resource.setrlimit(kind, (value, value))
     import_site(options["site"])
     for name in _TESTS_USE:
-        with contextlib.suppress(ImportError):  # a Python may be built without
+        with contextlib.suppress(ImportError):  # some builds of Python lack it
             __import__(name)
     signal.signal(signal.SIGPROF, _on_case_timeout)
     confine.confine_judge(options["layers"], [*confine.library(), *options["site"]])

@@ -1,7 +1,7 @@
-"""The trainer's side of the judge: jobs in, verdicts out. Its threads only wait.
+"""The trainer's side of the judges: it sends jobs and receives verdicts. Its threads only wait.
 
-Judges are fresh interpreters started when code is first judged. A judge that is lost is replaced and the job tried once
-more; lost twice, the verdict is `infra_error`, which is our fault and not the program's.
+Judges are fresh interpreters, started with the first job. A judge that is lost is replaced, and the job is repeated.
+If it is lost again, the verdict is `infra_error`, a fault of the sandbox and not of the program.
 """
 
 from __future__ import annotations
@@ -31,24 +31,25 @@ from .worker import LostError, TestsTooLongError, Worker, well_formed
 
 ALLOW_WEAK = "LLM_DEC_POMDP_ALLOW_WEAK"
 _PREFIX = "llm-dec-pomdp-judge-"
-_AGAIN = 0.1  # share of a pool's time that second runs may take
+_AGAIN = 0.1  # share of a pool's time that repeated runs may take
 _pools = itertools.count()
 
 
 class SandboxPool:
-    """Judges programs concurrently, each in a process of its own with limits.
+    """A pool of judges that run programs concurrently, each in its own process with limits.
 
     Args:
-        workers: Judge processes; default one per core. They start when the first job comes.
-        allow_weak: Also run where generated code cannot be kept from the network or files; verdicts are marked weak.
-        site: Programs and tests may import installed packages (numpy, say).
-        without: Layers of confinement to leave out, for tests: see `confine.LAYERS`.
+        workers: Number of judge processes; default: one per core. They start with the first job.
+        allow_weak: Also run programs if the network or the files are not protected; verdicts are then marked weak.
+        site: Whether programs and tests may import installed packages, such as numpy.
+        without: Layers of confinement to leave out, for tests; see `confine.LAYERS`.
 
     Attributes:
         slowness: How much slower than usual this machine is, from 1 to 4; limits are multiplied by it. 1 before the
             first job.
 
-    Safe to use from several threads and after a fork. Use it as a context manager or call `close`; both are optional.
+    It may be used from several threads and after a fork. Use it as a context manager or call `close`; both are
+    optional.
     """
 
     def __init__(
@@ -82,24 +83,24 @@ class SandboxPool:
         self._cores = itertools.cycle(_cores())
         self._layers: tuple[str, ...] = ()
         self._weak = False
-        self._owner = os.getpid()  # a forked child of the trainer must leave its parent's judges alone
+        self._owner = os.getpid()  # a forked child of the trainer must not use its parent's judges
 
     @property
     def capabilities(self) -> Capabilities:
-        """The layers that work here, without those left out."""
+        """The layers that work on this system, without those left out."""
         return capabilities().without(*self.without)
 
     @property
     def folder(self) -> str:
-        """Where the files of the pool are; "" before the first job."""
+        """The folder with the files of the pool; "" before the first job."""
         return self._root
 
     def run(self, jobs: Sequence[Job]) -> list[Verdict]:
-        """Judge all jobs; verdicts in the same order.
+        """Run all jobs and return their verdicts in the same order.
 
         Raises:
-            SandboxError: Generated code cannot be confined here and `allow_weak` is not set, or a probe of the
-                confinement did not answer.
+            SandboxError: Generated code cannot be confined on this system and `allow_weak` is False, or a probe of a
+                layer did not answer.
         """
         self._start()
         if len(jobs) == 1:
@@ -133,12 +134,12 @@ class SandboxPool:
             able = self.capabilities
             if able.missing and not self.allow_weak:
                 raise SandboxError(able.missing)
-            some = {*able.working, "limits"} - set(self.without)  # limits even where only some of them work
+            some = {*able.working, "limits"} - set(self.without)  # limits apply even if only some of them work
             self._layers, self._weak = tuple(name for name in confine.LAYERS if name in some), bool(able.missing)
             self._root, self._root_lock = _make_root()
             idle: queue.SimpleQueue[Worker | None] = queue.SimpleQueue()
             for _ in range(self.workers):
-                idle.put(None)  # a slot; its judge starts with its first job
+                idle.put(None)  # a slot; its judge starts with the first job
             self._threads = ThreadPoolExecutor(self.workers, thread_name_prefix="judge")
             self._began, self._again_seconds = time.monotonic(), 0.0
             self._idle = idle
@@ -151,13 +152,13 @@ class SandboxPool:
             answer, judge = self._ask(job, judge)
         finally:
             self._idle.put(judge)
-        if answer["starved"]:  # by other processes of this machine
+        if answer["starved"]:  # of CPU time, by other processes of this machine
             answer = self._judge_alone(job) or answer
         del answer["starved"]
         return Verdict(**answer, weak=self._weak)
 
     def _ask(self, job: Job, judge: Worker | None) -> tuple[dict[str, Any], Worker | None]:
-        """The answer, and the judge for the next job."""
+        """Return the answer, and the judge for the next job."""
         for _ in range(2):
             try:
                 if judge is None or judge.over:
@@ -171,7 +172,7 @@ class SandboxPool:
         return well_formed({"outcome": "infra_error", "notes": ["the judge process was lost twice"]}), judge
 
     def _judge_alone(self, job: Job) -> dict[str, Any] | None:
-        """The answer with all other judges idle; None when second runs have used up their share of the time."""
+        """Return the answer with all other judges idle; None if repeated runs have used up their share of time."""
         assert self._idle is not None
         if not self._alone.acquire(blocking=False):
             return None
@@ -213,11 +214,11 @@ class SandboxPool:
 
 
 def _make_root() -> tuple[str, int]:
-    """A folder for the files of a pool, and the lock that marks it as in use."""
+    """Make a folder for the files of a pool, and return it with the lock that marks it as in use."""
     last: OSError | None = None
     for parent in (None, "/dev/shm"):
         try:
-            draft = Path(tempfile.mkdtemp(prefix=f".{_PREFIX}", dir=parent))  # under this name nobody removes it
+            draft = Path(tempfile.mkdtemp(prefix=f".{_PREFIX}", dir=parent))  # other pools do not remove this name
             lock = _lock(draft)
             folder = draft.rename(draft.with_name(draft.name[1:]))
         except OSError as error:
@@ -226,7 +227,7 @@ def _make_root() -> tuple[str, int]:
             _sweep(folder.parent)
             return str(folder), lock
     raise SandboxError(
-        f"no folder for judging can be made: {last}; free some space or point TMPDIR elsewhere"
+        f"no folder for the sandbox can be made: {last}; free some space or point TMPDIR elsewhere"
     ) from last
 
 
@@ -247,7 +248,7 @@ def _sweep(parent: Path) -> None:
 
 
 def _cores() -> Sequence[int | None]:
-    """Cores that this process may use, each for a judge; different pools start with different ones."""
+    """Return the cores for the judges of a pool; different pools start with different cores."""
     if sys.platform != "linux":
         return [None]
     cores = sorted(os.sched_getaffinity(0))
@@ -263,9 +264,9 @@ _verdicts: dict[Job, Verdict] = {}
 
 
 def default_pool() -> SandboxPool:
-    """The pool that environments of this process share.
+    """Return the pool that all environments of this process share.
 
-    With LLM_DEC_POMDP_ALLOW_WEAK=1 in the environment it also runs where confinement is weak.
+    With LLM_DEC_POMDP_ALLOW_WEAK=1 in the environment it also runs programs if the confinement is weak.
     """
     return _pool_of(os.getpid())
 
@@ -283,5 +284,5 @@ def cached_verdicts(jobs: Sequence[Job]) -> list[Verdict]:
 
 @functools.cache
 def _pool_of(pid: int) -> SandboxPool:
-    """One pool per process: a forked child must not talk to its parent's judges."""
+    """Return the pool of a process: a forked child must not use its parent's judges."""
     return SandboxPool(allow_weak=os.environ.get(ALLOW_WEAK, "") not in ("", "0"))

@@ -1,7 +1,7 @@
-"""Probes of the layers of confinement on this system, which attempt what each layer forbids.
+"""Probes of the layers of confinement on this system: each one tries something that its layer must prevent.
 
-`capabilities()` starts a process that forks one child per layer; the child applies only that layer and does something
-that must then fail.
+`capabilities()` starts a process that forks one child per layer. The child applies only that layer and performs an
+action that must then fail.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ PATIENCE = 20.0  # seconds that all probes together may take; they take 0.2
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """Layers of confinement by name.
+    """The layers of confinement of a system.
 
     Attributes:
         system: Operating system and machine type.
-        layers: For each of `confine.LAYERS` "" when it works, else what is wrong.
+        layers: For each of `confine.LAYERS`, "" if it works, else the problem.
     """
 
     system: str
@@ -43,16 +43,16 @@ class Capabilities:
 
     @property
     def working(self) -> tuple[str, ...]:
-        """Layers that hold."""
+        """The layers that work."""
         return tuple(name for name in confine.LAYERS if not self.layers[name])
 
     def without(self, *names: str) -> Capabilities:
-        """As if these layers did not work here."""
+        """Return the capabilities with these layers switched off."""
         return Capabilities(self.system, self.layers | dict.fromkeys(names, "switched off"))
 
     @property
     def missing(self) -> str:
-        """A sentence where generated code could reach the network or files; else ""."""
+        """A sentence if generated code could reach the network or files; else ""."""
         has = set(self.working)
         gaps = ["the network"] * (not has & {"namespaces", "seccomp"}) + ["files"] * ("landlock" not in has)
         if not gaps:
@@ -60,21 +60,21 @@ class Capabilities:
         reasons = "; ".join(f"{name}: {reason}" for name, reason in self.layers.items() if reason)
         return (
             f"generated code cannot be kept from {' and '.join(gaps)} on this system ({reasons}). Use Linux 5.13 or "
-            "newer with landlock and seccomp (Docker's default profile allows both), or, where programs may do that, "
-            "accept it: SandboxPool(allow_weak=True), or the environment variable LLM_DEC_POMDP_ALLOW_WEAK=1"
+            "newer with landlock and seccomp (Docker's default profile allows both), or accept the risk with "
+            "SandboxPool(allow_weak=True) or the environment variable LLM_DEC_POMDP_ALLOW_WEAK=1"
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for a manifest."""
+        """Return plain data for `versions.json`."""
         return {"system": self.system, "layers": {name: reason or "holds" for name, reason in self.layers.items()}}
 
 
 @functools.cache
 def capabilities() -> Capabilities:
-    """The layers of this system, probed once per process.
+    """Return the layers of this system, probed once per process.
 
     Raises:
-        SandboxError: A probe did not answer. That says nothing about its layer, so nothing is run without it either.
+        SandboxError: A probe did not answer. Whether its layer works is then unknown, and no code is run.
     """
     process = spawn.start("probes", {}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
     try:
@@ -97,7 +97,7 @@ def capabilities() -> Capabilities:
 
 
 def main(options: dict[str, Any]) -> None:
-    """Probe every layer in a child of its own; one line of JSON, name and what is wrong, for each that answers."""
+    """Probe every layer in a child process; print one JSON line with name and problem for each that answers."""
     acts: dict[str, Callable[[], str]] = {
         "limits": _limits,
         "namespaces": _namespaces,
@@ -112,7 +112,7 @@ def main(options: dict[str, Any]) -> None:
 
 
 def _in_child(act: Callable[[], str]) -> str:
-    """The answer of the act; a space when the layer works, nothing when the child did not answer."""
+    """Return the answer of the act; a space if the layer works, nothing if the child did not answer."""
     reader, writer = os.pipe()
     if os.fork() == 0:
         try:

@@ -1,12 +1,12 @@
-"""The judge's side of a program's objects: what tests hold in place of modules, classes and objects.
+"""The judge's side of a program's objects: proxies in place of modules, classes and objects.
 
-Plain values travel; everything else stays in the untrusted guest, and a `Remote` names it by number. Whatever decides a
-test is computed here, on plain values: `==` of a Remote is identity, `in` looks through plain items. A Remote is never
-equal to a plain value, so that an object that claims to equal everything equals nothing. As long as tests hold the
-Remote of an object, every answer with this object gives the same Remote, so that `is` means what it means in a program.
+Plain values are sent. Every other object stays in the untrusted guest, and a `Remote` refers to it by number.
+Comparisons that decide a test are computed here, on plain values: `==` of a Remote is identity, and `in` compares plain
+items. A Remote never equals a plain value, so an object that claims to equal everything equals nothing. While tests
+hold the Remote of an object, every answer with this object gives the same Remote, so that `is` works as usual.
 
-What tests do to a container that they got from an attribute is done to it there too, before the program is asked
-again; and what a call does to its arguments is done to those of the tests.
+If tests change a container that they received from an attribute, the change is repeated in the guest before the next
+request. If a call changes its arguments, the arguments of the tests are changed, too.
 """
 
 # Values of any type pass through here.
@@ -26,31 +26,31 @@ from weakref import WeakValueDictionary
 from .codec import CodecError, encode
 from .solution import ProgramError, Solution, UnsupportedError
 
-# Modules with which tests reach files and data bases; they run where the program runs, which has these.
+# Modules for files and databases, which tests use in the process of the program.
 NEAR_THE_PROGRAM = ("os", "sqlite3", "tempfile", "shutil", "zipfile", "glob", "pathlib", "xml", "unittest.mock")
 MUTABLE = (list, dict, set, deque)
-_REMEMBERED = 16  # containers that tests got last, and may change
+_REMEMBERED = 16  # number of recent containers whose changes by tests are sent back
 
 
 class World:
-    """The program as the tests of a job see it.
+    """The modules and objects of a program, for the tests of a job.
 
     Args:
-        solution: Its process.
-        modules: Names of its modules and of the packages that hold them.
+        solution: Process of the program.
+        modules: Names of its modules and of the packages that contain them.
     """
 
     def __init__(self, solution: Solution, modules: frozenset[str]) -> None:
         self._solution = solution
         self.modules = modules
         solution.keep, solution.kept = self._keep, self._kept
-        self._expected = 0  # the start of the process that an answer is from
-        self._remotes: WeakValueDictionary[int, Remote] = WeakValueDictionary()  # of that process, by number
+        self._expected = 0  # number of the process that the answer must come from
+        self._remotes: WeakValueDictionary[int, Remote] = WeakValueDictionary()  # proxies of that process, by number
         self._named: WeakValueDictionary[tuple[str, ...], Remote] = WeakValueDictionary()  # by path
         self._got: deque[tuple[Remote, str, Any, bytes]] = deque(maxlen=_REMEMBERED)
 
     def ask(self, what: str, *parts: Any) -> Any:
-        """Have something done; see `guest_objects`."""
+        """Send a request to the guest and return its answer; see `guest_objects`."""
         self._solution.ready()
         if self._expected != self._solution.starts:
             self._begin_again()
@@ -59,16 +59,16 @@ class World:
         return self._solution.ask((what, *parts))
 
     def _begin_again(self) -> None:
-        """Forget the objects of a process that has ended, and find those that have a path in the new one."""
+        """Forget the objects of an ended process, and find those with a path in the new process."""
         self._expected = self._solution.starts
         self._remotes.clear()
         self._got.clear()
         for remote in list(self._named.values()):
-            with contextlib.suppress(Exception):  # the test that uses it fails there
+            with contextlib.suppress(Exception):  # a test that uses it fails then
                 number_of(remote)
 
     def know(self, remote: Remote, number: int, path: tuple[str, ...]) -> None:
-        """Give a Remote for the object of a number from now on, and find it by its path after a restart."""
+        """Register a Remote for the object of a number, and its path for a restart."""
         self._remotes.setdefault(number, remote)
         self._named.setdefault(path, remote)
 
@@ -77,14 +77,14 @@ class World:
         self._got.append((owner, name, value, encode(value, keep=self._keep)))
 
     def _hand_back(self) -> None:
-        """Do to the program's containers what the test has done to their copies."""
+        """Send the changes of copied containers to the program."""
         got, self._got = self._got, deque(maxlen=_REMEMBERED)
         for owner, name, value, before in got:
             if encode(value, keep=self._keep) != before:
                 self._solution.ask(("refill", owner, name, value))
 
     def call(self, owner: Remote, name: str, positional: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        """Call something, by its name if it is of an owner, and do to the arguments what the call did."""
+        """Call an object, or an attribute of it by name, and apply the changes of the call to its arguments."""
         given = [value for value in (*positional, *named.values()) if type(value) in MUTABLE]
         if not given:
             return self.ask("call", owner, name, positional, named)
@@ -96,7 +96,7 @@ class World:
 
     @property
     def starts(self) -> int:
-        """How many processes there have been; objects live as long as theirs."""
+        """The number of processes so far; objects live as long as their process."""
         return self._solution.starts
 
     def _keep(self, value: Any) -> int:
@@ -121,7 +121,7 @@ class World:
         fromlist: Sequence[str] | None = (),
         level: int = 0,
     ) -> Any:
-        """`__import__` of the tests: modules of the program are remote, all others are the judge's."""
+        """Import a module for the tests: modules of the program are remote, all others belong to the judge."""
         if name in self.modules or {name, name.partition(".")[0]} & {*NEAR_THE_PROGRAM}:
             for part in fromlist or ():
                 if f"{name}.{part}" in self.modules:
@@ -131,7 +131,7 @@ class World:
         return builtins.__import__(name, globals, locals, fromlist or (), level)
 
     def find(self, path: tuple[str, ...], also: Sequence[str] = ()) -> Remote:
-        """Return what a path leads to; `also` names submodules to import first, beside those of the path."""
+        """Return the object at a path; `also` names further submodules to import first."""
         along = (".".join(path[:end]) for end in range(2, len(path) + 1))
         for name in (*also, *(name for name in along if name in self.modules)):
             self.ask("import", name)
@@ -144,25 +144,25 @@ class World:
         return found
 
     def builtins(self) -> dict[str, Any]:
-        """Builtins of the tests."""
+        """Return the builtins of the tests."""
         opener = Remote(self, None, 0, ("builtins", "open"))
         return {**vars(builtins), "__import__": self.imported, "open": opener}
 
 
 class Remote:
-    """An object of the program.
+    """A proxy for an object of the program.
 
     Args:
-        world: Where it lives.
-        number: Of the object; None where it is found by `path`, again after a restart.
-        start: The process that knows the number.
-        path: Of a module's attribute: the module, and names.
+        world: The program.
+        number: Number of the object; None if it is found by `path`, also after a restart.
+        start: Number of the process that knows the object.
+        path: Path of a module's attribute: the module, and names.
     """
 
     __slots__ = ("__weakref__", "_also", "_number", "_path", "_start", "_world")
 
     def __init__(self, world: World, number: int | None, start: int, path: tuple[str, ...] = ()) -> None:
-        # `_also`: submodules that are imported with it.
+        # `_also`: submodules that are imported with the module.
         parts = {"_world": world, "_number": number, "_start": start, "_path": path, "_also": ()}
         for name, value in parts.items():
             object.__setattr__(self, name, value)
@@ -183,7 +183,7 @@ class Remote:
         world_of(self).ask("del", self, name)
 
     def __call__(self, *positional: Any, **named: Any) -> Any:
-        """Call it, or make an object of it."""
+        """Call the object, or create an instance of it."""
         return world_of(self).call(self, "", positional, named)
 
     def __getitem__(self, key: Any) -> Any:
@@ -230,14 +230,14 @@ class Remote:
 
 
 def method(owner: Any, name: str) -> Callable[..., Any]:
-    """What `owner.name` is for who calls it at once: of a Remote, one question is enough for both."""
+    """Return a callable for `owner.name(...)`; for a Remote, one request gets and calls the attribute."""
     if type(owner) is not Remote:
         return getattr(owner, name)
     return lambda *positional, **named: world_of(owner).call(owner, name, positional, named)
 
 
 def path_of(value: Any) -> tuple[str, ...]:
-    """Where a builtin function of the standard library is found, such as `datetime.now`; () for anything else."""
+    """Return the path of a builtin function of the standard library, such as `datetime.now`; else ()."""
     if type(value) is not BuiltinFunctionType:
         return ()
     owner: Any = value.__self__
@@ -246,12 +246,12 @@ def path_of(value: Any) -> tuple[str, ...]:
 
 
 def world_of(remote: Remote) -> World:
-    """Where an object lives."""
+    """Return the world of a proxy."""
     return object.__getattribute__(remote, "_world")
 
 
 def found_by(remote: Remote, path: tuple[str, ...], also: Sequence[str] = ()) -> None:
-    """Note how to find an object after a restart; the first path to it stays."""
+    """Note the path of an object for a restart, unless it has one."""
     path = object.__getattribute__(remote, "_path") or path
     object.__setattr__(remote, "_path", path)
     known = object.__getattribute__(remote, "_also")
@@ -260,7 +260,7 @@ def found_by(remote: Remote, path: tuple[str, ...], also: Sequence[str] = ()) ->
 
 
 def number_of(remote: Remote) -> int:
-    """The number of an object in the process that runs now. ProgramError: it was lost with an earlier process."""
+    """Return the number of an object in the current process; raise ProgramError if it was lost with its process."""
     number, start, path, world = (
         object.__getattribute__(remote, name) for name in ("_number", "_start", "_path", "_world")
     )
@@ -275,14 +275,14 @@ def number_of(remote: Remote) -> int:
 
 
 def exactly(kind: type[Any], value: Any) -> Any:
-    """A value that is exactly of a type. UnsupportedError: it is of another."""
+    """Return a value that is exactly of a type; raise UnsupportedError if it is of another type."""
     if type(value) is not kind:
         raise UnsupportedError(f"{type(value).__name__} in place of {kind.__name__}")
     return value
 
 
 def refill(container: Any, now: Any) -> None:
-    """Give a container the items of another of its type."""
+    """Replace the items of a container by those of another one of its type."""
     container.clear()
     if type(container) in (dict, set):
         container.update(now)
@@ -291,7 +291,7 @@ def refill(container: Any, now: Any) -> None:
 
 
 def packages_of(modules: Sequence[str]) -> frozenset[str]:
-    """The modules and all packages above them."""
+    """Return the modules and all packages above them."""
     names = set(modules)
     for module in modules:
         parts = module.split(".")
@@ -300,7 +300,7 @@ def packages_of(modules: Sequence[str]) -> frozenset[str]:
 
 
 def test_module(world: World, prelude: str) -> ModuleType:
-    """An empty module for tests, with what a problem gives in scope."""
+    """Return a module for tests that contains only the prelude of the problem."""
     module = ModuleType("tests")
     vars(module).update(__builtins__=world.builtins(), __method__=method)
     exec(compile(prelude, "<problem>", "exec", dont_inherit=True), vars(module))

@@ -1,4 +1,4 @@
-"""Tests rewritten by syntax tree: asserts count one by one, in loops too; a method is found and called in one step."""
+"""Rewriting of tests by their syntax trees: each assert counts, also in loops; method calls become one step."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from types import CodeType
 
 NOTE_LENGTH = 200
-KEPT = 64  # modules of tests
+KEPT = 64  # cached modules of tests
 _QUIET = (
     ast.Constant, ast.Name, ast.expr_context, ast.keyword, ast.Lambda, ast.arguments, ast.arg,
     ast.List, ast.Tuple, ast.Set, ast.Dict, ast.UnaryOp, ast.unaryop,
@@ -18,11 +18,11 @@ _UNGUARDED = (ast.FunctionDef, ast.Import, ast.ImportFrom, ast.Pass, ast.Return,
 
 @dataclass(slots=True)
 class CountedTests:
-    """Tests that count.
+    """Tests with counted asserts.
 
     Attributes:
         tree: The module to execute; it calls `__start__`, `__case__`, `__failed__` and `__broke__` with numbers.
-        asserts: What each counted assert claims, in the order of the source.
+        asserts: Source of each counted assert, in order.
         statements: Each guarded statement (of a round of a loop the first one), and the numbers of the asserts within.
         loops: For each guarded statement the numbers of the asserts in loops that an error ends.
         inner: Numbers of asserts in other functions than `check`, which may run any number of times.
@@ -36,25 +36,25 @@ class CountedTests:
 
     @property
     def only_mark_errors(self) -> bool:
-        """Whether all asserts are of constants, as `assert False` is where only a wrong program gets to."""
+        """Whether all asserts have constants, like an `assert False` that only a wrong program reaches."""
         return not any(isinstance(node, ast.Name) for claim in self.asserts for node in ast.walk(claim))
 
     def claim(self, number: int) -> str:
-        """The source of an assert, for a note."""
+        """Return the source of an assert, for a note."""
         return ast.unparse(self.asserts[number])[:NOTE_LENGTH]
 
     def first_line(self, number: int) -> str:
-        """The first line of a guarded statement, for a note."""
+        """Return the first line of a guarded statement, for a note."""
         return ast.unparse(self.statements[number][0]).splitlines()[0][:NOTE_LENGTH]
 
 
 @functools.lru_cache(maxsize=KEPT)
 def rewrite_check(source: str) -> CountedTests:
-    """The test module with counted asserts, kept for the next program of its task.
+    """Return the test module with counted asserts, cached for the next program of its task.
 
-    An assert of a true constant is dropped. Other statements of a function body are guarded too, and so is each round
-    of a `for` loop: when one raises, those after it still run. An error of a `while`, or of what a `for` iterates over,
-    ends the loop. Functions without an assert are helpers of the tests; what they raise goes to their callers.
+    An assert of a true constant is dropped. Other statements of a function body are guarded, too, and so is each round
+    of a `for` loop: if one raises, the following ones still run. An error in a `while`, or in the iterable of a `for`,
+    ends the loop. Functions without an assert are helpers of the tests; their exceptions reach their callers.
     """
     tests = CountedTests(ast.parse(source))
     _Rewriter(tests).visit(tests.tree)
@@ -63,15 +63,16 @@ def rewrite_check(source: str) -> CountedTests:
 
 
 class _Rewriter(ast.NodeTransformer):
-    """Turns `assert X` into `try: __case__(__start__(), X, number)  except __caught__ as __error__: __failed__(...)`.
+    """A transformer of asserts.
 
-    `__start__` gives the case its own CPU allowance. X stays where it was, so names bound in it are seen later.
+    `assert X` becomes `try: __case__(__start__(), X, number)  except __caught__ as __error__: __failed__(...)`.
+    `__start__` sets the CPU limit of the case. X stays in its place, so names bound in it exist afterwards.
     """
 
     def __init__(self, tests: CountedTests) -> None:
         self._tests = tests
         self._functions = 0
-        self._looped: set[int] = set()  # asserts in loops of the block that is visited
+        self._looped: set[int] = set()  # asserts in loops of the current block
 
     def visit_Assert(self, node: ast.Assert) -> ast.stmt:
         """Rewrite one assert."""
@@ -103,7 +104,7 @@ class _Rewriter(ast.NodeTransformer):
         return node
 
     def visit_While(self, node: ast.While) -> ast.stmt:
-        """The next round may depend on what this one did, so an error ends the loop."""
+        """Guard a `while` as a whole: the next round may depend on this one, so an error ends the loop."""
         first = len(self._tests.asserts)
         node.body = self._visited(node.body)
         self._looped.update(range(first, len(self._tests.asserts)))
@@ -137,15 +138,15 @@ def _handler(caught: str, passed: str, number: int) -> ast.ExceptHandler:
 
 @functools.lru_cache(maxsize=KEPT)
 def counted_code(source: str) -> CodeType:
-    """The code of the test module with counted asserts."""
+    """Return the code of the test module with counted asserts."""
     return compile(rewrite_check(source).tree, "<tests>", "exec", dont_inherit=True)
 
 
 @functools.lru_cache(maxsize=KEPT)
 def joined_code(source: str) -> CodeType:
-    """The code of a module with `__method__(x, "name")(...)` for `x.name(...)`: getting and calling are one step.
+    """Return the code of a module with `__method__(x, "name")(...)` for `x.name(...)`: get and call in one step.
 
-    Only where the arguments do nothing by themselves, so that it makes no difference what comes first.
+    Only calls with arguments without side effects are rewritten, so that the order of evaluation does not matter.
     """
     tree = ast.parse(source)
     for node in ast.walk(tree):

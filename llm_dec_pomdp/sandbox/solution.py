@@ -1,6 +1,6 @@
 """The judge's side of the untrusted processes: a zygote, and one solution process at a time.
 
-All that they send is bytes of a declared length under a number that this side drew; it becomes plain data, or a failure
+They send only bytes of a declared length, under a random number of this side. The bytes become plain data, or a failure
 of the program.
 """
 
@@ -27,17 +27,17 @@ from .rewrite import NOTE_LENGTH
 
 CALLS_PER_ZYGOTE = 1000
 _PATIENCE = 5.0  # seconds that a zygote may take for an order
-_CHUNK = 1 << 14  # bytes that are read at once at least
-_SLICE = 0.25  # seconds between looks at whether our own caller is still there
+_CHUNK = 1 << 14  # smallest number of bytes that are read at once
+_SLICE = 0.25  # seconds between checks that the caller is still there
 _random = SystemRandom()
 
 
 class CaseTimeoutError(BaseException):
-    """An assert used more CPU time than a case may; not an Exception, so that ordinary handlers do not catch it."""
+    """An assert that used too much CPU time; not an Exception, so that ordinary handlers do not catch it."""
 
 
 class OverError(BaseException):
-    """The program cannot go on: it died, broke the protocol or used up its time; `outcome` says which."""
+    """A program that cannot continue: it died, broke the protocol or used up its time; `outcome` names the reason."""
 
     def __init__(self, outcome: str, note: str) -> None:
         super().__init__(note)
@@ -45,7 +45,7 @@ class OverError(BaseException):
 
 
 class ZygoteLostError(BaseException):
-    """The zygote died or went silent. Attribute `ours`: no generated code was running."""
+    """A zygote that died or stopped answering. Attribute `ours`: no generated code was running."""
 
     def __init__(self, note: str = "", *, ours: bool = False) -> None:
         super().__init__(note)
@@ -53,20 +53,20 @@ class ZygoteLostError(BaseException):
 
 
 class UnsupportedError(Exception):
-    """A result that is no plain data, or an argument that does not travel."""
+    """A result that is not plain data, or an argument that cannot be encoded."""
 
 
 class ProgramError(Exception):
-    """Stands for exceptions of a program that would end loops and generators of the tests."""
+    """A replacement for exceptions of a program that would end loops and generators of the tests."""
 
 
 # --- zygote -----------------------------------------------------------------------------------------------------------
 
 
 class Zygote:
-    """Owns a zygote and replaces it after many calls or when it is lost; a supervisor process starts them.
+    """The owner of a zygote, which is replaced after many calls or when it is lost; a supervisor process starts it.
 
-    `prepare` orders a process ahead of the program for which it is, so that it is there when that comes.
+    `prepare` orders the process of the next program in advance, so that it is ready when the program arrives.
     """
 
     def __init__(self, folder: str, site: list[str], layers: list[str]) -> None:
@@ -77,8 +77,8 @@ class Zygote:
         self._keeper = socket.socket()
         self._control = socket.socket()
         self._calls = -1  # -1: its greeting has not been read
-        self._ordered: socket.socket | None = None  # to the process that `spawn` gives next
-        self._limits = 0, 0  # of the process ordered last: bytes of memory, seconds of CPU
+        self._ordered: socket.socket | None = None  # socket to the process that `spawn` returns next
+        self._limits = 0, 0  # of the last ordered process: bytes of memory, seconds of CPU
 
     def open(self) -> None:
         """Start the supervisor and order a zygote; `spawn` waits for it."""
@@ -93,7 +93,7 @@ class Zygote:
         self.replace()
 
     def replace(self) -> None:
-        """Replace the zygote and its child by a new one. BrokenPipeError: the supervisor has gone."""
+        """Replace the zygote and its child; raise BrokenPipeError if the supervisor has gone."""
         self._drop()
         self._control.close()
         self._control, theirs = socket.socketpair()
@@ -103,7 +103,7 @@ class Zygote:
             socket.send_fds(self._keeper, [b"z"], [theirs.fileno()])
 
     def _drop(self) -> None:
-        """Hang up on a process that was ordered."""
+        """Close the connection to a process that was ordered."""
         if self._ordered is not None:
             self._ordered.close()
             self._ordered = None
@@ -120,7 +120,7 @@ class Zygote:
                 self._order()
 
     def spawn(self, memory: int, cpu_seconds: int) -> tuple[socket.socket, int]:
-        """A socket to a fresh solution process, and its process id."""
+        """Return a socket to a fresh solution process, and its process id."""
         limits, self._limits = self._limits, (memory, cpu_seconds)
         try:
             if self._ordered is not None and limits != self._limits:
@@ -152,7 +152,7 @@ class Zygote:
             raise ZygoteLostError from error
 
     def end(self) -> tuple[float, bool]:
-        """End the solution process and all it started; CPU seconds it used, and whether it waited long for a core."""
+        """End the solution process and its children; return its CPU seconds, and whether it waited long for a core."""
         try:
             used, waited = self._end()
         except OSError as error:
@@ -173,14 +173,14 @@ class Zygote:
         return zygote.ANSWER.unpack(data)
 
     def alive(self) -> bool:
-        """The process has not ended: nobody else holds the other end of its socket."""
+        """Return whether the process is running: no other process holds the other end of its socket."""
         try:
             return not select.select([self._control], [], [], 0)[0] or bool(self._control.recv(1, socket.MSG_PEEK))
         except OSError:
             return False
 
     def close(self, *, trainer_gone: bool = False) -> None:
-        """End all processes and remove the folder; that of the pool, too, when the trainer has gone."""
+        """End all processes and remove the folder; also the pool's folder if the trainer has gone."""
         with contextlib.suppress(OSError):
             if trainer_gone:
                 self._keeper.sendall(b"r")
@@ -199,39 +199,39 @@ class Solution:
     """One program, loaded into a process when first needed and again after a case that took too long.
 
     Args:
-        zygote: Where processes come from.
-        load: What the process is told first: prelude, solution, entry point, whether trust is low.
-        limits: Of the job, scaled to this machine.
-        gone: Tells whether our own caller has gone; then nothing matters any more.
+        zygote: Source of processes.
+        load: First message to the process: prelude, solution, entry point, whether trust is low.
+        limits: Limits of the job, scaled to this machine.
+        gone: Returns whether the caller has gone, so that the work can stop.
     """
 
     def __init__(self, zygote: Zygote, load: tuple[Any, ...], limits: Limits, gone: Callable[[], bool]) -> None:
         self._zygote = zygote
         self._load = load
         self._low: bool = load[-1]
-        self.keep: codec.Keep | None = None  # where objects of the program may be named, see `proxies`
+        self.keep: codec.Keep | None = None  # encodes objects of the program by number, see `proxies`
         self.kept: codec.Kept | None = None
-        self.starts = 0  # of processes so far
+        self.starts = 0  # number of processes so far
         self._limits = limits
         self._gone = gone
         self._socket: socket.socket | None = None
         self._pid = 0
         self._busy = False
-        self._confined = False  # until then only our own code has run in the process
+        self._confined = False  # until then, no generated code has run in the process
         self._started = time.monotonic()
         self._deadline = self._started + limits.wall_seconds
         self._tests_end = time.process_time() + limits.cpu_seconds  # CPU seconds of this process
-        self._case_end = 0.0  # CPU seconds of the process at which the running case is over
-        self._asked = 0.0  # when the question was asked that it is to answer
-        self._answer_end = 0.0  # when its answer is too late
-        self._wall_left = 0.0  # seconds that it may take for answers in the running case
-        self._slept = 0.0  # seconds of cases that ended while it slept, which count as if it had computed
-        self.cpu = 0.0  # of processes that have ended
+        self._case_end = 0.0  # CPU seconds of the process at which the current case ends
+        self._asked = 0.0  # time of the current request
+        self._answer_end = 0.0  # deadline of its answer
+        self._wall_left = 0.0  # seconds that remain for answers in the current case
+        self._slept = 0.0  # seconds of cases that ended while it slept; they count as CPU time
+        self.cpu = 0.0  # CPU seconds of processes that have ended
         self._late = False
         self.starved = False
 
     def start(self) -> None:
-        """Make a process and load the program into it."""
+        """Start a process and load the program into it."""
         left = self._limits.cpu_seconds - self.cpu - self._slept
         if left <= 0:
             raise OverError("timeout", "used up its CPU time")
@@ -249,10 +249,10 @@ class Solution:
             raise ZygoteLostError(str(greeting), ours=True)
         self._confined = True
         self.starts += 1
-        self._exchange(self._load)  # within the timer that the caller has set
+        self._exchange(self._load)  # under the timer that the caller has set
 
     def begin_case(self) -> None:
-        """Give a new case its own time. OverError: the tests have no time left for it."""
+        """Set the limits of time of a new case; raise OverError if the tests have no time left."""
         if time.process_time() > self._tests_end or time.monotonic() > self._deadline:
             raise OverError("timeout", "the tests took too long with what the program returned")
         if self._socket is not None:
@@ -264,12 +264,12 @@ class Solution:
         return self.ask((arguments, named))
 
     def ask(self, message: tuple[Any, ...]) -> Any:
-        """Send a message of the guest protocol to a process that runs, or else to a new one."""
+        """Send a message of the guest protocol to the running process, or to a new one."""
         self.ready()
         return self._exchange(message)
 
     def ready(self) -> None:
-        """Have a process that runs."""
+        """Ensure that a process is running."""
         if self._busy:  # a case ended in the middle of a call
             self.stop()
         if self._socket is None:
@@ -317,7 +317,7 @@ class Solution:
             self._die("ended")
 
     def _receive(self, number: int) -> Any:
-        """The answer to the question of a number; what is sent before or after it has another, and is none."""
+        """Return the answer with the number of the request; frames with another number are not answers."""
         data = bytearray()
         self._read(data, codec.HEADER.size)
         length, answered = codec.HEADER.unpack_from(data)
@@ -333,7 +333,7 @@ class Solution:
         return answer
 
     def _read(self, data: bytearray, count: int) -> None:
-        """Add what has come until there are so many bytes."""
+        """Read until `data` has `count` bytes."""
         assert self._socket is not None
         while len(data) < count:
             if select.select([self._socket], [], [], self._patience())[0]:
@@ -374,14 +374,14 @@ class Solution:
         raise CaseTimeoutError
 
     def _used(self) -> float:
-        """CPU seconds of the process so far, by its clock; a quarter of the wall time where there is no such clock."""
+        """Return the CPU seconds of the process so far; a quarter of the wall time if it has no CPU clock."""
         try:
             return time.clock_gettime((~self._pid) << 3 | 2)
         except OSError:
             return (time.monotonic() - self._started) / 4
 
     def _die(self, reason: str) -> NoReturn:
-        """The process ended or lied; the program is to blame, unless its CPU limit or the zygote ended it."""
+        """Raise the error for a process that ended or sent invalid data: OverError, or ZygoteLostError."""
         if not self._confined or not self._zygote.alive():
             raise ZygoteLostError(reason, ours=not self._confined)
         self.stop()
@@ -414,10 +414,10 @@ def _result(answer: tuple[Any, ...]) -> Any:
 
 
 def _exception(kinds: list[Any], arguments: tuple[Any, ...], note: str) -> BaseException:
-    """An exception of the first builtin type that is named; `note` describes it.
+    """Return an exception of the first builtin type in `kinds`; `note` describes it.
 
-    A StopIteration would end a `map`, `zip` or `for` of the tests early, and a GeneratorExit other loops: these, and
-    all that ordinary handlers do not catch, become a ProgramError. SystemExit stays, since a test may expect it.
+    A StopIteration would end a `map`, `zip` or `for` of the tests early, and a GeneratorExit other loops. These, and
+    all exceptions that ordinary handlers do not catch, become a ProgramError. SystemExit is kept: a test may expect it.
     """
     error: BaseException = Exception(*arguments)
     for name in kinds:

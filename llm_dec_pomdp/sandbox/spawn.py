@@ -1,6 +1,6 @@
-"""Fresh interpreters for the judge's processes: nothing of the caller's environment, nothing but the standard library.
+"""Fresh interpreters for the judge's processes, with an empty environment and only the standard library.
 
-`-I` would do, but it ignores PYTHONHASHSEED too, and sets have to come out in the same order in every process.
+`-I` would suffice, but it also ignores PYTHONHASHSEED, and sets must have the same order in every process.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 _FOLDER = str(Path(__file__).resolve().parent)
-# The folder becomes a package without its __init__, which belongs to the trainer's side, and without being on sys.path.
+# The folder becomes a package without its __init__ (which is for the trainer) and without an entry in sys.path.
 _CODE = """
 import sys
 sys.path[:] = [path for path in sys.path if path]
@@ -28,7 +28,7 @@ importlib.import_module("sandbox." + sys.argv[2]).main(json.loads(sys.argv[3]))
 def start(
     module: str, options: dict[str, Any], *, stdin: int, stdout: int, pass_fds: Sequence[int] = ()
 ) -> subprocess.Popen[bytes]:
-    """Run `main(options)` of one of our modules in a fresh interpreter, in a session of its own."""
+    """Run `main(options)` of a module of this package in a fresh interpreter with its own session."""
     return subprocess.Popen(
         [sys.executable, "-s", "-S", "-B", "-X", "utf8", "-c", _CODE, _FOLDER, module, json.dumps(options)],
         stdin=stdin,

@@ -1,7 +1,7 @@
-"""`unittest` in the judge: one verdict for each test, and no test where the program runs.
+"""`unittest` in the judge: one verdict per test, and no test in the process of the program.
 
-The tests are those of the source, found by its syntax tree: methods `test...` of its classes, in the order in which
-`unittest` runs them. Each starts with an allowance of its own; a program that dies in one is restarted for the next.
+The tests are found by the syntax tree of the source: methods `test...` of its classes, in the order in which `unittest`
+runs them. Each test has its own limits of time. A program that dies in one test is restarted for the next.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from .solution import CaseTimeoutError, OverError, Solution, UnsupportedError, Z
 
 @functools.lru_cache(maxsize=KEPT)
 def names(source: str) -> tuple[str, ...]:
-    """`Class.test` of each test of a module, without running it. SyntaxError, ValueError, RecursionError: no module."""
+    """Return `Class.test` of each test of a source; raise SyntaxError, ValueError or RecursionError."""
     found: list[str] = []
     for node in ast.parse(source).body:
         if isinstance(node, ast.ClassDef):
@@ -39,13 +39,13 @@ def names(source: str) -> tuple[str, ...]:
 
 
 def nothing_held(outcome: str, tests: Sequence[str], notes: Sequence[str]) -> dict[str, Any]:
-    """The verdict on a program whose tests could not be tried."""
+    """Return the verdict on a program whose tests could not be run."""
     cases = [False] * len(tests)
     return {"outcome": outcome, "total": max(1, len(tests)), "tests": [*tests], "cases": cases, "notes": [*notes]}
 
 
 def judge(job: dict[str, Any], zygote: Zygote, slowness: float, gone: Callable[[], bool]) -> dict[str, Any]:
-    """Run the tests of a job with `modules`; the verdict as a dictionary. ZygoteLostError: as in `judge.judge`."""
+    """Run the tests of a job with `modules` and return the verdict as a dictionary; see `judge.judge`."""
     try:
         tests = names(job["check"])
     except (SyntaxError, ValueError, RecursionError) as error:
@@ -77,7 +77,7 @@ def _run(suite: Suite, job: dict[str, Any], tests: Sequence[str]) -> dict[str, A
         problem = suite.tried(lambda: exec(joined_code(job["check"]), vars(held)))
     if problem or held is None:
         return nothing_held("timeout" if suite.over else "load_error", tests, [problem])
-    sys.modules["random"].seed(0)  # tests that draw inputs draw the same ones every time
+    sys.modules["random"].seed(0)  # tests with random inputs use the same ones every time
     cases: list[bool] = []
     notes: list[str] = []
     for name in tests:
@@ -101,17 +101,17 @@ def _run(suite: Suite, job: dict[str, Any], tests: Sequence[str]) -> dict[str, A
 
 
 class Suite:
-    """Runs tests one by one."""
+    """A runner that runs tests one by one."""
 
     def __init__(self, solution: Solution, case_seconds: float) -> None:
         self.solution = solution
         self.case_seconds = case_seconds
-        self.over = ""  # why no further test is tried
+        self.over = ""  # the reason why no further test is run
         self.unsupported = False
-        self._prepared: dict[str, str] = {}  # by class what is wrong with its `setUpClass`
+        self._prepared: dict[str, str] = {}  # class -> problem of its `setUpClass`
 
     def test(self, module: ModuleType, name: str) -> str:
-        """Run a test; why it failed, "" where it holds."""
+        """Run a test and return the reason of its failure; "" if it passed."""
         kind, method = name.split(".")
         case: Any = vars(module).get(kind)
         if not (isinstance(case, type) and issubclass(case, unittest.TestCase)):
@@ -128,7 +128,7 @@ class Suite:
         return "" if result.wasSuccessful() and result.testsRun == 1 and not result.skipped else "was not run"
 
     def tried(self, run: Callable[[], Any]) -> str:
-        """Run with an allowance of time; what went wrong, "" where nothing did."""
+        """Call `run` with limits of time and return the problem; "" if there was none."""
         signal.setitimer(signal.ITIMER_PROF, self.case_seconds)
         try:
             self.solution.ready()
@@ -136,14 +136,14 @@ class Suite:
             run()
         except ZygoteLostError:
             raise
-        except BaseException as error:  # of the program too
+        except BaseException as error:  # exceptions of the program, too
             return self.reason(error)
         finally:
             signal.setitimer(signal.ITIMER_PROF, 0)
         return ""
 
     def reason(self, error: BaseException) -> str:
-        """Why a test failed; notes whether others can be tried. ZygoteLostError: the program lost its zygote."""
+        """Return why a test failed, and note whether more tests can run; raise ZygoteLostError if it was lost."""
         if isinstance(error, ZygoteLostError):
             raise error
         if isinstance(error, OverError) and error.outcome in ("timeout", "infra_error"):
@@ -156,7 +156,7 @@ class Suite:
 
 
 class Result(unittest.TestResult):
-    """Keeps the first problem of a test."""
+    """The first problem of a test."""
 
     def __init__(self, suite: Suite) -> None:
         super().__init__()
@@ -187,7 +187,7 @@ class Result(unittest.TestResult):
 
 @contextlib.contextmanager
 def cpu_limit(seconds: float) -> Generator[None]:
-    """End this process by SIGXCPU when it uses more CPU time; no timer can interrupt a C function of the tests."""
+    """End this process by SIGXCPU if it uses more CPU time; no timer can interrupt a C function of the tests."""
     _, hard = resource.getrlimit(resource.RLIMIT_CPU)
     end = math.ceil(time.process_time() + seconds)
     resource.setrlimit(resource.RLIMIT_CPU, (end if hard == resource.RLIM_INFINITY else min(end, hard), hard))

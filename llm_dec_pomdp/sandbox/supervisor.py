@@ -1,13 +1,13 @@
-"""The process that starts zygotes for a judge, which cannot start any once it is confined.
+"""The process that starts zygotes for a judge, because a confined judge cannot start processes.
 
-It loads the standard library once, so that a zygote is a fork. It never gets a test or a program, and runs as long as
-its judge. Orders are one byte; there are no answers.
+It loads the standard library once, so that a zygote is a fork. It never receives a test or a program, and runs as long
+as its judge. Orders are one byte; there are no answers.
 
 | order | meaning |
 |---|---|
-| "z", one descriptor | end the zygote; start another that obeys this socket |
-| "r" | the trainer has gone: at the end remove the pool's folder, too |
-| nothing more | end the zygote, remove its folder, leave |
+| "z", one descriptor | end the zygote; start another one on this socket |
+| "r" | the trainer has gone: at the end, also remove the pool's folder |
+| end of input | end the zygote, remove its folder, exit |
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from typing import Any
 from . import confine
 from .zygote import Zygote, descriptor_of, empty, end_orphans
 
-# What solutions usually import: loaded once here, shared by every forked process.
+# Modules that solutions usually import: loaded once here and shared by every forked process.
 PRELOAD = (
     "abc argparse array ast asyncio base64 binascii bisect builtins bz2 calendar cmath collections collections.abc "
     "contextlib copy csv ctypes dataclasses datetime decimal difflib enum fractions functools hashlib heapq html "
@@ -37,7 +37,7 @@ PRELOAD = (
 
 
 class Supervisor:
-    """The loop and what it holds."""
+    """The main loop of the supervisor process and its state."""
 
     def __init__(self, judge: socket.socket, folder: str, site: list[str], layers: list[str]) -> None:
         self.judge = judge
@@ -49,7 +49,7 @@ class Supervisor:
         self.trainer_gone = False
 
     def serve(self) -> None:
-        """Obey until the judge hangs up."""
+        """Execute orders until the judge closes the connection."""
         while True:
             order, ancillary, _, _ = self.judge.recvmsg(1, socket.CMSG_SPACE(4))
             if order == b"z":
@@ -61,7 +61,7 @@ class Supervisor:
                 return
 
     def start(self, descriptor: int) -> None:
-        """Fork a zygote onto this socket."""
+        """Fork a zygote that uses this socket."""
         self.zygote = os.fork()
         if self.zygote:
             os.close(descriptor)
@@ -76,7 +76,7 @@ class Supervisor:
             os._exit(code)
 
     def end(self) -> None:
-        """Kill the zygote and all that it left; its folder is empty when this returns."""
+        """Kill the zygote and its remaining processes, and empty its folder."""
         if self.zygote:
             os.kill(self.zygote, signal.SIGKILL)
             os.waitpid(self.zygote, 0)
@@ -86,7 +86,7 @@ class Supervisor:
             empty(self.folder)
 
     def leave(self) -> None:
-        """End the zygote and remove its folder, and the pool's when the trainer cannot and no judge is left."""
+        """End the zygote and remove its folder; also the pool's folder if the trainer has gone and no judge is left."""
         self.end()
         shutil.rmtree(self.folder, ignore_errors=True)
         root = Path(self.folder).parent
@@ -95,7 +95,7 @@ class Supervisor:
 
 
 def import_site(site: list[str]) -> None:
-    """Let installed packages be imported. NumPy is now: it could not start its threads later."""
+    """Allow imports of installed packages; import NumPy now, because it could not start its threads later."""
     if site:
         sys.path += site
         with contextlib.suppress(ImportError):

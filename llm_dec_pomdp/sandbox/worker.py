@@ -1,6 +1,6 @@
-"""The trainer's side of one judge process: a job goes in, and an answer comes out, or the judge counts as lost.
+"""The trainer's side of one judge process: it sends a job and receives an answer, or the judge counts as lost.
 
-A judge runs tests of task files, which may write anything in place of its answers. So size, time and form of an answer
+A judge runs tests of task files, which may write anything in place of an answer. So size, time and form of each answer
 are checked.
 """
 
@@ -23,25 +23,25 @@ from .jobs import Job, OutcomeName
 GRACE = 10.0  # seconds beyond a job's wall limit after which a silent judge counts as lost
 START = 20.0  # seconds that a judge may take to start
 REST = 5.0  # seconds from the first byte of an answer to its last
-READING = 10.0  # seconds that a judge may take to read what it is handed
-LONGEST = 1 << 24  # bytes of an answer
+READING = 10.0  # seconds that a judge may take to read a job
+LONGEST = 1 << 24  # largest number of bytes of an answer
 _NUMBERS = ("passed", "total", "cpu_seconds", "wall_seconds")
 _LISTS = {"notes": {str}, "cases": {bool}, "shares": {int, float}, "tests": {str}}
 
 
 class LostError(Exception):
-    """A judge process ended, went silent, or wrote something other than an answer."""
+    """A judge process that ended, stopped answering, or wrote something other than an answer."""
 
 
 class TestsTooLongError(Exception):
-    """A judge process was ended because the tests used up its CPU time within one operation."""
+    """A judge process that was ended because the tests used up its CPU time within one operation."""
 
 
 class Worker:
-    """One judge process. An interrupted question ends it, since its answer would be taken for that of the next one."""
+    """One judge process. An interrupted request ends it: its answer would be taken for the next answer."""
 
     def __init__(self, options: dict[str, Any]) -> None:
-        self.over = False  # it has ended and takes no more jobs
+        self.over = False  # the process has ended
         self._process = spawn.start("judge", options, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         assert self._process.stdin and self._process.stdout
         self._in, self._out = self._process.stdin.fileno(), self._process.stdout.fileno()
@@ -50,10 +50,10 @@ class Worker:
             self.slowness = float(self._read(START)["slowness"])  # how much slower than usual this machine is
 
     def run(self, job: Job) -> dict[str, Any]:
-        """The verdict on one job as the judge wrote it. LostError, TestsTooLongError: there is none."""
+        """Return the verdict of the judge on a job; raise LostError or TestsTooLongError if there is none."""
         with self._ending_if_interrupted():
             try:
-                if select.select([self._out], [], [], 0)[0]:  # it wrote without being asked, or ended
+                if select.select([self._out], [], [], 0)[0]:  # it wrote without a request, or has ended
                     raise LostError
                 self._write(judge.frame(asdict(job)))
                 return well_formed(self._read(self.slowness * job.limits.wall_seconds + GRACE))
@@ -67,12 +67,12 @@ class Worker:
     def _ending_if_interrupted(self) -> Generator[None]:
         try:
             yield
-        except BaseException:  # a signal's handler may raise anything, at any place
+        except BaseException:  # a signal handler may raise any exception at any point
             self.close()
             raise
 
     def _write(self, data: bytes) -> None:
-        """Hand a frame over; a judge that does not read for `READING` seconds is lost."""
+        """Write a frame; a judge that does not read for `READING` seconds is lost."""
         left = memoryview(data)
         while left:
             if not select.select([], [self._in], [], READING)[1]:
@@ -83,7 +83,7 @@ class Worker:
                 raise LostError from error
 
     def _read(self, patience: float) -> Any:
-        """The content of the next frame, which begins within `patience` seconds and ends within `REST` more."""
+        """Return the content of the next frame; it must begin within `patience` seconds and end within `REST` more."""
         first = self._exactly(1, patience)
         end = time.monotonic() + REST
         [length] = judge.HEADER.unpack(first + self._exactly(judge.HEADER.size - 1, REST))
@@ -106,10 +106,10 @@ class Worker:
         return bytes(data)
 
     def close(self) -> None:
-        """End it; it ends its own processes."""
+        """End the judge, which ends its own processes."""
         self.over = True
         assert self._process.stdin and self._process.stdout
-        with contextlib.suppress(OSError, ValueError):  # it has ended, or was closed before
+        with contextlib.suppress(OSError, ValueError):  # it has ended or is closed
             os.write(self._process.stdin.fileno(), judge.frame({}))
         self._process.stdin.close()
         try:
@@ -121,7 +121,7 @@ class Worker:
 
 
 def well_formed(answer: Any) -> dict[str, Any]:
-    """An answer with all that a verdict needs. LostError: it is none."""
+    """Return the answer if it has all fields of a verdict; else raise LostError."""
     whole: dict[str, Any] = {
         "outcome": None,
         "starved": False,

@@ -1,14 +1,14 @@
-"""The process that solution processes are forked from: standard library loaded, nothing of ours to find.
+"""The process from which solution processes are forked: it has the standard library, and none of our data.
 
-It is only told when to start and when to end a child. Programs travel over a socket of the judge that this process
+It only receives orders to start and to end a child. Programs are sent over a socket of the judge, which this process
 passes on. Orders and answers have a fixed size:
 
 | order | meaning | answer |
 |---|---|---|
 | "s", limits, one descriptor | start a child on this socket | its process id, 0 when it could not; 0 |
-| "g" | the child has got its program | none |
-| "w" | say how long the child has waited | microseconds that it waited for a core; 0 |
-| "k" | end the child and all it started, empty its folder | microseconds of CPU it used; 1 if it waited for a core |
+| "g" | the child has received its program | none |
+| "w" | report the waiting time of the child | microseconds that it waited for a core; 0 |
+| "k" | end the child and its children, empty its folder | microseconds of CPU time; 1 if it waited for a core |
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from typing import NoReturn
 
 from . import confine, guest, guest_objects
 
-ORDER = struct.Struct(">cQI")  # what, bytes of memory, seconds of CPU
+ORDER = struct.Struct(">cQI")  # order, bytes of memory, seconds of CPU
 ANSWER = struct.Struct(">qq")
 DEVICES = ("/dev/null", "/dev/zero", "/dev/urandom")
-_LOOK = 0.05  # seconds between looks at a folder on the disk
-_HIDDEN = "sandbox"  # our own modules, by the name they were loaded under
+_LOOK = 0.05  # seconds between checks of a folder on the disk
+_HIDDEN = "sandbox"  # name of the package of our own modules
 
 
 class Zygote:
-    """The loop and what it holds."""
+    """The main loop of the zygote process and its state."""
 
     def __init__(self, control: socket.socket, folder: str, site: list[str], layers: list[str]) -> None:
         self.control = control
@@ -47,17 +47,17 @@ class Zygote:
         self.layers = layers
         self.readable = [*confine.library(), *site]
         self.rules = -1
-        self.threads = -1  # readable when the child wants one
+        self.threads = -1  # descriptor that is readable when the child requests a thread
         self.filter = b""
         self.dying = confine.dying_with_parent()
-        self.steps: list[confine.Step] = []  # of the child
+        self.steps: list[confine.Step] = []  # steps that confine the child
         self.proc = confine.processes()
         self.base = 0
         self.child = 0
-        self.started = 0.0  # when the child got its program; 0 before
+        self.started = 0.0  # time at which the child received its program; 0 before
 
     def prepare(self) -> None:
-        """Whatever can be done once instead of for every child."""
+        """Do once the work that all children would repeat."""
         if "namespaces" in self.layers:
             confine.leave_namespaces()
             confine.show_only([*self.readable, *DEVICES], self.folder)
@@ -85,7 +85,7 @@ class Zygote:
         self.steps = confine.steps(self.rules, self.filter)
 
     def run(self) -> None:
-        """Prepare and serve; nothing of the child is left when this returns."""
+        """Prepare and serve; at the end, remove the child and all its traces."""
         try:
             self.prepare()
             self.serve()
@@ -96,7 +96,7 @@ class Zygote:
                 self.end()
 
     def serve(self) -> None:
-        """Obey until the judge hangs up."""
+        """Execute orders until the judge closes the connection."""
         self._answer(os.getpid())
         while True:
             self._look_after_child()
@@ -119,7 +119,7 @@ class Zygote:
         self.control.sendall(ANSWER.pack(number, flag))
 
     def _look_after_child(self) -> None:
-        """Until there is an order: let the child have threads, and end it when its folder overflows."""
+        """Wait for an order; meanwhile allow threads of the child, and end it if its folder overflows."""
         sources = [self.control, *([self.threads] if self.threads >= 0 else [])]
         watched = bool(self.started) and "namespaces" not in self.layers
         look = time.monotonic()
@@ -136,7 +136,7 @@ class Zygote:
                     watched = False
 
     def start(self, descriptor: int, memory: int, cpu: int) -> int:
-        """Fork a child onto this socket."""
+        """Fork a child that uses this socket."""
         try:
             self.child = confine.fork(namespaces="namespaces" in self.layers)
         except OSError:
@@ -168,10 +168,10 @@ class Zygote:
             os._exit(1)
 
     def end(self) -> int:
-        """Kill the child with all its descendants; nothing of it is left when this returns."""
+        """Kill the child with all its descendants, and remove its files."""
         if not self.child:
             return 0
-        for kill in (os.killpg, os.kill):  # the session it made; itself, should it not have made one yet
+        for kill in (os.killpg, os.kill):  # its session, and the child itself in case it has no session yet
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 kill(self.child, signal.SIGKILL)
         _, _, usage = os.wait4(self.child, 0)
@@ -193,7 +193,7 @@ class Zygote:
 
 
 def descriptor_of(ancillary: list[tuple[int, int, bytes]]) -> int:
-    """The descriptor that came with an order."""
+    """Return the descriptor that was sent with an order."""
     descriptors = array.array("i")
     for level, kind, data in ancillary:
         if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
@@ -202,7 +202,7 @@ def descriptor_of(ancillary: list[tuple[int, int, bytes]]) -> int:
 
 
 def end_orphans(proc: int) -> None:
-    """Kill and reap whatever the child left to us."""
+    """Kill and reap the orphans of the child."""
     while True:
         try:
             pid, _ = os.waitpid(-1, os.WNOHANG)
@@ -215,14 +215,14 @@ def end_orphans(proc: int) -> None:
 
 
 def empty(folder: str) -> None:
-    """Remove all that is in a folder, however deep, many or locked."""
+    """Remove the content of a folder, also if it is very deep, large or locked."""
     with os.scandir(folder) as entries:
         paths = [entry.path for entry in entries]
     for path in paths:
         with contextlib.suppress(OSError):
             Path(path).unlink()
     rest = [path for path in paths if os.path.lexists(path)]
-    if rest:  # by tools that know no depth; locked folders have to be opened first
+    if rest:  # by tools without a limit of depth; locked folders are unlocked first
         for command in (["/bin/rm", "-rf", *rest], ["/bin/chmod", "-R", "u+rwx", *rest], ["/bin/rm", "-rf", *rest]):
             subprocess.run(command, stderr=subprocess.DEVNULL, check=False)
             if not any(os.path.lexists(path) for path in rest):
@@ -230,7 +230,7 @@ def empty(folder: str) -> None:
 
 
 def _overfull(folder: str) -> bool:
-    """Whether there are more files or bytes than a program may keep, or folders too deep to count them."""
+    """Return whether a folder has too many files or bytes, or is too deep to count them."""
     files = size = 0
     unreadable: list[OSError] = []
     for top, folders, names in os.walk(folder, onerror=unreadable.append):
@@ -245,12 +245,12 @@ def _overfull(folder: str) -> bool:
 
 
 def starved(proc: int, pid: int, lived: float) -> bool:
-    """Whether the process spent more than half of its life waiting for a core."""
+    """Return whether the process spent more than half of its life waiting for a core."""
     return waited(proc, pid, lived) > lived / 2
 
 
 def waited(proc: int, pid: int, lived: float) -> float:
-    """Return the seconds that a process has waited for a core; by the load where the kernel counts none."""
+    """Return the seconds that a process has waited for a core; estimated by the load if the kernel has no count."""
     try:
         _, nanoseconds, _ = (int(word) for word in confine.read_process(proc, f"{pid}/schedstat").split())
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""The address of a server where the id of an environment may stand: `make("http://127.0.0.1:8000", split="test")`."""
+"""The address of a server in place of an environment id: `make("http://127.0.0.1:8000", split="test")`."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ def served(
     max_turns: int | None = None,
     render_mode: str | None = None,
 ) -> TextDecPOMDP:
-    """The environment that `make(url)`, and every command that takes an id, makes of an address.
+    """Return the environment of an address, for `make(url)` and for every command that accepts an id.
 
     Args:
-        url, max_turns, render_mode: See `RemoteEnv`, which has the rest.
-        tasks: "sample": those of the server.
-        split: "train" or "test": the server's tasks of this split; tasks that name none are in both. Else all.
+        url, max_turns, render_mode: See `RemoteEnv`.
+        tasks: Must be "sample": the tasks are those of the server.
+        split: "train" or "test": the server's tasks of this split and its tasks without a split; None or "all": all.
 
     Raises:
-        TaskError: Other tasks, a split that does not exist, or one without tasks.
+        TaskError: `tasks` names other tasks, or the split is unknown or empty.
     """
     if not is_sample(tasks):
         raise TaskError(f"tasks is {tasks!r:.60}, and {url} has its own; give them to the server: serve ID --tasks ...")

@@ -42,8 +42,8 @@ def application(sessions: Sessions, token: str | None, threads: int) -> Starlett
     Args:
         sessions: The sessions of the server.
         token: Required of every request but GET /health; None: only requests to this machine are answered.
-        threads: Requests that play at the same time. Others have their own threads, so that slow calls of one client
-            do not keep others from the server.
+        threads: Number of requests that play at the same time. Other requests have their own threads, so that slow
+            calls of one client do not block other clients.
     """
     playing = anyio.CapacityLimiter(threads)
     env, limits = sessions.env, sessions.limits
@@ -132,7 +132,7 @@ def _error(code: str, message: str) -> str:
 class _Guard:
     """Middleware that refuses requests of web pages and requests without the token.
 
-    Without a token it refuses requests for another host's name, as a rebound name of a web page would be.
+    Without a token it refuses requests for another host name, which protects against DNS rebinding.
     """
 
     def __init__(self, app: ASGIApp, token: str | None) -> None:
@@ -148,7 +148,7 @@ class _Guard:
     def _refusal(self, headers: Headers) -> Response | None:
         host = headers.get("host", "")
         if "origin" in headers:
-            status, reason = 403, "requests of web pages are not answered; send them from a program"
+            status, reason = 403, "requests of web pages are refused; send the request from a program"
         elif self._token is None:
             status, reason = 403, f"the host {host!r:.60} is not this machine; start the server with --token"
             if _hostname(host) in LOCAL:

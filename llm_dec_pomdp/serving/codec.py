@@ -1,6 +1,6 @@
-"""Environments as plain JSON, between a server and its clients.
+"""Conversion of environments to JSON and back, between a server and its clients.
 
-NaN and infinities, which JSON does not have, are written as texts that `float` reads.
+NaN and infinities, which JSON does not have, are written as strings that `float` can parse.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from ..envs.facts import Facts
 from ..types import Event, Excerpt, Message, Scale, Score, Tool
 
 Data = dict[str, Any]
-MOST_BYTES = 1 << 24  # of a message
+MOST_BYTES = 1 << 24  # bytes of a message
 
 
 def to_text(data: Mapping[str, Any]) -> str:
-    """Return JSON in ASCII, in which surrogate halves of characters are valid too.
+    """Return JSON in ASCII, which can also represent lone surrogates.
 
     Raises:
         ValueError, TypeError: JSON cannot hold the data.
@@ -34,7 +34,7 @@ def from_text(text: bytes | str) -> Data:
     """Return the object of a JSON text.
 
     Raises:
-        ValueError: The text is no JSON object.
+        ValueError: The text is not a JSON object.
     """
     try:
         data = json.loads(text, parse_constant=float)
@@ -46,7 +46,7 @@ def from_text(text: bytes | str) -> Data:
 
 
 def plain(value: Any) -> Any:
-    """Return a value as JSON has it: fields of dataclasses by name, of tuples in order, sets sorted."""
+    """Return a value as JSON: dataclasses as objects, tuples as lists, sets as sorted lists."""
     if value is None or isinstance(value, (str, int)):
         return value
     if isinstance(value, Real):
@@ -100,12 +100,12 @@ def to_outcome(data: Mapping[str, Any]) -> Outcome:
 
 
 def changeable(env: TextDecPOMDP) -> Sequence[str]:
-    """Return the hidden fields that a client may change in tasks: none if a judge, which others share, runs them."""
+    """Return the hidden fields of tasks that a client may change: none if the judge, which clients share, runs them."""
     return () if env.facts.judges_code else env.facts.hidden_fields
 
 
 def description(env: TextDecPOMDP) -> Data:
-    """Return what a client needs of an environment apart from its tasks; scripts and a judge are not served."""
+    """Return the data of an environment for a client, without tasks; scripts and a judge are not served."""
     known = replace(env.facts, hidden_fields=tuple(changeable(env)), scripts=(), judge=None)
     return plain(
         {

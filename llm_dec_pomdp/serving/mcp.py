@@ -1,19 +1,19 @@
-"""The tools of one agent over MCP, for programs that call tools themselves. Needs the extra "mcp".
+"""The tools of one agent over MCP, for MCP clients. Needs the extra "mcp".
 
     /mcp?agent=summary&task_id=...     the tools of one agent; `initialize` starts an episode
 
 | parameter of the address | meaning |
 |---|---|
-| `agent` | an agent or its role; the first that has tools when left out |
-| `seed`, `task_id`, `index` | as a reset takes them |
-| `session_id` | the session of this name, so that several agents, and a program at `/ws`, play one episode |
+| `agent` | an agent or its role; default: the first agent with tools |
+| `seed`, `task_id`, `index` | arguments of the reset |
+| `session_id` | the session of this name, in which several agents and a program at `/ws` can play one episode |
 
-The server of the `mcp` package speaks the protocol, and stores nothing: `mcp-session-id` names one of `Sessions`, which
-have the limits of all sessions. OpenEnv's client of tools starts a session by `openenv/session/create`, and names it in
+The server of the `mcp` package implements the protocol and stores nothing: `mcp-session-id` names one of `Sessions`,
+with the limits of all sessions. OpenEnv's client of tools starts a session by `openenv/session/create`, and names it in
 `params.session_id` (RFC 003).
 
-With `WithTools` a call is made in addition to the turns. In another environment it is the agent's action of a turn, in
-which no other agent may have to act.
+With `WithTools` calls are additional to the actions of a turn. In another environment a call is the agent's action of a
+turn, and no other agent may have to act in that turn.
 """
 
 from __future__ import annotations
@@ -54,14 +54,14 @@ from ..registries import nearest
 from .protocol import reset
 from .sessions import RefusedError, Session, Sessions
 
-BODY_SECONDS = 30.0  # for the body of a request
-MOST_BYTES = 1 << 20  # of a request
+BODY_SECONDS = 30.0  # to receive the body of a request
+MOST_BYTES = 1 << 20  # bytes of a request
 _REFUSED = -32000  # JSON-RPC's first code for errors of a server
 _NUMBERS = ("seed", "index")
 _PARAMETERS = ("agent", "session_id", "task_id", *_NUMBERS)
 T = TypeVar("T")
-_Context = Any  # ServerRequestContext with a request, which its type leaves open
-logging.getLogger("mcp").addHandler(logging.NullHandler())  # errors are answers, not lines in the terminal
+_Context = Any  # ServerRequestContext, whose type does not name the class of the request
+logging.getLogger("mcp").addHandler(logging.NullHandler())  # errors are sent as answers and not printed
 
 
 class Tools:
@@ -118,12 +118,12 @@ class Tools:
             await response(scope, receive, send)
 
     def _without_body(self, request: Request) -> Response | None:
-        """Return the response to a request whose body does not matter; None for a message of MCP."""
+        """Return the response to a request that is no message of MCP, such as DELETE; None for a message."""
         query = request.query_params
         if unknown := sorted(set(query) - set(_PARAMETERS)):
             raise _invalid(f"the address has {unknown[0]!r:.60}; {nearest(unknown[0][:60], _PARAMETERS)}")
         if name := request.headers.get("mcp-session-id"):
-            self._sessions.find(name)  # a client starts another session if it is gone: 404
+            self._sessions.find(name)  # if the session is gone, 404 makes the client start another one
             if request.method == "DELETE" and "session_id" not in query:
                 self._sessions.close(name)
         if request.method == "DELETE":
@@ -194,7 +194,7 @@ class Tools:
         except RefusedError:
             self._sessions.leave(session)
             raise
-        if session.lasting:  # others keep it open; a session of this client alone is open until DELETE
+        if session.lasting:  # other connections keep it open; otherwise it is open until DELETE
             self._sessions.leave(session)
         history = session.copy(session.current).history(agent)
         return session, escape_controls(
@@ -225,7 +225,7 @@ def _error(status: int, message: str) -> Response:
 
 
 def _agent(env: TextDecPOMDP, query: Mapping[str, str]) -> str:
-    """Return the agent that an address names, or the first that has tools."""
+    """Return the agent that an address names, or the first agent with tools."""
     agents = env.possible_agents
     if "agent" not in query:
         return next((agent for agent in agents if env.tools(agent)), agents[0])

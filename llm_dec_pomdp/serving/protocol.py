@@ -1,4 +1,4 @@
-"""OpenEnv's protocol, with two more messages: fork and tasks.
+"""OpenEnv's protocol with two additional messages, fork and tasks.
 
 | the client sends | the server answers |
 |---|---|
@@ -7,15 +7,15 @@
 | `{"type": "state"}` | `{"type": "state", "data": {"state": JSON text, "step_count": turns}}` |
 | `{"type": "tasks", "data": {"first": 0}}` | `{"type": "tasks", "data": {"rows": [...], "number": 100}}` |
 | `{"type": "fork", "data": {"tasks": ..., "single_agent": ..., "max_turns": ...}}` | a new state, see below |
-| `{"type": "close"}` | nothing, and closes |
+| `{"type": "close"}` | nothing; the connection is closed |
 
 An observation is `{"type": "observation", "data": {"observation": ..., "reward": ..., "done": ...}}`. An error is
-`{"type": "error", "data": {"message": ..., "code": ...}}`; the episode stays where it was.
+`{"type": "error", "data": {"message": ..., "code": ...}}`; the episode does not change.
 
 The session stores states by number; 0 is the environment before its first reset. A number as `fork` in the data of a
 message makes the server play a fork of that state. The state and the session's current episode do not change, so the
-same message can be sent twice. In place of `observation` its answer has `fork`: the `number` of the new state, and its
-`outcome`, `hidden` and, after a reset, `item`, of which `RemoteEnv` makes an episode.
+same message can be sent twice. In place of `observation` its answer has `fork`: the `number` of the new state, and the
+`outcome`, `hidden` and, after a reset, `item` that `RemoteEnv` needs.
 
 The message `fork` makes a state with other tasks, for a single agent, or with other turns. The data of its answer is
 `{"fork": number, "description": {...}}`. `forget` in the data of any message is a list of states to drop.
@@ -37,7 +37,7 @@ from ..types import TaskItem
 from .codec import Data, changeable, description, from_outcome, plain
 from .sessions import RefusedError, Session, Sessions, attempt
 
-_PAGE = 1 << 22  # bytes of tasks in one answer, about
+_PAGE = 1 << 22  # approximate number of bytes of tasks in one answer
 _TEXTS: Data = {"type": "object", "additionalProperties": {"type": "string"}}
 _NUMBERS: Data = {"type": "object", "additionalProperties": {"type": ["number", "string"]}}
 _OBSERVED: Data = {
@@ -66,7 +66,7 @@ def answer(sessions: Sessions, session: Session, message: Data) -> Data:
     """Return the answer to a message, other than `close`.
 
     Raises:
-        RefusedError: The message is wrong, its session has ended, or the environment raises.
+        RefusedError: The message is invalid, its session has ended, or the environment raises an exception.
     """
     kind, data = field(message, "type", str), field(message, "data", dict, {})
     if kind not in _ANSWERS:
@@ -81,7 +81,7 @@ def field(data: Mapping[str, Any], name: str, kind: type, default: Any = ...) ->
     """Return a field of a message; None counts as missing.
 
     Raises:
-        RefusedError: It is missing and has no default, or has another type.
+        RefusedError: The field has another type, or is missing and has no default.
     """
     value = data.get(name)
     if value is None and default is not ...:
@@ -186,7 +186,7 @@ def _tasks(sessions: Sessions, session: Session, data: Data) -> Data:
 
 
 def _fork(sessions: Sessions, session: Session, data: Data) -> Data:
-    """Make a state with other `tasks`, for a `single_agent`, or with `max_turns`; null if there is none for one."""
+    """Make a state with other `tasks`, for a `single_agent`, or with `max_turns`; null if it has no single agent."""
     env: TextDecPOMDP | None = session.copy(field(data, "fork", int, session.current))
     rows: list[Any] | None = field(data, "tasks", list, None)
     if rows is not None:
@@ -203,7 +203,7 @@ def _fork(sessions: Sessions, session: Session, data: Data) -> Data:
 def _item(env: TextDecPOMDP, row: Any) -> TaskItem:
     """Return a task of the environment by its id, with the `reference` and the hidden `fields` that were sent.
 
-    Other fields stay as they are: they may be a path, or a program that the judge runs.
+    Other fields are not changed: they may be a path, or a program that the judge runs.
     """
     sent = cast("Data", row) if isinstance(row, dict) else {}
     name = field(sent, "id", str)
@@ -229,4 +229,4 @@ _ANSWERS: Mapping[str, Callable[[Sessions, Session, Data], Data]] = {
     "tasks": _tasks,
     "fork": _fork,
 }
-PLAYS: Sequence[str] = ("reset", "step")  # may take long, since they run code of the environment
+PLAYS: Sequence[str] = ("reset", "step")  # may be slow, because they run code of the environment

@@ -3,8 +3,8 @@
     env = RemoteEnv("http://127.0.0.1:8000")               # llm-dec-pomdp serve tldr-v0
     observations, infos = env.reset(seed=0)                # the same episode as make("tldr-v0")
 
-The server stores the states of episodes by number, and a message plays a fork of one of them. So forks, snapshots and
-pickles of a `RemoteEnv` are numbers, and a message whose answer was lost is sent again.
+The server stores the states of episodes by number. A message plays a fork of one of them. So forks, snapshots and
+pickles of a `RemoteEnv` are numbers, and a message whose answer was lost can be sent again.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _CLOSE = 1.0  # seconds for closing a connection
 
 
 class RemoteEnvError(ConnectionError):
-    """The server does not answer or refuses a request; the message has its address and the reason."""
+    """The server does not answer, or refuses a request; the message has the address and the reason."""
 
 
 class _Client:
@@ -52,7 +52,7 @@ class _Client:
         self.url, self.timeout, self.tries, self.session = url, timeout, tries, session
         self._headers = bearer(token or os.environ.get(TOKEN))
         self._process = os.getpid()
-        self._unused: list[ClientConnection] = []  # one for each thread that asks at the same time
+        self._unused: list[ClientConnection] = []  # one for each thread that sends requests at the same time
         self.left: deque[int] = deque()  # numbers of states that the server may drop
         weakref.finalize(self, _close, self._unused, self._process)
 
@@ -67,7 +67,7 @@ class _Client:
             RemoteEnvError: Any other failure.
         """
         forget = list[int]()
-        with contextlib.suppress(IndexError):  # empty, also if another thread was faster
+        with contextlib.suppress(IndexError):  # it is empty, or another thread took the last one
             while True:
                 forget.append(self.left.popleft())
         message = to_text({"type": kind, "data": {**data, "forget": forget}})
@@ -106,10 +106,10 @@ class _Client:
         from websockets.exceptions import InvalidStatus
         from websockets.sync.client import connect
 
-        if self._process != os.getpid():  # a forked process, which must not use connections of its parent
+        if self._process != os.getpid():  # a forked process must not use connections of its parent
             self._process, self._unused = os.getpid(), []
             weakref.finalize(self, _close, self._unused, self._process)
-        with contextlib.suppress(IndexError):  # none
+        with contextlib.suppress(IndexError):  # no unused connection
             return self._unused.pop()
         address = self.url.replace("http", "ws", 1)
         try:
@@ -137,14 +137,14 @@ def _close(connections: list[ClientConnection], process: int) -> None:
 
 
 class _State:
-    """The number of a state on the server, which is forgotten with its last reference here."""
+    """The number of a state on the server, which drops the state after the last reference here is gone."""
 
     def __init__(self, client: _Client, number: int) -> None:
         self.client, self.number = client, number
         self._process: int | None = os.getpid()
 
     def __getstate__(self) -> dict[str, Any]:
-        self._process = None  # neither copy knows when the other one no longer needs it
+        self._process = None  # a process does not know when the other one no longer needs the state
         return vars(self)
 
     def __del__(self) -> None:
@@ -188,7 +188,7 @@ class RemoteEnv(TextDecPOMDP):
         self._become(client, client.ask("fork", fork=0), max_turns, render_mode)
 
     def _become(self, client: _Client, answer: Data, max_turns: int | None, render_mode: str | None) -> None:
-        """Take the state and the description of a fork."""
+        """Adopt the state and the description of a fork."""
         described = answer["description"]
         agents: list[str] = described["possible_agents"]
         super().__init__(len(agents), described["max_turns"] if max_turns is None else max_turns, render_mode)
@@ -198,12 +198,12 @@ class RemoteEnv(TextDecPOMDP):
         self.action_spaces = dict(zip(agents, self.action_spaces.values(), strict=True))
         self._client, self._state_there = client, _State(client, answer["fork"])
         self._described, self._hidden_data = described, Data()
-        self._facts = {described["max_turns"]: to_facts(described["facts"])}  # by max_turns, which they may follow
+        self._facts = {described["max_turns"]: to_facts(described["facts"])}  # by max_turns, on which they may depend
         self._items: tuple[TaskItem, ...] | None = None
         self._answer = Data()
 
     def _ask(self, kind: str, **data: Any) -> Data:
-        """Return the answer to a message about the present state."""
+        """Return the answer to a message about the current state."""
         return self._client.ask(kind, fork=self._state_there.number, **data)
 
     def _move(self, fork: Data) -> Outcome:
@@ -213,7 +213,7 @@ class RemoteEnv(TextDecPOMDP):
 
     @property
     def facts(self) -> Facts:
-        """The facts of the server's environment, which another process plays: threads can step copies in parallel."""
+        """The facts of the server's environment; threads can step copies in parallel, because another process plays."""
         if self.max_turns not in self._facts:
             answer = self._ask("fork", max_turns=self.max_turns)
             _State(self._client, answer["fork"])  # the server may drop it
@@ -225,7 +225,7 @@ class RemoteEnv(TextDecPOMDP):
     def reset(
         self, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
-        """Start the same episode as the environment itself; see `TextDecPOMDP.reset`.
+        """Start the same episode as a local environment; see `TextDecPOMDP.reset`.
 
         Raises:
             KeyError, IndexError: There is no such task.
@@ -239,7 +239,7 @@ class RemoteEnv(TextDecPOMDP):
         return super().reset(seed, options)
 
     def _choose(self, options: Mapping[str, Any]) -> TaskItem:
-        return item_of(self._answer["item"])  # the server has chosen
+        return item_of(self._answer["item"])  # the server has chosen the task
 
     def _start(self, item: TaskItem, seed: int) -> Outcome:
         return self._move(self._answer)
@@ -282,7 +282,7 @@ class RemoteEnv(TextDecPOMDP):
         """Return a copy with a selection of the tasks, whose references and hidden fields may be changed.
 
         Raises:
-            RemoteEnvError: A task is none of the server's, or something else in it is changed.
+            RemoteEnvError: A task is not one of the server's tasks, or another part of it was changed.
         """
         known = {item.id: item for item in self.items}
         rows: list[Data] = []
@@ -299,7 +299,7 @@ class RemoteEnv(TextDecPOMDP):
         return twin
 
     def single_agent(self) -> TextDecPOMDP | None:
-        """Return the same task for a single agent with all tools; None if the server has none."""
+        """Return the environment for a single agent with all tools; None if the server has none."""
         answer = self._ask("fork", single_agent=True)
         if answer["fork"] is None:
             return None

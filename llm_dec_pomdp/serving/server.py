@@ -23,13 +23,13 @@ from ..envs import TextDecPOMDP
 from .codec import MOST_BYTES
 from .sessions import Limits, Sessions
 
-_LOOK = 10  # seconds in which a client completes the head of its first request, and acknowledges sent bytes
-_WAITING = 32  # requests at the same time, where an environment waits for another process
-_SWITCH_INTERVAL = 5e-4  # seconds for which a thread that plays keeps the interpreter; Python's 5e-3 delay every answer
+_LOOK = 10  # seconds to complete the head of the first request, and to acknowledge sent bytes
+_WAITING = 32  # requests at the same time, if the environment waits for another process
+_SWITCH_INTERVAL = 5e-4  # seconds until a thread yields the interpreter; Python's 5e-3 would delay every answer
 
 
 class Server:
-    """A server of an environment. It listens at once, and answers requests while `run` runs.
+    """A server of an environment. It listens from the start, and answers requests while `run` runs.
 
     Args:
         env: The environment that every session starts with.
@@ -43,7 +43,7 @@ class Server:
 
     Raises:
         ValueError: Other machines can reach the host and there is no token, or the token cannot be sent.
-        OSError: The server cannot listen there, e.g. since another process does.
+        OSError: The server cannot listen there, for example because another process does.
     """
 
     def __init__(
@@ -60,7 +60,9 @@ class Server:
                 f"host is {host!r}, which other machines can reach; give --token (or LLM_DEC_POMDP_TOKEN) too"
             )
         if token is not None and not (token.isascii() and token.isprintable() and token and " " not in token):
-            raise ValueError("the token is empty, or has a space or a character that no header can hold; take another")
+            raise ValueError(
+                "the token is empty, or has a character that no header may contain, such as a space; give another token"
+            )
         limits = limits or Limits()
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self._listener = _Listener(socket.create_server((host, port), family=family, backlog=1024), limits.connections)
@@ -103,21 +105,21 @@ class Server:
             sys.setswitchinterval(interval)
 
     def stop(self) -> None:
-        """End `run`, which runs in another thread."""
+        """Stop `run`, which runs in another thread."""
         self._server.should_exit = True
 
 
 class _Listener(socket.socket):
-    """A listening socket that ends connections whose first request does not come.
+    """A listening socket that closes connections without a first request.
 
-    uvicorn waits for it without a limit.
+    uvicorn would wait for the request without a limit.
 
     Args:
         listening: The socket, which it replaces.
-        most: Connections without a request; the oldest one makes room for another.
+        most: Largest number of connections without a request; beyond it the oldest one is closed.
 
     Attributes:
-        silent: Connections without a request, and the time of their start, by the address of the client.
+        silent: Connections without a request and their start times, by the address of the client.
     """
 
     def __init__(self, listening: socket.socket, most: int) -> None:
@@ -136,12 +138,12 @@ class _Listener(socket.socket):
         return connection, address
 
     async def end_silent(self) -> None:
-        """End the connections that have been silent for too long."""
+        """Close the connections that have been silent for too long."""
         for address, (_, begun) in list(self.silent.items()):
             if time.monotonic() - begun > _LOOK:
                 self._end(address)
 
     def _end(self, address: Any) -> None:
         connection, _ = self.silent.pop(address)
-        with contextlib.suppress(OSError):  # it ended by itself
+        with contextlib.suppress(OSError):  # the client has closed it
             connection.shutdown(socket.SHUT_RDWR)

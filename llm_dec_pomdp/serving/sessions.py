@@ -17,12 +17,12 @@ from ..envs import TextDecPOMDP
 
 T = TypeVar("T")
 WEIGHT = 1 << 13  # bytes of an environment without its texts; measured: 5 to 6 KB
-NAME_LENGTH = range(16, 101)  # characters of a session's name: others cannot guess it
+NAME_LENGTH = range(16, 101)  # characters of a session's name, long enough not to be guessed
 _REFERENCE = 8  # bytes of a message in a history, without its text
 
 
 class RefusedError(Exception):
-    """The server refuses a request.
+    """A request that the server refuses.
 
     Attributes:
         code: A code of OpenEnv's protocol, such as "VALIDATION_ERROR".
@@ -64,7 +64,7 @@ class Limits:
 class _Part:
     """A message or a task, the same object in all environments that share it."""
 
-    value: object  # keeps its identity in use
+    value: object  # a reference, so that its id is not reused
     bytes: int
     holders: int = 0
 
@@ -87,12 +87,12 @@ class Session:
         self.current = 0
         self.lasting = False
         self.connections = 0
-        self.playing = threading.Lock()  # one request at a time plays the current state
+        self.playing = threading.Lock()  # only one request at a time plays the current state
         self._first = env
         self._lock = lock or threading.RLock()
         self._held: OrderedDict[int, tuple[TextDecPOMDP, array[int]]] = OrderedDict()  # with its parts
         self._parts: dict[int, _Part] = {}  # by identity
-        self._last = secrets.randbits(40)  # a number of a server that was restarted means nothing to its successor
+        self._last = secrets.randbits(40)  # random, so that numbers of an earlier server process are unknown
         self._most_bytes = most_bytes
 
     def copy(self, number: int) -> TextDecPOMDP:
@@ -121,15 +121,15 @@ class Session:
         """Store an environment and return its number.
 
         Raises:
-            RefusedError: It has more bytes than a session may have.
+            RefusedError: The environment has more bytes than the limit of a session.
         """
         parts = {id(value): _Part(value, size) for value, size in self._sizes(env)}
         with self._lock:
             if self._weight(parts) + sum(part.bytes for part in parts.values()) > self._most_bytes:
                 raise RefusedError(
                     "EXECUTION_ERROR",
-                    f"the episode has more texts than a session may have, {self._most_bytes >> 20} MiB (serve "
-                    "--megabytes); start another, or write less",
+                    f"the texts of the episode exceed the limit of a session, {self._most_bytes >> 20} MiB (serve "
+                    "--megabytes); start another episode, or write shorter texts",
                 )
             self._last += 1
             self._held[self._last] = env, array("Q", parts)
@@ -143,7 +143,7 @@ class Session:
             return self._last
 
     def _sizes(self, env: TextDecPOMDP) -> Iterator[tuple[object, int]]:
-        """Yield what forks of an environment share, messages and the client's own tasks, with the bytes of each."""
+        """Yield the parts that forks of an environment share (messages, the client's own tasks), with their bytes."""
         with contextlib.suppress(KeyError):  # before the first reset
             for agent in env.possible_agents:
                 for message in env.history(agent):
@@ -154,7 +154,7 @@ class Session:
 
     @staticmethod
     def _weight(parts: Sized) -> int:
-        return WEIGHT + 2 * _REFERENCE * len(parts)  # in the history and here
+        return WEIGHT + 2 * _REFERENCE * len(parts)  # one reference in the history and one here
 
     def forget(self, numbers: Iterable[int]) -> None:
         """Drop states; unknown numbers are ignored."""
@@ -197,7 +197,7 @@ class Sessions:
         self._open: OrderedDict[str, tuple[Session, float]] = OrderedDict()  # with the time of the last request
 
     def join(self, name: str = "") -> Session:
-        """Return the session of a name, which is started if necessary; without a name, a new one.
+        """Return the session of a name, and start it if necessary; without a name, start a new session.
 
         The caller calls `leave` when its connection ends. A session with a name is kept without connections until it
         is idle for too long, or a new session needs its place.
@@ -214,7 +214,7 @@ class Sessions:
             self._end_idle()
             if sum(session.connections for session, _ in self._open.values()) >= self.limits.connections:
                 raise RefusedError(
-                    "CAPACITY_REACHED", f"the server has its most connections, {self.limits.connections}"
+                    "CAPACITY_REACHED", f"the server has {self.limits.connections} connections, its limit; try later"
                 )
             if name not in self._open:
                 if len(self._open) >= self.limits.sessions:
@@ -232,7 +232,7 @@ class Sessions:
         if unused is None:
             raise RefusedError(
                 "CAPACITY_REACHED",
-                f"the server has its most sessions, {self.limits.sessions} (serve --sessions); close an environment, "
+                f"the server has {self.limits.sessions} sessions, its limit (serve --sessions); close an environment, "
                 "or try later",
             )
         del self._open[unused]
@@ -256,7 +256,7 @@ class Sessions:
                 raise RefusedError(
                     "SESSION_ERROR",
                     "the server does not know this session (any more): it was closed, had no request for "
-                    f"{self.limits.idle:.0f} s (serve --idle), or the server was restarted; start another",
+                    f"{self.limits.idle:.0f} s (serve --idle), or the server was restarted; start another session",
                 )
             session, _ = self._open.pop(name)
             self._open[name] = session, time.monotonic()
@@ -269,11 +269,11 @@ class Sessions:
 
         Args:
             session: The session.
-            move: Changes the environment that it is given.
+            move: Function that resets or steps the environment.
             number: The state; None: the session's current state, which the result replaces.
 
         Returns:
-            Number and environment of the new state, and what `move` returned.
+            Number and environment of the new state, and the result of `move`.
 
         Raises:
             RefusedError: There is no such state, the move fails, or the result is too large.
@@ -321,10 +321,10 @@ class Sessions:
 
 
 def attempt(env: TextDecPOMDP, run: Callable[[], T]) -> T:
-    """Return the result of the environment's own code.
+    """Return the result of `run`, which calls the environment.
 
     Raises:
-        RefusedError: It raised.
+        RefusedError: The environment raised an exception.
     """
     try:
         return run()

@@ -1,1 +1,1 @@
-"""What lies on disk: files that survive a loss of power, folders of runs, and the signals that end a run in order."""
+"""Durable files, run folders, and the signals that stop a run."""

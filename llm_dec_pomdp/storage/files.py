@@ -1,13 +1,13 @@
 # pyright: basic
 """Folders that appear only when they are complete, and files that survive a loss of power.
 
-A `Draft` is built under a temporary name beside its place. Every file is hashed while it is written, and fsynced;
-`manifest.json`, with the size and SHA-256 of every file and of itself, comes last; then the folder is renamed into its
-place and the parent is fsynced. `verify` checks a folder against its manifest.
+A `Draft` is built under a temporary name in the same parent folder. Every file is hashed while it is written, and
+fsynced. `manifest.json`, with the size and SHA-256 of every file and of itself, is written last. Then the folder is
+renamed to its final name, and the parent is fsynced. `verify` checks a folder against its manifest.
 
 Tensors are saved as safetensors, everything else as JSON; nothing is pickled. The package safetensors keeps copies of
-all tensors of an accelerator in host memory while it writes, and the hash would need a second read, so the format is
-written here, one tensor at a time.
+all tensors of an accelerator in host memory while it writes, and hashing would need a second read. This module
+therefore writes the format itself, one tensor at a time.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ _DTYPES = {
 
 
 class DamagedError(ValueError):
-    """A folder that was changed or is incomplete; the message says how."""
+    """A folder that was changed or is incomplete; the message names the file."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Written:
-    """A file as it was written."""
+    """Size in bytes and SHA-256 of a file when it was written."""
 
     size: int
     sha256: str
@@ -60,7 +60,7 @@ class _Written:
 
 @dataclass(frozen=True, slots=True)
 class _Manifest:
-    """What `manifest.json` says."""
+    """The content of `manifest.json`."""
 
     files: dict[str, _Written]
     sha256: str
@@ -73,7 +73,7 @@ class Draft:
     """A folder that is being written. Use it as a context manager: without `publish` the folder is removed.
 
     Args:
-        place: Where the folder will be; one that is there already stays until `publish` replaces it.
+        place: Final path of the folder. A folder that exists there stays until `publish` replaces it.
     """
 
     def __init__(self, place: Path) -> None:
@@ -110,7 +110,7 @@ class Draft:
         self.write(name, _safetensors(tensors))
 
     def publish(self) -> None:
-        """Write the manifest, make everything durable, and put the folder in its place."""
+        """Write the manifest, fsync everything, and rename the folder to its final path."""
         manifest = _render_manifest(self._files)
         for folder in {(self.folder / name).parent for name in self._files} - {self.folder}:
             fsync(folder)
@@ -121,7 +121,7 @@ class Draft:
 
 
 def swap(new: Path, place: Path) -> None:
-    """Rename a folder to `place`; an older folder there is kept where that fails."""
+    """Rename a folder to `place`; if that fails, an older folder there is kept."""
     aside = new.with_name(f"{new.name}.old")
     if place.exists():
         place.rename(aside)
@@ -135,25 +135,25 @@ def swap(new: Path, place: Path) -> None:
 
 
 def remove_drafts(parent: Path, pattern: str) -> None:
-    """Remove drafts that killed processes left in `parent`."""
+    """Remove the drafts of killed processes from `parent`."""
     for left in parent.glob(f".{pattern}-*"):
         shutil.rmtree(left, ignore_errors=True)
 
 
 def replace_json(path: Path, value: Any) -> None:
-    """Replace a JSON file; see `replacing`."""
+    """Replace a JSON file atomically; see `replacing`."""
     replace(path, _json_bytes(value))
 
 
 def replace(path: Path, content: bytes) -> None:
-    """Replace a file, in which no secret will be; see `replacing`."""
+    """Replace a file atomically, with secrets masked; see `replacing`."""
     with replacing(path) as temporary:
         temporary.write_bytes(masked(content))
 
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Generator[Path]:
-    """A temporary path whose file becomes `path` at the end: whatever happens, `path` is the old or the new file."""
+    """Yield a temporary path, and rename its file to `path` at the end; `path` is always the old or the new file."""
     temporary = path.with_name(f".{path.name}-{os.getpid()}")
     temporary.unlink(missing_ok=True)  # a link of this name would be written through
     try:
@@ -166,7 +166,7 @@ def replacing(path: Path) -> Generator[Path]:
 
 
 def fsync(path: Path) -> None:
-    """Make a file, or the names in a folder, durable."""
+    """Flush a file, or the entries of a folder, to the disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -186,24 +186,24 @@ def _json_bytes(value: Any) -> bytes:
 
 
 def _listed(value: Any) -> Any:
-    """Sets as lists: configurations of models hold some."""
+    """Return a set as a sorted list; configurations of models contain sets."""
     if isinstance(value, (set, frozenset)):
         return sorted(value)
-    raise TypeError(f"a {type(value).__name__} cannot be saved; use plain values")
+    raise TypeError(f"a value of type {type(value).__name__} cannot be saved as JSON; use plain values")
 
 
 def _safetensors(tensors: Mapping[str, torch.Tensor]) -> Iterable[bytes | memoryview]:
-    """The bytes of a safetensors file (https://github.com/huggingface/safetensors#format)."""
+    """Yield the bytes of a safetensors file (https://github.com/huggingface/safetensors#format)."""
     import torch
 
-    names = sorted(tensors, key=lambda name: (-tensors[name].element_size(), name))  # widest first keeps all aligned
+    names = sorted(tensors, key=lambda name: (-tensors[name].element_size(), name))  # widest first: all aligned
     header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
     end = 0
     for name in names:
         tensor, start = tensors[name], end
         dtype = str(tensor.dtype).removeprefix("torch.")
         if dtype not in _DTYPES:
-            raise ValueError(f"{name} is of type {dtype}, which cannot be saved; known are {', '.join(_DTYPES)}")
+            raise ValueError(f"{name} is of type {dtype}, which cannot be saved; use one of {', '.join(_DTYPES)}")
         end += tensor.numel() * tensor.element_size()
         header[name] = {"dtype": _DTYPES[dtype], "shape": list(tensor.shape), "data_offsets": [start, end]}
     text = json.dumps(header, separators=(",", ":")).encode()
@@ -222,7 +222,7 @@ def verify(folder: Path) -> None:
     """Check a folder against its manifest.
 
     Raises:
-        DamagedError: The manifest is missing or changed, or a file is missing or not what was written.
+        DamagedError: The manifest or a file is missing or has changed.
     """
     if not is_there(folder / MANIFEST):
         raise DamagedError(f"{MANIFEST} is missing")
@@ -253,7 +253,7 @@ def _verify_file(folder: Path, name: str, written: _Written) -> None:
         while piece := file.read(_PIECE):
             digest.update(piece)
     if digest.hexdigest() != written.sha256:
-        raise DamagedError(f"{name} is not what was written (its SHA-256 differs)")
+        raise DamagedError(f"{name} has changed (its SHA-256 differs)")
 
 
 def _render_manifest(files: Mapping[str, _Written]) -> bytes:
@@ -265,10 +265,10 @@ def _render_manifest(files: Mapping[str, _Written]) -> bytes:
 
 
 def pack(value: Any, tensors: dict[str, torch.Tensor], path: str = "state") -> Any:
-    """Nested dictionaries of tensors and plain values as JSON values; the tensors go into `tensors`.
+    """Return nested dictionaries of tensors and plain values as JSON values; put the tensors into `tensors`.
 
     Raises:
-        TypeError: Something is neither a tensor nor a plain value.
+        TypeError: A value is neither a tensor nor a plain value.
     """
     import torch
 
@@ -290,7 +290,7 @@ def pack(value: Any, tensors: dict[str, torch.Tensor], path: str = "state") -> A
 
 
 def unpack(value: Any, tensors: Mapping[str, torch.Tensor]) -> Any:
-    """The inverse of `pack`."""
+    """Return the value that `pack` was given; the inverse of `pack`."""
     if isinstance(value, list):
         return [unpack(inner, tensors) for inner in value]
     if not isinstance(value, dict):
@@ -307,5 +307,5 @@ def unpack(value: Any, tensors: Mapping[str, torch.Tensor]) -> Any:
 
 
 def clean(name: str, kept: str) -> str:
-    """A name that is safe as a folder name: all but letters, digits and `kept` becomes "_"."""
+    """Return a safe folder name: every character except letters, digits and those in `kept` becomes "_"."""
     return "".join(c if c.isalnum() or c in kept else "_" for c in name)

@@ -1,8 +1,8 @@
-"""Files that others may have made: every reader of run folders, traces, checkpoints and task files reads them by this.
+"""Safe reading of files from other people: run folders, traces, checkpoints and task files.
 
-Only regular files are opened, also through links, and only up to a limit of bytes; a pipe would block and a device may
-have no end. The content is checked against the type that was asked for. A file that fails is a `FileError`, whose
-message names the file, the problem and the remedy.
+Only regular files are opened, also through links, and only up to a number of bytes: a pipe would block, and a device
+may have no end. The content is checked against the expected type. Every failure is a `FileError` that names the file,
+the problem and the remedy.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from typing import Any, BinaryIO, TypeVar
 import pydantic
 
 T = TypeVar("T")
-LONGEST = 1 << 26  # bytes of what is read at once: a JSON file, or a line of one with many
-LARGEST = 1 << 30  # bytes of a file all of whose lines are kept
+LONGEST = 1 << 26  # bytes of a JSON file, or of one line of a JSONL file
+LARGEST = 1 << 30  # bytes of a file whose lines are all kept in memory
 
 
 class FileError(ValueError):
-    """A file that is not read or written; the message names it, says why, and what to do."""
+    """A file that cannot be read or written; the message has its path, the reason and the remedy."""
 
 
 # --- opening ----------------------------------------------------------------------------------------------------------
 
 
 def is_there(path: Path) -> bool:
-    """Whether a name exists, be it a file, or a link that leads nowhere."""
+    """Return whether a path exists, also as a broken link."""
     return os.path.lexists(path)
 
 
@@ -38,31 +38,31 @@ def open_file(path: Path, largest: int | None = None) -> BinaryIO:
     """Open a regular file for reading, also through links.
 
     Args:
-        path: Where it is.
-        largest: Most bytes that it may have.
+        path: Path of the file.
+        largest: Largest allowed size in bytes; None: any size.
 
     Raises:
-        FileError: It is missing, may not be read, is no regular file, or larger.
+        FileError: The file is missing, unreadable, not a regular file, or too large.
     """
     try:
         if not stat.S_ISREG(path.stat().st_mode):
-            raise FileError(f"{str(path)!r} is not a regular file; remove it, or give another")
+            raise FileError(f"{str(path)!r} is not a regular file; remove it, or give another path")
         file = path.open("rb")
     except OSError as error:
         raise FileError(f"{str(path)!r} cannot be read ({_reason(error)}); give a regular file") from None
     if largest is not None and (size := os.fstat(file.fileno()).st_size) > largest:
         file.close()
         raise FileError(
-            f"{str(path)!r} has {size / 1e6:,.0f} MB, and at most {largest / 1e6:,.0f} MB are read; give a smaller file"
+            f"{str(path)!r} has {size / 1e6:,.0f} MB, and the limit is {largest / 1e6:,.0f} MB; give a smaller file"
         )
     return file
 
 
 def open_to_append(path: Path) -> BinaryIO:
-    """Open a file for reading and for writing at its end, and create it where there is none; links are not followed.
+    """Open a file for reading and appending, and create it if it is missing; links are not followed.
 
     Raises:
-        FileError: It is a link, which may lead to any file of whoever writes, or no regular file.
+        FileError: The path is a link, which could lead to any file of this user, or it is not a regular file.
     """
     if path.is_symlink() or (path.exists() and not path.is_file()):
         raise FileError(f"{str(path)!r} is a link or not a regular file; remove it, or give another folder")
@@ -80,13 +80,13 @@ def _reason(error: OSError) -> str:
 
 
 def read_bytes(path: Path, largest: int = LONGEST) -> bytes:
-    """The content of a file; raises FileError, see `open_file`."""
+    """Return the content of a file; raise FileError as `open_file` does."""
     with open_file(path, largest) as file:
         return file.read(largest)
 
 
 def read_text(path: Path, largest: int = LONGEST) -> str:
-    """The text of a file, without a byte order mark; raises FileError also where it is not UTF-8."""
+    """Return the text of a UTF-8 file without a byte order mark; raise FileError, also if it is not UTF-8."""
     try:
         return read_bytes(path, largest).decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -94,17 +94,17 @@ def read_text(path: Path, largest: int = LONGEST) -> str:
 
 
 def read_json(path: Path, kind: type[T]) -> T:
-    """The content of a JSON file as a `kind`, see `conform`; raises FileError."""
+    """Return the content of a JSON file as a `kind`, see `conform`; raise FileError."""
     return conform(parse(read_bytes(path), str(path)), kind, str(path))
 
 
 def find_json(path: Path, kind: type[T]) -> T | None:
-    """What `read_json` reads; None where there is no such name."""
+    """Return the result of `read_json`, or None if the file does not exist."""
     return read_json(path, kind) if is_there(path) else None
 
 
 def iterate_lines(path: Path, largest: int | None = None) -> Iterator[tuple[int, bytes]]:
-    """The lines of a file with their numbers, one at a time; raises FileError, see `open_file`."""
+    """Yield the number and the bytes of each line; raise FileError as `open_file` does."""
     with open_file(path, largest) as file:
         number = 0
         while line := file.readline(LONGEST + 1):
@@ -115,22 +115,22 @@ def iterate_lines(path: Path, largest: int | None = None) -> Iterator[tuple[int,
 
 
 def parse(text: bytes | str, where: str) -> Any:
-    """The value of a JSON text.
+    """Return the value of a JSON text.
 
     Raises:
-        FileError: It is none; the message begins with `where`.
+        FileError: The text is not JSON; the message begins with `where`.
     """
     try:
         return json.loads(text)
-    except (ValueError, RecursionError) as error:  # endless numbers and brackets too
+    except (ValueError, RecursionError) as error:  # also very long numbers and deeply nested brackets
         raise FileError(f"{where}: it is no JSON ({error}); correct or remove it") from None
 
 
 def conform(value: Any, kind: type[T], where: str) -> T:
-    """A plain value as a `kind`: a TypedDict, a dataclass, a configuration, `dict[str, float]`, ...
+    """Return a plain value as a `kind`: a TypedDict, a dataclass, a configuration, `dict[str, float]`, ...
 
     Raises:
-        FileError: Something has another type or is missing; the message begins with `where` and names the field.
+        FileError: A field is missing or has another type; the message begins with `where` and names the field.
     """
     try:
         return _adapter(kind).validate_python(value)

@@ -3,8 +3,8 @@
 Only one process writes to a folder at a time: it holds a lock (flock) on the file `lock`, which names its pid and host.
 The kernel releases the lock when the process ends. `status.json` says "running", "interrupted", "failed" (with the
 reason) or "done". After a failure, `traceback.txt` has the full traceback.
-Logs are JSONL files: each line is on disk before the run goes on, and a resumed run first cuts off the lines that come
-after its checkpoint.
+Logs are JSONL files. Each line is on disk before the run continues. A resumed run first removes the lines after its
+checkpoint.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ T = TypeVar("T")
 
 
 class RunFolderError(OSError):
-    """A run folder that cannot be used; the message names it and says what to do."""
+    """A run folder that cannot be used; the message has its path and the remedy."""
 
 
 # --- one writer -------------------------------------------------------------------------------------------------------
@@ -53,7 +53,7 @@ class RunFolderError(OSError):
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Generator[None]:
-    """Be the only writer of a folder; raise RunFolderError where another process is."""
+    """Lock a folder for writing; raise RunFolderError if another process has locked it."""
     with open_to_append(folder / LOCK) as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -69,7 +69,7 @@ def locked(folder: Path) -> Generator[None]:
 
 
 def is_locked(folder: Path) -> bool:
-    """Return whether a process writes to a folder."""
+    """Return whether a process has locked a folder for writing."""
     try:
         with open_file(folder / LOCK) as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -90,36 +90,36 @@ def _refuse(folder: Path) -> None:
 
 @contextlib.contextmanager
 def open_run(folder: Path, *, resume: bool = False) -> Generator[None]:
-    """Lock a run folder, and write its status however the work ends.
+    """Lock a run folder, and write its status when the block ends or fails.
 
     Args:
-        folder: A new or an empty folder, unless `resume`.
-        resume: Go on with the run that is there.
+        folder: A new or empty folder, unless `resume`.
+        resume: Continue the run in the folder.
 
     Raises:
-        FileExistsError: The folder holds something and `resume` is off.
-        RunFolderError: There is no run to resume, or another process is writing to it.
+        FileExistsError: The folder is not empty and `resume` is False.
+        RunFolderError: There is no run to resume, or another process writes to the folder.
     """
     if resume and not (folder / STATUS).is_file():
-        raise RunFolderError(f"{str(folder)!r} holds no run to resume ({STATUS} is missing); give the folder of one")
+        raise RunFolderError(f"{str(folder)!r} holds no run to resume ({STATUS} is missing); give the folder of a run")
     if not resume:
         _refuse_content(folder)
     folder.mkdir(parents=True, exist_ok=True)
     with locked(folder):
         if not resume:
-            _refuse_content(folder)  # again: a run may have begun and ended before the lock
-        for left in folder.rglob(".*.json-*"):  # of a process that was killed while it wrote
+            _refuse_content(folder)  # again: another run may have started and ended before the lock
+        for left in folder.rglob(".*.json-*"):  # left by a process that was killed while writing
             left.unlink()
         (folder / TRACEBACK).unlink(missing_ok=True)
         _note(folder, "running")
         try:
-            with before_the_end(lambda: _note(folder, "interrupted", "a second signal ended it at once")):
+            with before_the_end(lambda: _note(folder, "interrupted", "a second signal ended the process")):
                 yield
         except Interrupted as stop:
             _note(folder, "interrupted", stop.reason)
             raise
         except BaseException as error:
-            with contextlib.suppress(OSError):  # on a full disk, the first error is the one to see
+            with contextlib.suppress(OSError):  # on a full disk, show the first error
                 _note(folder, "failed", summary(error))
                 if isinstance(error, Exception):
                     write_traceback(folder, error)
@@ -128,7 +128,7 @@ def open_run(folder: Path, *, resume: bool = False) -> Generator[None]:
 
 
 def write_traceback(folder: Path, error: Exception) -> None:
-    """Write the full traceback of an exception to a folder, and add a note with its path to one of user code."""
+    """Write the traceback of an exception to a folder; for an error in user code, add a note with its path."""
     replace(folder / TRACEBACK, "".join(traceback.format_exception(error)).encode("utf-8", "backslashreplace"))
     if is_of_user(error):
         error.add_note(f"full traceback: {folder / TRACEBACK}")
@@ -139,13 +139,13 @@ def _refuse_content(folder: Path) -> None:
         return
     if is_locked(folder):
         _refuse(folder)
-    go_on = f", or go on with the run in it: --resume {folder}" if (folder / STATUS).is_file() else ""
+    go_on = f", or continue the run in it with --resume {folder}" if (folder / STATUS).is_file() else ""
     raise FileExistsError(f"{str(folder)!r} is not empty; give a new folder with --out{go_on}")
 
 
 @dataclass(frozen=True, slots=True)
 class _Status:
-    """What `status.json` says."""
+    """The content of `status.json`; `time` is in seconds since the epoch."""
 
     state: Status
     reason: str
@@ -157,12 +157,12 @@ def _note(folder: Path, state: Status, reason: str = "") -> None:
 
 
 def read_status(folder: Path) -> tuple[Status, str, float] | None:
-    """State, reason and time of the last change of a run; None when the folder holds none.
+    """Return state, reason and time of the last change of a run; None if the folder has no run.
 
-    A run that says running and has no living process was killed.
+    A run with the state "running" and without a living process was killed: its state is "failed".
 
     Raises:
-        FileError: What is there is no status.
+        FileError: The status file cannot be read.
     """
     if (status := find_json(folder / STATUS, _Status)) is None:
         return None
@@ -175,7 +175,7 @@ def read_status(folder: Path) -> tuple[Status, str, float] | None:
 
 
 def append(path: Path, record: Mapping[str, Any]) -> None:
-    """Add a line to a JSONL file, durably. Numbers that are not finite become null."""
+    """Append a line to a JSONL file and fsync it. Numbers that are not finite become null."""
     with open_to_append(path) as file:
         file.write(masked(json.dumps(finite(record)).encode()) + b"\n")
         file.flush()
@@ -183,20 +183,20 @@ def append(path: Path, record: Mapping[str, Any]) -> None:
 
 
 def read_lines(path: Path, kind: type[T] = dict[str, Any]) -> Sequence[T]:
-    """The records of a JSONL file, without an unfinished last line; none when it does not exist.
+    """Return the records of a JSONL file, without an unfinished last line; none if the file does not exist.
 
     Args:
-        path: Of the file.
-        kind: What each of them is, see `reading.conform`.
+        path: Path of the file.
+        kind: Type of each record, see `reading.conform`.
 
     Raises:
-        FileError: A line is something else; the message names it.
+        FileError: A line has another type; the message names the line.
     """
     return list(iterate_records(path, kind, LARGEST))
 
 
 def iterate_records(path: Path, kind: type[T] = dict[str, Any], largest: int | None = None) -> Iterator[T]:
-    """The records of `read_lines`, one at a time, of a file of any size or of `largest` bytes at most."""
+    """Yield the records of `read_lines` one at a time; `largest` limits the size of the file in bytes."""
     if is_there(path):
         for number, line in iterate_lines(path, largest):
             if line.endswith(b"\n") and line != b"\n":
@@ -205,7 +205,7 @@ def iterate_records(path: Path, kind: type[T] = dict[str, Any], largest: int | N
 
 
 def cut(path: Path, key: str, last: int) -> None:
-    """Cut off a JSONL file at the first record whose `key` is beyond `last`, or that is unfinished."""
+    """Truncate a JSONL file before the first record that is unfinished or whose `key` exceeds `last`."""
     if not is_there(path):
         return
     keep = 0
@@ -225,7 +225,7 @@ def _number(line: bytes, key: str, where: str) -> int:
 
 
 def finite(value: Any) -> Any:
-    """A nested value with None for every number that is not finite."""
+    """Return a nested value with None in place of every number that is not finite."""
     if isinstance(value, Mapping):
         return {key: finite(item) for key, item in cast("Mapping[Any, Any]", value).items()}
     if isinstance(value, (list, tuple)):
@@ -234,7 +234,7 @@ def finite(value: Any) -> Any:
 
 
 def new_run_folder(name: str, parent: Path = Path("runs")) -> Path:
-    """A folder name that is not taken yet: `runs/<name>-<date>-<time>`."""
+    """Return the path of a folder that does not exist yet: `runs/<name>-<date>-<time>`."""
     stem = f"{clean(name, '._-')}-{time.strftime('%Y%m%d-%H%M%S')}"
     candidates = (parent / (stem + suffix) for suffix in ("", *(f"-{n}" for n in range(2, 1000))))
     return next(candidate for candidate in candidates if not candidate.exists())

@@ -1,7 +1,7 @@
-"""Keys of servers, which no file may hold: whatever is stored, and whatever a server answers, passes `masked`.
+"""Masking of server keys: `masked` filters everything that is stored and every answer of a server.
 
-A server may repeat its key in a text or an error. What is known here are keys that somebody gave to this process, by
-`keep_secret` or in a variable. A key in another form (its halves, base64) is not found.
+A server may repeat its key in a text or an error. The known keys are those in environment variables and those passed
+to `keep_secret`. A key in another form (split in two, base64) is not found.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ import os
 
 MASK = b"[key]"
 VARIABLES = ("OPENAI_API_KEY", "LLM_DEC_POMDP_TOKEN")
-_SHORTEST = 8  # characters; a shorter one, such as EMPTY, is no secret, and a word of other texts
+_SHORTEST = 8  # characters; shorter keys, such as EMPTY, are not secret and may be ordinary words
 _given: set[str] = set()
 
 
 def keep_secret(secret: str | None) -> None:
-    """Let a key be masked from now on."""
+    """Add a key to those that `masked` replaces."""
     if secret:
         _given.add(secret)
 
 
 def masked(content: bytes) -> bytes:
-    """The same bytes with `MASK` in the place of every secret, as it is and as JSON and HTML write it."""
+    """Return the bytes with `MASK` in place of every secret, also in its JSON and HTML form."""
     known = {*_given, *(os.environ.get(name, "") for name in VARIABLES)}
-    for secret in sorted(known, key=len, reverse=True):  # one may be a part of another
+    for secret in sorted(known, key=len, reverse=True):  # one key may be a part of another
         if len(secret) >= _SHORTEST:
             for form in _forms(secret):
                 content = content.replace(form, MASK)

@@ -1,8 +1,8 @@
-"""Ctrl-C and SIGTERM: the first one asks the work to stop in order, the second one ends the process at once.
+"""Ctrl-C and SIGTERM: the first signal requests a graceful stop, the second one ends the process at once.
 
-Python runs signal handlers between two instructions of the main thread, and one pass through a model may be a single
-instruction of several seconds. So another thread, woken by `signal.set_wakeup_fd`, answers the first signal and obeys
-the second.
+Python runs signal handlers between two instructions of the main thread, and a forward pass may be one instruction of
+several seconds. So another thread, woken by `signal.set_wakeup_fd`, prints the answer to the first signal and ends the
+process on the second.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 class Interrupted(SystemExit):  # not an error: the work is saved
-    """A signal asked the run to stop, and it can go on later. If not caught, the process ends with exit code 75."""
+    """A signal stopped the run, which can be resumed. If not caught, the process ends with exit code 75."""
 
     CODE = 75  # EX_TEMPFAIL of sysexits.h: try again later
 
@@ -29,7 +29,7 @@ class Interrupted(SystemExit):  # not an error: the work is saved
 
 
 def exit_reason(code: int) -> str:
-    """An exit code in words; below 0, the signal that ended the process."""
+    """Return an exit code in words; a negative code names the signal that ended the process."""
     if code >= 0:
         return f"exit code {code}"
     memory = " (often: out of memory)" if code == -signal.SIGKILL else ""
@@ -38,11 +38,11 @@ def exit_reason(code: int) -> str:
 
 @dataclass
 class StopRequest:
-    """Whether a signal came, and what is finished first.
+    """A request to stop, and the work that is finished first.
 
     Attributes:
-        signal: Name of the first signal; "" before it comes.
-        work: What is finished before stopping, e.g. "step 3"; "" to stop at once.
+        signal: Name of the first signal; "" before it arrives.
+        work: Work to finish before stopping, e.g. "step 3"; "" to stop at once.
     """
 
     signal: str = ""
@@ -50,20 +50,20 @@ class StopRequest:
 
     @property
     def answer(self) -> str:
-        """The answer to the first signal."""
-        return f"{'finishing ' + self.work if self.work else 'stopping'}; again to stop now"
+        """The line that is printed after the first signal."""
+        return f"{'finishing ' + self.work if self.work else 'stopping'}; repeat the signal to stop at once"
 
 
 @dataclass
 class _Watch:
-    """Handles signals."""
+    """The handler of the signals."""
 
     say: Callable[[str], None]
     numbers: Sequence[int]
     request: StopRequest = field(default_factory=StopRequest)
 
     def handle(self, number: int, frame: FrameType | None) -> None:
-        """In the main thread."""
+        """Note the first signal, in the main thread; raise Interrupted if there is no work to finish."""
         if self.request.signal:
             return  # the other thread ends the process
         self.request.signal = signal.Signals(number).name
@@ -71,7 +71,7 @@ class _Watch:
             raise Interrupted(self.request.signal)
 
     def listen(self, reader: int) -> None:
-        """In a thread of its own, until the pipe is closed."""
+        """Answer the first signal and end the process on the second; run in a thread until the pipe is closed."""
         answered = False
         while number := os.read(reader, 1):
             if number[0] not in self.numbers:
@@ -94,12 +94,13 @@ _last_acts: list[Callable[[], object]] = []
 def stopping_at_once(
     say: Callable[[str], None] = lambda text: None, numbers: Sequence[int] = SIGNALS
 ) -> Generator[StopRequest]:
-    """The first signal raises `Interrupted` in the main thread, or waits for `finishing`; the second ends the process.
+    """Raise `Interrupted` in the main thread on the first signal; end the process on the second.
 
-    Outside of the main thread, where signals cannot be handled, and where they are handled already, it does nothing.
+    Within `finishing` the first signal waits for the end of that block. Outside of the main thread, where signals
+    cannot be handled, and in a nested call, this does nothing.
 
     Args:
-        say: Called, in another thread, with the answer to the first signal.
+        say: Is called in another thread with the answer to the first signal.
         numbers: The signals.
     """
     global _watch  # signal handlers belong to the whole process
@@ -119,15 +120,15 @@ def stopping_at_once(
         for number, handler in handlers.items():
             signal.signal(number, handler)
         _watch = None
-        os.close(writer)  # which ends the thread
+        os.close(writer)  # this ends the thread
 
 
 @contextlib.contextmanager
 def finishing(work: str) -> Generator[StopRequest]:
-    """The first signal waits until this block is left, and then raises `Interrupted`.
+    """Delay the first signal until the block ends, and then raise `Interrupted`.
 
     Yields:
-        The request; the block may look at its `signal`, leave early, and say what else it finishes in its `work`.
+        The request. The block may read its `signal` to leave early, and may change its `work`.
     """
     with stopping_at_once() as request:
         request.work = work
@@ -141,7 +142,7 @@ def finishing(work: str) -> Generator[StopRequest]:
 
 @contextlib.contextmanager
 def before_the_end(act: Callable[[], object]) -> Generator[None]:
-    """While the block runs, a second signal calls `act` before it ends the process: quick, and safe in any thread."""
+    """Call `act` if a second signal ends the process during the block; `act` must be quick and thread-safe."""
     _last_acts.append(act)
     try:
         yield

@@ -1,12 +1,12 @@
 # pyright: basic
-"""Interrupted runs on disk.
+"""Checkpoints of runs on disk.
 
 `Checkpoints` save the state that a run needs to continue with the same numbers:
 
     step-000120/
       agent_0/model.safetensors, config.json                   all weights of a policy, under its first agent's name;
       agent_0/adapter_model.safetensors, adapter_config.json   with LoRA only the adapter, one folder per agent
-      state.safetensors, state.json                            optimizers and whatever else the algorithm keeps
+      state.safetensors, state.json                            optimizers and other state of the algorithm
       checkpoint.json                                          counters, data cursor, configuration, versions
       manifest.json                                            size and SHA-256 of every file, written last
 
@@ -54,16 +54,16 @@ class Checkpoints:
 
     Args:
         folder: Parent of their folders; created with the first checkpoint.
-        config: Configuration of the run as plain values; only a run with an equal one continues from them.
-        keep: Number of newest checkpoints that are kept; at least 2, since the newest may be damaged.
-        other_versions: Allow other versions of packages, which may change the numbers.
+        config: Configuration of the run as plain values; only a run with an equal configuration can continue.
+        keep: Number of newest checkpoints to keep; at least 2, since the newest may be damaged.
+        other_versions: Allow other versions of packages, which may change the results.
     """
 
     def __init__(self, folder: Path, config: Mapping[str, Any], *, keep: int = 2, other_versions: bool = False) -> None:
         if keep < 2:
-            raise ValueError(f"keep is {keep}; at least 2 checkpoints have to stay, for the newest may be damaged")
+            raise ValueError(f"keep is {keep}; at least 2 checkpoints are needed, since the newest may be damaged")
         self.folder = folder
-        self.config = json.loads(json.dumps(config))  # as it comes back from a file
+        self.config = json.loads(json.dumps(config))  # as read back from a file
         self.keep = keep
         self.other_versions = other_versions
 
@@ -114,10 +114,10 @@ class Checkpoints:
         """Load a checkpoint's weights into a team.
 
         Returns:
-            What `save` was given as `state`, for the algorithm's `load_state_dict`.
+            The `state` that `save` received, for the algorithm's `load_state_dict`.
 
         Raises:
-            CheckpointError: It belongs to another configuration or other versions, or does not fit the team.
+            CheckpointError: It belongs to another configuration or other versions, or is incompatible with the team.
         """
         self._refuse_other_run(checkpoint)
         load_weights(checkpoint.folder, team)
@@ -127,8 +127,8 @@ class Checkpoints:
             return unpack(read_json(checkpoint.folder / "state.json", dict[str, Any]), tensors)
         except (FileError, KeyError, TypeError, ValueError) as error:
             raise CheckpointError(
-                f"the state in {str(checkpoint.folder)!r} is none that was saved ({type(error).__name__}: {error}); "
-                "take another checkpoint"
+                f"the state in {str(checkpoint.folder)!r} cannot be read ({type(error).__name__}: {error}); "
+                "use another checkpoint"
             ) from error
 
     def _refuse_other_run(self, checkpoint: Checkpoint) -> None:
@@ -142,7 +142,7 @@ class Checkpoints:
         if differing:
             raise CheckpointError(
                 f"{str(checkpoint.folder)!r} was saved by other versions (there -> here): {'; '.join(differing)}; "
-                "install those, or go on with --other-versions, which may change the numbers"
+                "install those versions, or continue with --other-versions, which may change the results"
             )
 
     def _folders(self) -> list[Path]:
@@ -151,7 +151,7 @@ class Checkpoints:
         return sorted(numbered, key=lambda path: int(path.name.removeprefix("step-")))
 
     def _prune(self, step: int) -> None:
-        """Remove old checkpoints, and those beyond `step`, which are damaged: the run did not continue from them."""
+        """Remove old checkpoints, and damaged ones of later steps than `step`, which the run has not continued from."""
         folders = self._folders()
         newer = [folder for folder in folders if int(folder.name.removeprefix("step-")) > step]
         older = folders[: len(folders) - len(newer)]
@@ -164,13 +164,16 @@ def read_checkpoint(folder: Path) -> Checkpoint:
 
     Raises:
         DamagedError: A file is missing or was changed.
-        CheckpointError: This version does not know its format.
+        CheckpointError: This version cannot read its format.
     """
     verify(folder)
     try:
         about = read_json(folder / CHECKPOINT, dict[str, Any])
         if about.get("format") != FORMAT:
-            raise CheckpointError(f"{str(folder)!r} has format {about.get('format')}, this version reads {FORMAT}")
+            raise CheckpointError(
+                f"{str(folder)!r} has format {about.get('format')}, this version reads {FORMAT}; use the "
+                "version that saved it"
+            )
         return conform({**about, "folder": folder}, Checkpoint, CHECKPOINT)
     except FileError as error:
         raise DamagedError(str(error)) from None
@@ -190,8 +193,8 @@ def find_team(run: Path) -> Path:
     """Return the folder with the weights of a team.
 
     Args:
-        run: A run with one trained cell, one of its cells, a saved or exported team, a checkpoint, or the folder of
-            some, of which the newest undamaged one counts.
+        run: Folder of a run with one trained team, of one of its cells, of a saved or exported team, of a checkpoint,
+            or of several checkpoints, of which the newest undamaged one is used.
 
     Raises:
         CheckpointError: There is none, or more than one.
@@ -205,32 +208,32 @@ def find_team(run: Path) -> Path:
     cell = trained_folder(run)
     if not (cell / "team").is_dir():
         raise CheckpointError(
-            f"{str(cell)!r} is not done, its team is not saved yet; go on with llm-dec-pomdp train --resume, or end it "
-            "early with --steps, and measure it then"
+            f"{str(cell)!r} is not done, its team is not saved yet; continue it with llm-dec-pomdp train --resume, "
+            "or end it early with --steps"
         )
     return cell / "team"
 
 
 def cells_of(run: Path) -> list[Path]:
-    """Return the cell folders of a run, or the folder itself if it is that of a cell."""
+    """Return the cell folders of a run, or the folder itself if it is a cell."""
     return [run] if (run / "cell.json").is_file() else sorted(path.parent for path in run.glob("cells/*/cell.json"))
 
 
 def trained_folder(run: Path) -> Path:
-    """Return the folder of the only trained cell."""
+    """Return the folder of the only trained cell of a run; raise CheckpointError if there is none or several."""
     trained = [p for p in cells_of(run) if (p / "team").is_dir() or any(p.glob("checkpoints/step-*"))]
     if not trained and (early := _ended_early(run)):
         raise CheckpointError(f"the run {str(run)!r} {early}")
     if len(trained) != 1:
         names = f": {', '.join(str(path) for path in trained)}" if trained else ""
         raise CheckpointError(
-            f"{str(run)!r} holds {len(trained)} trained teams, not one{names}; give the folder of one"
+            f"{str(run)!r} holds {len(trained)} trained teams, not one{names}; give the folder of one team"
         )
     return trained[0]
 
 
 def _ended_early(run: Path) -> str:
-    """Return how a run or cell without a checkpoint has ended, and what to do; "" if it is done or none is known."""
+    """Return how a run or cell without a checkpoint ended, and what to do; "" if it is done or that is unknown."""
     place = run.parent.parent if (run / "cell.json").is_file() else run
     state, reason, _ = read_status(place) or ("done", "", 0.0)
     failures = [find_json(cell / "failure.json", dict[str, str]) or {} for cell in cells_of(run)]

@@ -13,14 +13,16 @@ def check_compatible(method: str, config: Options, env: TextDecPOMDP) -> None:
     """Raise ConfigError, which names compatible learners, if a learner cannot learn in an environment.
 
     Args:
-        method: Its name.
-        config: Its options.
+        method: Name of the learner.
+        config: Options of the learner.
         env: The environment, under the protocol of the team.
     """
     spec = find_algorithm(method)
     if why := spec.load().incompatibility(config, env):
-        fitting = ", ".join(fitting_learners(env.task)) or "none that is registered"
-        raise ConfigError(f"{method} does not fit {env.metadata['name']}: {why}. Learners that fit it: {fitting}")
+        fitting = ", ".join(fitting_learners(env.task)) or "no registered one"
+        raise ConfigError(
+            f"{method} is incompatible with {env.metadata['name']}: {why}. Compatible learners: {fitting}"
+        )
 
 
 def fitting_learners(task: TextDecPOMDP) -> list[str]:
@@ -32,6 +34,6 @@ def fitting_learners(task: TextDecPOMDP) -> list[str]:
             env = with_protocol(task, spec.protocol)
             if learns(name) and not spec.load().incompatibility(spec.config({}), env):
                 fitting.append(name)
-        except Exception:  # a protocol or default options that do not fit either, or whatever another package raises
+        except Exception:  # an incompatible protocol or default options, or any error of another package
             continue
     return fitting

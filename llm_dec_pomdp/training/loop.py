@@ -1,12 +1,12 @@
-"""The training loop: choose tasks, play, check, update, report, save.
+"""The training loop: choose tasks, sample episodes, check them, update, report, save.
 
-Every random choice has its own seed (`seeding.derive`). So an extra evaluation never shifts training, and two runs with
-the same seed on the same kind of machine are equal. For the same reason a killed run continues from its last checkpoint
-with the same numbers: `restore`, then `train` with the returned counters.
+Every random choice has its own seed (`seeding.derive`). So an extra evaluation does not change training, and two runs
+with the same seed on the same kind of machine are equal. For the same reason a killed run continues from its last
+checkpoint with the same numbers: `restore`, then `train` with the returned counters.
 
 With `staleness` k above 0, batch n is sampled with the weights after max(0, n - 1 - k) updates. During each update the
-batch k steps ahead is sampled from copies of the policies (`Policy.rollout_copy`). Batches that are sampled and not yet
-trained on are saved with a checkpoint. Reports, evaluations and checkpoints wait until both are done.
+batch k steps later is sampled from copies of the policies (`Policy.rollout_copy`). Batches that are sampled and not yet
+trained on are saved with a checkpoint. Reports, evaluations and checkpoints wait for both.
 
 Read `train`, `_play` and `_learn`. Then `rollout/trajectories.py` plays episodes, and `algorithms/magrpo.py` updates.
 """
@@ -37,17 +37,17 @@ from ..types import Episode, Group, all_played
 from .checkpoint import CheckpointError, Checkpoints
 from .divergence import DivergenceMonitor, describe_learning_rates
 
-MAX_UNSCORABLE = 0.05  # share of a step's episodes that may have no score before the run stops
-MAX_SKIPPED = 3  # steps in a row without a finite gradient before the run stops
+MAX_UNSCORABLE = 0.05  # largest share of a step's episodes without a score; a run with more stops
+MAX_SKIPPED = 3  # number of steps in a row without a finite gradient after which a run stops
 _log = logging.getLogger(__name__)
 
 
 class TrainingError(RuntimeError):
-    """A run that cannot continue; the message says what happened and what to look at."""
+    """A run that cannot continue; the message has the cause and a remedy."""
 
 
 class DivergedError(TrainingError):
-    """Several steps in a row had a loss, gradient or ratio that is not finite, or a model's weights are damaged."""
+    """A run with several steps in a row without a finite loss, gradient or ratio, or with damaged weights."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +57,13 @@ class TrainingStep:
     Attributes:
         number: Number of the step, from 1.
         episodes: Number of joint trajectories, including those of cross-product credit, trees and replaced groups.
-        mean_return: Mean return of these episodes where they could be scored, each by its `Episode.share`.
-        return_percent: Mean of the final scores, in % of the maximum, as in an evaluation.
-        components: Mean of the parts of the final scores.
+        mean_return: Mean return of the episodes that could be scored, weighted by `Episode.share`.
+        return_percent: Mean final score in % of the maximum, as in an evaluation.
+        components: Mean of each part of the final scores, by name.
         metrics: Metrics of the learner's update.
-        texts: Hash of all texts; equal for runs with the same texts.
-        seconds_rollout: Wall time of playing and scoring.
-        seconds_update: Wall time of the update.
+        texts: Hash of all completions; equal for runs with the same completions.
+        seconds_rollout: Wall time of sampling and scoring, in seconds.
+        seconds_update: Wall time of the update, in seconds.
         learning_rates: Learning rates of the trained agents, before the schedule; {} if the learner does not report
             them.
     """
@@ -82,12 +82,12 @@ class TrainingStep:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """The groups that are played for one update.
+    """The groups that are sampled for one update.
 
     Attributes:
         groups: One group per task.
-        version: Number of updates before the weights that sampled the texts.
-        seconds: Wall time of playing and scoring.
+        version: Number of updates that the weights of the sampler had received.
+        seconds: Wall time of sampling and scoring.
     """
 
     groups: tuple[Group, ...]
@@ -102,9 +102,9 @@ class Counters:
     Attributes:
         step: Number of updates done.
         skipped: Number of latest steps in a row that were not finite.
-        bad: Number of all steps that were not finite.
+        bad: Total number of steps that were not finite.
         seconds: Wall time spent in `train`.
-        ahead: Batches that are played for the next updates, with `staleness`.
+        ahead: Batches that are sampled for the next updates, with `staleness`.
     """
 
     step: int = 0
@@ -118,7 +118,7 @@ def restore(learner: Algorithm, env: TextDecPOMDP, checkpoints: Checkpoints) -> 
     """Load the newest undamaged checkpoint into a learner and its team.
 
     Returns:
-        The `done` of `train`; all zero when nothing has been saved yet.
+        Progress, for the argument `done` of `train`; all zero if nothing has been saved yet.
 
     Raises:
         CheckpointError: All checkpoints are damaged, or the newest one belongs to other tasks, versions or options.
@@ -132,15 +132,15 @@ def restore(learner: Algorithm, env: TextDecPOMDP, checkpoints: Checkpoints) -> 
     if cursor.tasks != (present := _cursor(env, 0)).tasks:
         there, here = (f"{c.of} tasks" if c.of else "a stream" for c in (cursor, present))
         raise CheckpointError(
-            f"{str(newest.folder)!r} was trained on {there}, which are not those of this run, {here}; give the "
-            "tasks it was trained on"
+            f"{str(newest.folder)!r} was trained on other tasks ({there}) than this run has ({here}); give the tasks "
+            "of the checkpoint"
         )
     state = checkpoints.restore(newest, learner.team)
     try:
         learner.load_state_dict(state)
     except (KeyError, TypeError, AttributeError) as error:
         raise CheckpointError(
-            f"the state in {str(newest.folder)!r} is none of this learner ({type(error).__name__}: {error}); take "
+            f"the state in {str(newest.folder)!r} belongs to another learner ({type(error).__name__}: {error}); use "
             "another checkpoint, or the learner that saved it"
         ) from error
     return done
@@ -163,13 +163,13 @@ def train(
     Args:
         learner: The learner.
         env: The training environment, under the learner's protocol.
-        sampling: Sampling of texts.
+        sampling: Sampling of completions.
         config: Steps, tasks per step, group size, checkpoints.
         seed: The run's seed.
         on_step: Called after every step and before its checkpoint, for logs, progress and evaluation.
-        checkpoints: Where to save.
-        done: What `restore` returned.
-        stop: Ends the run, with a checkpoint, after the step that a signal interrupts; see `storage.signals.finishing`.
+        checkpoints: Where to save; left out, nothing is saved.
+        done: Progress to continue from, as `restore` returns it.
+        stop: Ends the run after the step in which a signal arrives, with a checkpoint; see `storage.signals.finishing`.
 
     Returns:
         The progress of the run.
@@ -177,7 +177,7 @@ def train(
     Raises:
         TrainingError: More than 5 % of a step could not be scored.
         DivergedError: Three steps in a row were not finite, or a model's weights are not.
-        EngineError: The engine cannot sample texts; without staleness, a checkpoint of the step before is saved.
+        EngineError: The engine cannot sample; without staleness, a checkpoint of the step before is saved.
         ConfigError, ValueError: The learner cannot learn in the environment; or with staleness, a policy cannot sample
             during updates, or a learner cannot be trained on samples of older weights.
     """
@@ -188,7 +188,7 @@ def train(
     _log.info("%s", describe_learning_rates(learner.learning_rates()))
     if env.facts.needs_messages and not env.facts.shares_texts:
         _log.warning(
-            "%s needs messages, and under this protocol no agent reads another's texts; train with protocol "
+            "%s needs messages, but under this protocol agents do not see each other's actions; train with protocol "
             "'sequential' or 'discussion'",
             env.facts.name,
         )
@@ -213,7 +213,7 @@ def train(
         if done.skipped == MAX_SKIPPED:
             raise DivergedError(
                 f"step {number}: {done.skipped} steps in a row had a loss or gradient that is not finite "
-                f"({dict(step.metrics)}); lower the learning rate or look at the last batches"
+                f"({dict(step.metrics)}); lower the learning rate, or inspect the last batches"
             )
         if trouble := monitor.check(number, step.metrics, step.learning_rates):
             _log.warning("%s", trouble)
@@ -237,7 +237,7 @@ def _play(
     number: int,
     version: int,
 ) -> Batch:
-    """Play the batch of step `number` with a policy after `version` updates."""
+    """Sample the batch of step `number` with a policy after `version` updates."""
     count = config.prompts_per_step
     if env.stream is None:
         item_ids = tasks_of_step(env, count, number, seed)
@@ -251,10 +251,10 @@ def _play(
 
 
 class _Ahead:
-    """Plays batches ahead of the updates that are trained on them.
+    """Sampler of batches ahead of their updates.
 
     Attributes:
-        batches: Batches that are played and not yet taken, in order.
+        batches: Batches that are sampled and not yet trained on, in order.
     """
 
     def __init__(
@@ -268,8 +268,8 @@ class _Ahead:
     ) -> None:
         if learner.policy is not learner.team or not isinstance(learner.rollout, Trajectories):
             raise ConfigError(
-                f"staleness is {config.staleness}, and {type(learner).__name__} plays more than trajectories of its "
-                "team, or with more than their policies; set it to 0"
+                f"staleness is {config.staleness}, but {type(learner).__name__} samples more than trajectories of its "
+                "team, or with other policies than the team's; set it to 0"
             )
         self.batches = list(done.ahead)
         self._sampler = learner.team.rollout_copy()
@@ -278,7 +278,7 @@ class _Ahead:
         self._learner = learner
 
     def take(self, number: int) -> Batch:
-        """Return the batch of a step; first play what is missing of it and of the next k - 1 batches."""
+        """Return the batch of a step; first sample it and the next k - 1 batches, if they are missing."""
         if len(self.batches) < self._lead:
             self._sampler.sync_weights()
             for missing in range(number + len(self.batches), number + self._lead):
@@ -288,7 +288,7 @@ class _Ahead:
     def update_while_sampling(self, update: Callable[[], Metrics], number: int) -> Metrics:
         """Run the update while the batch for step `number + k` is sampled; return the update's metrics.
 
-        The last updates do this too, so that a run that is continued equals one that was longer from the start.
+        The last updates do this too, so that a continued run equals a longer run.
         """
         self._sampler.sync_weights()
         metrics, batch = run_concurrently(update, lambda: self._play(number + self._lead, number - 1))
@@ -300,7 +300,7 @@ class _Ahead:
 
 
 def _learn(learner: Algorithm, env: TextDecPOMDP, batch: Batch, number: int, source: _Ahead | None) -> TrainingStep:
-    """Check a batch and update the learner on it; with a source, while a later batch is sampled."""
+    """Check a batch and update the learner on it; with a source, sample a later batch at the same time."""
     groups, played = batch.groups, all_played(batch.groups)
     episodes = [episode for group in played for episode in group.episodes]
     _check_rewards(played, env, number)
@@ -311,7 +311,7 @@ def _learn(learner: Algorithm, env: TextDecPOMDP, batch: Batch, number: int, sou
     seconds = time.perf_counter() - started
     if not isinstance(metrics, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TrainingError(
-            f"update() of {type(learner).__name__} returned {metrics!r:.60}; return numbers by name, {{}} for none"
+            f"update() of {type(learner).__name__} returned {metrics!r:.60}; return metrics by name, {{}} for none"
         )
     if source:
         metrics = {**metrics, "staleness": float(number - 1 - batch.version)}
@@ -369,7 +369,7 @@ def _keep_bad_step(checkpoints: Checkpoints | None, step: TrainingStep, groups: 
         path = folder / f"step-{step.number:06d}.json"
         replace_json(path, finite({**asdict(step), "groups": [asdict(group) for group in groups]}))
         kept = f"; its batch is in {path}"
-    _log.warning("step %d was not learnt from in full, %s is not finite%s", step.number, dict(step.metrics), kept)
+    _log.warning("step %d was not trained on in full, %s is not finite%s", step.number, dict(step.metrics), kept)
 
 
 def _fingerprint(texts: Iterable[str]) -> str:
@@ -394,7 +394,7 @@ def tasks_of_step(env: TextDecPOMDP, count: int, number: int, seed: int) -> list
 
 
 def mean_scores(groups: Sequence[Group], env: TextDecPOMDP) -> tuple[float, float, dict[str, float]]:
-    """Return the mean return, the mean final score in % of the maximum, and the mean components of final scores.
+    """Return the mean return, the mean final score in % of the maximum, and the mean parts of final scores by name.
 
     Each episode is weighted by its `share`, so that the mean return of a tree is unbiased. Episodes without a score are
     left out.
@@ -427,13 +427,13 @@ def _check_rewards(groups: Sequence[Group], env: TextDecPOMDP, number: int) -> N
         wrong += [r for r in tried if not (math.isnan(r) or min(low, 0.0) <= r <= max(high, 0.0))]  # 0: unscored turns
         if wrong:
             raise TrainingError(
-                f"step {number}: task {group.item_id!r} paid {wrong[0]}, not in {(low, high)}; correct the reward"
+                f"step {number}: task {group.item_id!r} has reward {wrong[0]}, not in {(low, high)}; correct the reward"
             )
         lost += [episode for episode in group.episodes if math.isnan(episode.total)]
     if sum(e.share for e in lost) > MAX_UNSCORABLE * sum(e.share for e in everything):
         raise TrainingError(
             f"step {number}: {len(lost)} of {len(everything)} episodes could not be scored (more than "
-            f"{MAX_UNSCORABLE:.0%}); the judge is failing: see the notes of their scores"
+            f"{MAX_UNSCORABLE:.0%}); the judge fails: see the notes of their scores"
         )
 
 
@@ -444,7 +444,7 @@ def _check_logprobs(episodes: Sequence[Episode], number: int) -> None:
             for agent, completion in turn.actions.items():
                 if not all(map(math.isfinite, completion.logprobs)):
                     raise DivergedError(
-                        f"step {number}: what {agent} said on task {episode.item_id!r} has a log-probability that is "
-                        "not finite, so its weights are damaged; lower the learning rate and start from an earlier "
+                        f"step {number}: an action of {agent} on task {episode.item_id!r} has a log-probability that "
+                        "is not finite, so its weights are damaged; lower the learning rate and start from an earlier "
                         "checkpoint"
                     )

@@ -1,6 +1,6 @@
-"""Trackers, to which the numbers of a training run also go: TensorBoard, Weights & Biases, MLflow, Trackio.
+"""Trackers that also receive the numbers of a training run: TensorBoard, Weights & Biases, MLflow, Trackio.
 
-Their packages are imported when asked for. `tensorboard --logdir RUN` reads the event files in the folders of cells.
+Their packages are imported on first use. `tensorboard --logdir RUN` reads the event files in the folders of cells.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Tracker = Literal["tensorboard", "wandb", "mlflow", "trackio"]
 
 
 def train_numbers(step: TrainingStep) -> dict[str, float]:
-    """The numbers of a training step for trackers."""
+    """Return the numbers of a training step for trackers, by name."""
     parts = {f"train/{name}": value for name, value in step.components.items()}
     metrics = {f"train/{name}": float(value) for name, value in step.metrics.items()}
     seconds = {"time/rollout": step.seconds_rollout, "time/update": step.seconds_update}
@@ -35,22 +35,22 @@ def train_numbers(step: TrainingStep) -> dict[str, float]:
 
 
 class Sink(Protocol):
-    """Takes numbers of a step."""
+    """A tracker that receives the numbers of steps."""
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
-        """Note numbers, by name."""
+        """Record the numbers of a step, by name."""
         ...
 
     def close(self) -> None:
-        """Write what is left."""
+        """Write all pending numbers and end the run."""
         ...
 
 
 def check_trackers(names: Sequence[str]) -> list[Tracker]:
-    """The names, once it is clear that they can be used; nothing is loaded.
+    """Return the names if all of these trackers can be used; nothing is loaded.
 
     Raises:
-        ConfigError: No such tracker, or its package is not installed.
+        ConfigError: There is no such tracker, or its package is not installed.
     """
     for name in names:
         if name not in _INSTALL:
@@ -70,7 +70,7 @@ class Trackers:
 
     @classmethod
     def open(cls, names: Sequence[Tracker], folder: Path, title: str, config: Mapping[str, Any]) -> Trackers:
-        """Begin a run in every tracker: event files go into its folder, the others get its title and configuration.
+        """Begin a run in every tracker: event files go into the folder, other trackers receive title and configuration.
 
         Raises:
             ConfigError: See `check_trackers`.
@@ -85,7 +85,7 @@ class Trackers:
         return cls([makers[name]() for name in names])
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
-        """Note numbers, by name; those that are not finite are left out."""
+        """Record the numbers of a step, by name; those that are not finite are left out."""
         finite = {name: value for name, value in values.items() if math.isfinite(value)}
         for sink in self._sinks:
             sink.log(step, finite)
@@ -99,7 +99,7 @@ class Trackers:
 
 
 class _TensorBoard:
-    """Event files in a folder, readable as soon as `log` returns; a further file there continues the curves."""
+    """Event files in a folder, readable when `log` returns; further files in it continue the curves."""
 
     def __init__(self, folder: Path) -> None:
         self._writer = importlib.import_module("torch.utils.tensorboard").SummaryWriter(str(folder))
@@ -128,7 +128,7 @@ class _Wandb:
 
 
 class _Trackio:
-    """A run of Trackio, whose data stay on this machine; `trackio show` shows them."""
+    """A run of Trackio, whose data stay on this machine; view them with `trackio show`."""
 
     def __init__(self, title: str, config: Mapping[str, Any]) -> None:
         trackio: Any = importlib.import_module("trackio")
@@ -145,7 +145,7 @@ class _MLflow:
     """A run of MLflow; its server is read from MLFLOW_TRACKING_URI.
 
     Raises:
-        ConfigError: MLflow takes no runs there.
+        ConfigError: MLflow cannot create a run at this address.
     """
 
     def __init__(self, title: str, config: Mapping[str, Any]) -> None:
@@ -157,7 +157,7 @@ class _MLflow:
             self._run: str = self._client.create_run(experiment, run_name=title).info.run_id
         except mlflow.exceptions.MlflowException as error:
             raise ConfigError(
-                f"MLflow takes no runs at {mlflow.get_tracking_uri()} ({error}); set MLFLOW_TRACKING_URI to the "
+                f"MLflow cannot create a run at {mlflow.get_tracking_uri()} ({error}); set MLFLOW_TRACKING_URI to the "
                 "address of a server (`mlflow server`), or leave 'mlflow' out"
             ) from error
         for name, value in flat(config).items():

@@ -199,13 +199,13 @@ def test_two_to_eight_agents_in_one_call(saved: Folder, count: int, sharing: str
 @pytest.mark.parametrize(
     ("members", "message"),
     [
-        ([{"agents": ["left"], "model": "script:random"}], "nobody plays 'agent_1'"),
-        ([{"agents": ["left", "agent_0"], "model": "script:random"}], "agent 'agent_0' is played twice"),
+        ([{"agents": ["left"], "model": "script:random"}], "has no member"),
+        ([{"agents": ["left", "agent_0"], "model": "script:random"}], "agent 'agent_0' has two members"),
         ([{"agents": ["lefft"], "model": "script:random"}], "no agent or role 'lefft'.*did you mean left"),
-        ([{"agents": ["left"]}, {"agents": ["agent_0"]}], "agent 'agent_0' is played twice"),
+        ([{"agents": ["left"]}, {"agents": ["agent_0"]}], "agent 'agent_0' has two members"),
         ([{"agents": ["left"]}, {"agents": ["right"], "model": "builtin:tyny"}], "did you mean builtin:tiny"),
         ([{"agents": ["left"]}, {"agents": ["right"], "model": "script:rand"}], "did you mean script:random"),
-        ([{"agents": ["left"]}, {"agents": ["right"], "model": __file__}], "is a file and no model"),
+        ([{"agents": ["left"]}, {"agents": ["right"], "model": __file__}], "is a file, but not a model"),
     ],
 )
 def test_what_is_wrong_with_a_team_is_named_before_a_model_is_loaded(

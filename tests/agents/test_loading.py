@@ -213,7 +213,7 @@ def test_a_model_on_a_server_refuses_what_only_a_model_here_can_do(option: str, 
 def test_a_model_on_a_server_plays_everyone_and_needs_a_name() -> None:
     team = load_team(AGENTS, "http://localhost/v1#name")
     assert [type(policy) for policy in team.policies] == [Remote]
-    with pytest.raises(ModelError, match="names a server but no model"):
+    with pytest.raises(ModelError, match="names a server without a model"):
         load_team(AGENTS, "http://localhost/v1")
 
 
@@ -231,7 +231,7 @@ def test_the_models_of_roles_are_loaded_on_devices_in_turn() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"device": "cpu,meta", "sharing": "lora"}, "which has one model; give one device"),
+        ({"device": "cpu,meta", "sharing": "lora"}, "a single model; give one device"),
         ({"ranks": 2}, "ranks is 2"),
         (
             {"engine": {"kind": "vllm", "url": "http://localhost:8000", "model": "base", "adapters": "x"}},
@@ -286,9 +286,9 @@ def test_the_dtype_is_as_asked(folder: str, dtype: str, wanted: torch.dtype) -> 
         ("builtin:tyny", {}, "'builtin:tyny'; did you mean builtin:tiny"),
         ("{here}/nothing.gguf", {}, r"nothing\.gguf' does not exist"),
         ("{here}/broken.gguf", {"device": "cpu"}, r"broken\.gguf"),
-        ("{here}/nowhere", {"device": "cpu"}, "nowhere' is no folder here"),
+        ("{here}/nowhere", {"device": "cpu"}, "nowhere' is not a folder"),
         ("{here}/empty", {"device": "cpu"}, r"empty' has no config\.json and no weights.* and no tokenizer"),
-        ("{here}/half", {"device": "cpu"}, r"half' has no weights .* and no tokenizer .*; save it"),
+        ("{here}/half", {"device": "cpu"}, r"half' has no weights .* and no tokenizer .*; save"),
         ("{here}/exported", {"device": "cpu"}, r"exported' has no config\.json.*agent_0.*--team"),
     ],
 )

@@ -84,10 +84,10 @@ def test_half_precision_is_kept(tmp_path: Path) -> None:
 
 
 def test_another_number_of_policies_is_named(folder: Path) -> None:
-    named = r"holds weights of \['agent_0', 'agent_1'\], and the team has those of \['agent_0'\]"
+    named = r"has weights of \['agent_0', 'agent_1'\], but the team needs weights of \['agent_0'\]"
     with pytest.raises(CheckpointError, match=named):
         load_weights(folder, Team({"agent_0": language_model()}))
-    with pytest.raises(CheckpointError, match=r"holds weights of \[\]"):
+    with pytest.raises(CheckpointError, match=r"has weights of \[\]"):
         load_weights(folder / "nowhere", softmax_team())
 
 
@@ -98,7 +98,7 @@ def test_another_shape_is_named_with_its_agent(folder: Path) -> None:
 
 @pytest.mark.parametrize("place", [".", "nowhere"])
 def test_a_missing_description_says_what_to_give(tmp_path: Path, place: str) -> None:
-    with pytest.raises(CheckpointError, match=r"holds no saved team \(team\.json is missing\)"):
+    with pytest.raises(CheckpointError, match=r"not a saved team \(team\.json is missing\)"):
         read_description(tmp_path / place)
 
 

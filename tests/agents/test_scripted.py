@@ -44,7 +44,7 @@ def test_replay_repeats_in_order_for_every_agent_and_leaves_the_recording_alone(
 @pytest.mark.parametrize("agent", ["a", "nobody"])
 def test_replay_refuses_when_it_runs_out(agent: str) -> None:
     policy = Replay({"a": []})
-    with pytest.raises(IndexError, match=f"no further text for '{agent}'"):
+    with pytest.raises(IndexError, match=f"no further action of '{agent}'"):
         texts(policy, Request(agent, conversation("x")))
 
 

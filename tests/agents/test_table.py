@@ -69,9 +69,9 @@ def test_a_table_survives_a_file_and_refuses_that_of_another() -> None:
         table.table[0] = torch.tensor([0.5, -0.5])
     twin.load_state_dict(table.state_dict())
     assert all(torch.equal(a, b) for a, b in zip(table.state_dict().values(), twin.state_dict().values(), strict=True))
-    with pytest.raises(ValueError, match=r"'logits': \(1, 2\), .*do not fit a table of shape \(16384, 3\)"):
+    with pytest.raises(ValueError, match=r"'logits': \(1, 2\), .*are incompatible with a table of shape \(16384, 3\)"):
         Table(["left", "right", "stay"]).load_state_dict(table.state_dict())
-    with pytest.raises(ValueError, match=r"saved tensors \{'weight.*with the tensors logits and histories"):
+    with pytest.raises(ValueError, match=r"saved tensors \{'weight.*and the tensors logits and histories"):
         twin.load_state_dict({"weight": torch.zeros(1)})
 
 
@@ -116,9 +116,9 @@ def test_a_training_resumes_bit_for_bit(env_id: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("env_id", "protocol", "options", "message"),
     [
-        ("tldr-v0", "parallel", {}, "'agent_0' may say anything in this environment or protocol"),
-        ("dectiger-v0", "centralized", {}, "'agent_0' may say anything in this environment or protocol"),
-        ("dectiger-v0", "parallel", {"sharing": "lora"}, "sharing is 'lora', which tables of these agents cannot do"),
+        ("tldr-v0", "parallel", {}, "'agent_0' writes freely in this environment or protocol"),
+        ("dectiger-v0", "centralized", {}, "'agent_0' writes freely in this environment or protocol"),
+        ("dectiger-v0", "parallel", {"sharing": "lora"}, "sharing is 'lora', which these tables do not support"),
         ("dectiger-v0", "parallel", {"dtype": "bfloat16"}, "dtype is 'bfloat16', but 'builtin:table' is a small table"),
         ("dectiger-v0", "parallel", {"device": "cuda"}, "device is 'cuda', but 'builtin:table' is a small table"),
         ("dectiger-v0", "parallel", {"truncate_prompts": True}, "leave truncate_prompts out"),
@@ -134,7 +134,7 @@ def test_agents_may_share_a_table() -> None:
     env = llm_dec_pomdp.make("dectiger-v0")
     team = load_team(env.possible_agents, "builtin:table", sharing="shared", menus=menus(env))
     assert len(team.policies) == 1
-    with pytest.raises(ModelError, match="is a whole team, for eval, train and bench"):
+    with pytest.raises(ModelError, match="is not a language model"):
         locate("builtin:table")
-    with pytest.raises(ValueError, match="needs a menu of at least one text"):
+    with pytest.raises(ValueError, match="menu is empty"):
         Team({"agent_0": Table([])})

@@ -81,5 +81,5 @@ def test_any_well_formed_text_is_as_likely_as_any_other() -> None:
 
 def test_script_uniform_wants_an_environment_that_lists_texts() -> None:
     assembled = assemble_team(("a",), ("r",), [MemberConfig(agents=["a"], model="script:uniform")])
-    with pytest.raises(ValueError, match="script:uniform says one of a few texts"):
+    with pytest.raises(ValueError, match="script:uniform needs a list of actions"):
         assembled.generate([Request("a", conversation("x"))], Sampling())

@@ -272,7 +272,7 @@ def test_pairs_of_a_file_are_learnt_from(tmp_path: Path) -> None:
     assert results[0]["preference_loss"] == pytest.approx(math.log(2))
     assert results[-1]["preferred"] == 1
     assert results[-1]["preference_loss"] < results[0]["preference_loss"]
-    with pytest.raises(ValueError, match=f"holds no pair of task '{ITEMS[1].id}'"):
+    with pytest.raises(ValueError, match=f"has no pair of task '{ITEMS[1].id}'"):
         algorithm.rollout.play(env, team, ["t1"], [0], SAMPLING)
 
 
@@ -280,9 +280,9 @@ def test_pairs_of_a_file_are_learnt_from(tmp_path: Path) -> None:
     ("content", "message"),
     [
         ("", "is empty"),
-        ('{"task": "t0", "chosen": {"agent_0": "a"}}\n', r"row 1: is no pair \(KeyError: 'rejected'\)"),
-        ('{"task": "t0", "chosen": {"agent_0": 3}, "rejected": {}}\n', "row 1: is no pair"),
-        ("[]\n", "row 1: is no pair"),
+        ('{"task": "t0", "chosen": {"agent_0": "a"}}\n', r"row 1: it is not a valid pair \(KeyError: 'rejected'\)"),
+        ('{"task": "t0", "chosen": {"agent_0": 3}, "rejected": {}}\n', "row 1: it is not a valid pair"),
+        ("[]\n", "row 1: it is not a valid pair"),
     ],
 )
 def test_a_file_that_holds_no_pairs_is_refused(tmp_path: Path, content: str, message: str) -> None:

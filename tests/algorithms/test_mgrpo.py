@@ -200,7 +200,7 @@ def test_what_could_not_be_scored_is_in_no_mean() -> None:
 
 
 def test_an_infinite_reward_is_refused() -> None:
-    with pytest.raises(ValueError, match="task 'q' paid 'agent_1' inf"):
+    with pytest.raises(ValueError, match="task 'q' rewards 'agent_1' with inf"):
         learner().update([rewards_of_subs([math.inf], [0.0])])
 
 

@@ -149,7 +149,7 @@ def test_a_source_of_held_out_tasks_alone_is_refused(tmp_path: Path) -> None:
     row = {"task": "only", "chosen": {"agent_0": "red"}, "rejected": {"agent_0": "left"}}
     (tmp_path / "one.jsonl").write_text(json.dumps(row), encoding="utf-8")
     config = RewardModelConfig(source=str(tmp_path / "one.jsonl"), held_out=0.999)
-    with pytest.raises(ValueError, match=r"with it all 1 tasks of .* are held out"):
+    with pytest.raises(ValueError, match=r"all 1 tasks of .* are held out"):
         RewardModel(Team({"agent_0": language_model()}), SAMPLING, config)
 
 
@@ -159,7 +159,7 @@ def test_a_source_of_held_out_tasks_alone_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({}, "learns from what was recorded; set source"),
+        ({}, "source is missing"),
         ({"source": "x", "beta": 0.5}, "beta"),
         ({"source": "x", "held_out": 1.0}, "held_out"),
         ({"source": "x", "best_of": 0}, "best_of"),
@@ -175,7 +175,7 @@ def test_weights_that_live_elsewhere_are_refused(tmp_path: Path) -> None:
         def updater(self, *arguments: Any) -> Any:
             return SimpleNamespace(agents={"agent_0"})
 
-    with pytest.raises(ValueError, match="learns in the process of its run"):
+    with pytest.raises(ValueError, match="in the process of its run"):
         RewardModel(Team({"agent_0": Away()}), SAMPLING, RewardModelConfig(source=recorded(tmp_path)))
 
 

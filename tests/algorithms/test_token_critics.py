@@ -203,5 +203,5 @@ def test_a_critic_of_the_team_refuses_an_agent_with_other_tokens() -> None:
     other = LanguageModel(network(), tokenizer(words=("wrote", *WORDS[:-1])))
     team = Team({"agent_0": language_model(), "agent_1": other})
     learner(IAC, team)
-    with pytest.raises(ValueError, match="tokens of 'agent_1' are not those of 'agent_0'"):
+    with pytest.raises(ValueError, match="'agent_1' and 'agent_0' have different tokenizers"):
         learner(MAAC, team)

@@ -174,8 +174,8 @@ def test_every_token_has_its_own_advantage() -> None:
 @pytest.mark.parametrize(
     ("ratio", "tokens", "message"),
     [
-        ("token", (1.0, 1.0), "has 1 tokens, and its sample advantages for 2"),
-        ("sequence", (1.0,), "ratio='sequence' is of texts"),
+        ("token", (1.0, 1.0), "has 1 tokens, and its sample has 2 advantages"),
+        ("sequence", (1.0,), "ratio is 'sequence'"),
     ],
 )
 def test_advantages_of_tokens_that_do_not_fit_are_refused(ratio: str, tokens: tuple[float, ...], message: str) -> None:

@@ -207,7 +207,7 @@ def test_bfloat16_weights_are_trained_with_a_warning_and_float16_ones_are_not() 
 
 
 def test_somebody_must_be_trainable() -> None:
-    with pytest.raises(ValueError, match="no member of the team can be trained"):
+    with pytest.raises(ValueError, match="no policy of the team can be trained"):
         MAGRPO(Team({"agent_0": FIXED}), SAMPLING)
 
 
@@ -258,11 +258,11 @@ def test_one_members_accident_does_not_stop_the_other() -> None:
 def test_an_infinite_reward_is_named_and_nothing_moves(reward: float) -> None:
     team = softmax_team(**THREE)
     before = weights(team)
-    with pytest.raises(ValueError, match=rf"task 't' paid the team {reward}"):
+    with pytest.raises(ValueError, match=rf"task 't' rewards the team with {reward}"):
         make(team).update([group([reward, 0.0], texts([0], [1]))])
     assert same(before, weights(team))
 
 
 def test_greedy_samples_teach_nothing_and_are_refused() -> None:
-    with pytest.raises(ValueError, match="the temperature is 0, so texts are not drawn"):
+    with pytest.raises(ValueError, match="the temperature is 0"):
         make(softmax_team(**THREE), sampling=Sampling(temperature=0)).update([TWO_WORDS])

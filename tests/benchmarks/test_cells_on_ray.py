@@ -104,7 +104,7 @@ def test_a_cell_that_is_killed_runs_again_from_its_checkpoint(
     lines = Lines(act)
     run_suite(SUITE, tmp_path / "run", lines, executor="ray", address=cluster.address)
     assert outcome(tmp_path / "run") == alone
-    assert sum("it runs again, from its newest checkpoint" in text for text in lines.notes) == len(killed) > 0
+    assert sum("restarted from its newest checkpoint" in text for text in lines.notes) == len(killed) > 0
     assert len({label for label in lines.stages if ": train (" in label}) == 2
     assert not ray.is_initialized()
 
@@ -153,7 +153,7 @@ def test_ctrl_c_lets_cells_save_and_leaves_no_process(alone: dict[str, Any], tmp
     for path in begun:
         assert max((path.parent / "checkpoints").iterdir()).name == f"step-{len(read_lines(path)):06d}"
     assert {json.loads(p.read_text())["reason"] for p in folder.glob("cells/*/failure.json")} == {
-        "stopped by a signal, goes on with bench --resume"
+        "stopped by a signal; resume it with bench --resume"
     }
     assert ours
     assert psutil.wait_procs(ours, timeout=30)[1] == []
@@ -166,5 +166,5 @@ def test_an_address_where_nothing_listens_is_refused_before_anything_is_made(tmp
 
 
 def test_a_folder_that_a_machine_does_not_see_is_told() -> None:
-    with pytest.raises(RunFolderError, match="'/nowhere/run/cells/a' is not there on "):
+    with pytest.raises(RunFolderError, match="'/nowhere/run/cells/a' does not exist on "):
         CellWorker().run(SUITE.cells()[0].to_dict(), "/nowhere/run/cells/a", {}, ".", print)

@@ -59,7 +59,7 @@ def test_the_sum_says_which_cells_it_leaves_out() -> None:
     mixed = dataclasses.replace(
         cell, model=cell.model.model_copy(update={"members": [MemberConfig(agents=["agent_0", "agent_1"], model="a")]})
     )
-    for cells, words in (((cell, mixed), "without 1 cells"), ((mixed,), "time and memory are not known")):
+    for cells, words in (((cell, mixed), "without 1 runs"), ((mixed,), "time and memory are unknown")):
         caption = estimate_table(suite, cells, [estimate(c) for c in cells]).caption
         assert words in caption
 

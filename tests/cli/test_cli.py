@@ -166,7 +166,7 @@ def test_check_of_a_broken_environment_fails_with_exit_code_1(tmp_path: Path) ->
         (["bench", "quik"], "did you mean quick"),
         (["bench", "quick", "--set", "training.step=1"], "did you mean steps"),
         (["bench", "quick", "--algorithm", "no_such_module:X"], "no_such_module"),
-        (["bench", "--resume", "nowhere"], "'nowhere' does not exist, so there is no benchmark to resume"),
+        (["bench", "--resume", "nowhere"], "the folder 'nowhere' does not exist"),
         (["report", "one", "two"], "--out"),
         (["play", "tldr-v0", "--role", "sumary"], "did you mean summary"),
         (["play", "tldr-v0", "--seed", "-1"], "Invalid value for '--seed'"),
@@ -179,13 +179,13 @@ def test_check_of_a_broken_environment_fails_with_exit_code_1(tmp_path: Path) ->
         (["train", "tldr-v0", "--steps", "-1"], "--steps = -1"),
         (["train", "tldr-v0", "--prompts", "0"], "--prompts = 0"),
         (["train", "tldr-v0", "--group-size", "0"], "--group-size = 0"),
-        (["train", "tldr-v0", "--group-size", "1"], "group_size is 1: magrpo compares"),
+        (["train", "tldr-v0", "--group-size", "1"], "group_size is 1, but magrpo"),
         (["train", "tldr-v0", "--save-every", "-1"], "--save-every = -1"),
         (["train", "tldr-v0", "--eval-every", "-1"], "--eval-every = -1"),
         (["train", "tldr-v0", "--sharing", "lora", "--load", "lora_rank=0"], "--load lora_rank = 0"),
         (["train", "tldr-v0", "--load", "lora_rank=4"], "--load lora_rank would have no effect"),
         (["train", "tldr-v0", "--load", "lora_rnak=4"], "--load lora_rnak: no such key; did you mean lora_rank"),
-        (["train", "tldr-v0", "--load", "dtype=float16"], "--load dtype: it has an option of its own"),
+        (["train", "tldr-v0", "--load", "dtype=float16"], "--load dtype is refused"),
         (
             ["train", "tldr-v0", "--team", "t.toml", "--model", "m", "--sharing", "lora"],
             "--model, --sharing would have",
@@ -201,7 +201,7 @@ def test_check_of_a_broken_environment_fails_with_exit_code_1(tmp_path: Path) ->
             "the server 'https://host/v1' has a",
         ),
         (["eval", "tldr-v0", "--device", "gpu"], "device 'gpu' does not exist; give auto, cpu"),
-        (["eval", "tldr-v0", "--device", "cuda:99"], "device 'cuda:99': there are"),
+        (["eval", "tldr-v0", "--device", "cuda:99"], "device 'cuda:99': this machine has"),
         (["bench", "quick", "--overwrite"], "--overwrite is for --resume"),
     ],
 )
@@ -334,7 +334,7 @@ def test_a_dry_run_counts_and_runs_nothing(tmp_path: Path, monkeypatch: pytest.M
     assert by_environment == {"tldr_v0": 5 * 2, "coophumaneval_v2_choice": 2 * 2, "dectiger_v0_H_2": 2 * 2}
     assert all(e["generated_tokens"] and e["minutes"] and e["gigabytes"] for e in found)
     shown = CliRunner().invoke(app, arguments, env={"COLUMNS": "80"}).stdout
-    assert "measured on two CPU cores" in " ".join(shown.split())
+    assert "rates of two CPU cores" in " ".join(shown.split())
     assert {"coophumaneval-v2", "sequential", "builtin:table"} <= set(shown.split())  # no word is broken
     assert list(tmp_path.iterdir()) == []
 
@@ -439,7 +439,7 @@ def test_doctor_fails_when_a_program_gets_through(monkeypatch: pytest.MonkeyPatc
     result = call("doctor", "--only", "printed_verdict")
     assert result.exit_code == 1
     assert "printed_verdict: earned 1 of 1" in result.stdout
-    assert "0 of 1 hostile programs held off" in result.stdout
+    assert "0 of 1 hostile programs stopped" in result.stdout
     assert "escapes 0" in result.stdout
 
 

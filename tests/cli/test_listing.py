@@ -52,7 +52,7 @@ def test_every_column_of_runs_is_readable_beside_a_run_that_failed(folder: Path,
     rows = {name: line.split() for line in lines for name in (GAME, POSTS, BENCH) if line.startswith(f"{name} ")}
     assert rows[POSTS][1] == "failed"
     assert rows[POSTS][3] == "%"
-    assert rows[BENCH][1:4] == ["done", "1/2", "cells"]
+    assert rows[BENCH][1:4] == ["done", "1/2", "runs"]
     assert rows[GAME][1:3] == ["done", "1/1"]
     assert f"{POSTS}: a model that could not be loaded" in " ".join(text.split())
     assert "(own.py:5)" in text

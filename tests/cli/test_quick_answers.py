@@ -27,7 +27,7 @@ COMMANDS: dict[str, tuple[list[str], int, str]] = {
     "help of bench": (["bench", "--help"], 0, "quick:"),
     "list": (["list"], 0, "magrpo"),
     "runs": (["runs", "."], 0, "progress"),
-    "end of input": (["play", "tldr-v0", "--protocol", "centralized"], 1, "the input ended before your text"),
+    "end of input": (["play", "tldr-v0", "--protocol", "centralized"], 1, "the input ended before"),
     "missing tasks": (["train", "tldr-v0", "--tasks", "none.jsonl"], 2, "'none.jsonl' does not exist"),
     "missing test tasks": (["train", "tldr-v0", "--eval-tasks", "none.jsonl"], 2, "'none.jsonl' does not exist"),
     "wrong split": (["eval", "tldr-v0", "--split", "tset"], 2, "did you mean test"),

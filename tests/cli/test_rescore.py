@@ -51,7 +51,7 @@ def test_what_cannot_be_scored_is_refused_in_a_sentence(tmp_path: Path) -> None:
     for env_id, sentence in [
         ("arxiv-v0", "has no task"),
         ("dectiger-v0", "has a hidden state"),
-        ("tldr-v2", "judge= names none"),
+        ("tldr-v2", "judge= is missing"),
         ("tldr-v9", "did you mean"),
     ]:
         ran = invoke("rescore", str(tmp_path / "run"), env_id)

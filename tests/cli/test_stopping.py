@@ -65,7 +65,7 @@ def test_the_second_ctrl_c_ends_a_training_at_once_and_leaves_the_terminal_in_or
     )
     terminal.wait_for(lambda text: " 1/500" in text)
     terminal.press(CTRL_C)
-    terminal.wait_for(lambda text: "again to stop now" in text, seconds=10)
+    terminal.wait_for(lambda text: "to stop at once" in text, seconds=10)
     assert "finishing step" in terminal.output.decode(errors="replace")
     terminal.press(CTRL_C)
     started = time.monotonic()

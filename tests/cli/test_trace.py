@@ -53,9 +53,9 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.slow
 def test_a_run_becomes_traces_that_play_again(run: Path, tmp_path: Path) -> None:
     place = str(tmp_path / "t.jsonl")
-    assert call("export", str(run), place, "--texts", "hashed", "--token-ids").stdout.startswith("4 traces in ")
+    assert call("export", str(run), place, "--texts", "hashed", "--token-ids").stdout.startswith("wrote 4 traces to ")
     assert call("validate", place).stdout == "4 traces: 4 replayable, 0 valid by the published schema, none wrong\n"
-    assert call("replay", place).stdout == "4 traces, none of them played otherwise\n"
+    assert call("replay", place).stdout == "4 traces, none of them with differences\n"
     means = json.loads(call("stats", place, str(EXAMPLE), "--json").stdout)
     assert [mean["traces"] for mean in means.values()] == [4, 1]
     assert means[place]["tokens"] > 0
@@ -125,7 +125,7 @@ def test_a_page_is_made_of_traces_of_any_system(tmp_path: Path) -> None:
         file.truncate(1 << 30)
     refused = call("view", str(tmp_path / "large"))
     assert refused.exit_code == 2
-    assert "a page holds 64 MB at most" in re.sub(r"\s+", " ", refused.output)
+    assert "a page at most 64 MB" in re.sub(r"\s+", " ", refused.output)
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:

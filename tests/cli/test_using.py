@@ -82,8 +82,8 @@ def test_a_team_file_trains_on_the_command_line_and_a_wrong_one_leaves_no_run(tm
     small = [option for option in SMALL if option not in ("--device", "cpu")]
     command = ["train", "tldr-v0", *small, "--team", str(team), "--out", str(run)]
     for members, message in (
-        (f"summary = {mine!r}", "nobody plays 'agent_1' (elaboration)"),
-        (f"summary = {mine!r}\nelaboration = {mine!r}\nagent_0 = {mine!r}", "'agent_0' is played twice"),
+        (f"summary = {mine!r}", "has no member (elaboration)"),
+        (f"summary = {mine!r}\nelaboration = {mine!r}\nagent_0 = {mine!r}", "'agent_0' has two members"),
         (f"sumary = {mine!r}", "did you mean summary"),
     ):
         team.write_text(f"[members]\n{members}\n")
@@ -137,15 +137,15 @@ def test_a_shared_model_comes_back_from_an_export_where_every_agent_has_a_copy(t
         for place in (run, tmp_path / "exported")
     ]
     assert same(weights(teams[0]), weights(teams[1]))
-    with pytest.raises(CheckpointError, match="holds weights of"):
+    with pytest.raises(CheckpointError, match="has weights of"):
         llm_dec_pomdp.load_team(env, "builtin:tiny", device="cpu", weights=run)  # two models
 
 
 def test_what_is_no_saved_team_is_not_replaced(tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("precious")
-    with pytest.raises(FileExistsError, match="holds no saved team"):
+    with pytest.raises(FileExistsError, match="not a saved team"):
         llm_dec_pomdp.save_team(trained(), tmp_path)
-    with pytest.raises(ValueError, match="nothing to save"):
+    with pytest.raises(ValueError, match="no trainable weights to save"):
         llm_dec_pomdp.save_team(llm_dec_pomdp.load_team(tiger(), "script:optimal"), tmp_path / "new")
     saved = tmp_path / "saved"
     llm_dec_pomdp.save_team(trained(), saved)

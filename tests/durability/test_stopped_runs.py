@@ -100,7 +100,7 @@ def test_a_run_is_not_started_over_by_accident(stopped: tuple[Path, dict[str, An
     folder, _ = stopped
     result = call("train", "tldr-v0", *SMALL, "--out", str(folder))
     assert result.exit_code == 2
-    assert f"go on with the run in it: --resume {folder}" in output_of(result)
+    assert f"--resume {folder}" in output_of(result)
 
 
 @pytest.mark.slow
@@ -108,14 +108,14 @@ def test_resuming_with_other_options_names_what_differs(stopped: tuple[Path, dic
     folder, _ = stopped
     result = call("train", "tldr-v0", *SMALL, "--steps", "0", "--temperature", "0.5", "--resume", str(folder))
     assert result.exit_code == 2
-    assert "sampling.temperature: 1.0 -> 0.5; training.steps: 500 -> 0, though " in output_of(result)
+    assert "sampling.temperature: 1.0 -> 0.5; training.steps: 500 -> 0, but " in output_of(result)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--set", "gamma=1.0", "--out", "elsewhere"], "--set, --out: --resume takes the options of the run"),
+        (["--set", "gamma=1.0", "--out", "elsewhere"], "--set, --out: --resume without an environment"),
         (["--save-every", "-1"], "--save-every = -1"),
     ],
 )
@@ -194,7 +194,7 @@ def test_a_stopped_run_may_end_early_and_is_that_of_a_shorter_one(
 def test_an_evaluation_is_no_training_to_resume_and_its_team_is_none(tmp_path: Path) -> None:
     run = tmp_path / "run"
     assert call("eval", "tldr-v0", *TINY[5:], "--out", str(run)).exit_code == 0
-    assert "holds an evaluation" in output_of(call("train", "--resume", str(run)))
+    assert "eval --resume" in output_of(call("train", "--resume", str(run)))
     assert "holds 0 trained teams" in output_of(call("eval", "tldr-v0", "--team", str(run)))
     (found,) = list_runs(tmp_path)
     assert found.progress_text == ""
@@ -212,7 +212,7 @@ def test_a_team_can_be_exported_while_it_is_not_done(stopped: tuple[Path, dict[s
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["train"], "give an environment id"),
+        (["train"], "there is no environment"),
         (["runs", "nowhere"], "is not a folder"),
         (["export", "nowhere", "out"], "holds 0 trained teams, not one"),
     ],

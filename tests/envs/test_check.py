@@ -268,21 +268,21 @@ VIOLATIONS: list[tuple[type[Honest], str, str]] = [
     (ShowsTests, "no leaks", "'test'"),
     (ShowsTheOther, "no leaks", "'agent_1'"),
     (ShowsReferenceInState, "no leaks", "state() or the infos show 'reference'"),
-    (Counts, "determinism", "two episodes"),
-    (IgnoresSeed, "determinism", "two episodes"),
+    (Counts, "determinism", "two different episodes"),
+    (IgnoresSeed, "determinism", "two different episodes"),
     (PaysForLength, "bounds", "not within"),
-    (PaysNothingFinite, "bounds", "earned inf"),
-    (PaysForSilence, "bounds", "empty texts earned"),
-    (LivesOnSilence, "silence", "turn 1 pays 0.5 for empty texts; let"),
+    (PaysNothingFinite, "bounds", "reward inf"),
+    (PaysForSilence, "bounds", "empty actions received the score"),
+    (LivesOnSilence, "silence", "turn 1 has the reward 0.5"),
     (ChokesOnNul, "bounds", "ValueError"),
-    (UnreachableMaximum, "references", "reference of task 't0' earns 2.0, not the maximum 2.5"),
+    (UnreachableMaximum, "references", "reference of task 't0' receives the score 2.0, not the maximum 2.5"),
     (Truncates, "ends", "turn 2 truncates"),
     (PlaysOn, "finished", "raised nothing"),
     (RaisesSomethingElse, "finished", "raised IndexError"),
     (ForkIsItself, "forks", "ended its parent's episode"),
-    (KeepsAList, "forks", "changes what its parent does"),
+    (KeepsAList, "forks", "stepping a fork changed its parent"),
     (MutableState, "states", "a list, which can change"),
-    (ForgetsOnPickling, "pickling", "another episode"),
+    (ForgetsOnPickling, "pickling", "a different episode"),
     (StateIsNoJson, "pickling", "not JSON"),
     (NoInfosAtReset, "infos", "'reward/first', 'reward/second'"),
     (NoInfosAtStep, "infos", "'reward/second'"),
@@ -311,7 +311,7 @@ def test_a_planted_violation_is_named(env: type[Honest], check: str, reason: str
     with pytest.raises(CheckFailure) as caught:
         check_env(planted)
     assert planted.max_turns == 2
-    assert str(caught.value).startswith(f"planted-v0 fails the check '{check}': ")
+    assert str(caught.value).startswith(f"planted-v0 fails the conformance check '{check}': ")
     assert reason in str(caught.value)
 
 

@@ -43,7 +43,7 @@ def test_a_script_checks_its_own_class_without_the_check_that_needs_a_module(ech
     done = run("echo.py", folder=echo.parent)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == str([name for name in CHECKS if name != "processes"])
-    assert "the check 'processes' of acme/echo-v0 was not run: Echo of this script" in done.stderr
+    assert "the conformance check 'processes' of acme/echo-v0 was not run: Echo of this script" in done.stderr
 
 
 @pytest.mark.slow
@@ -64,7 +64,7 @@ def test_a_copy_that_does_not_come_to_an_end_is_killed(
     monkeypatch.setattr("llm_dec_pomdp.envs.checks.processes.LEAST_SECONDS", 0.5)
     from slow_echo import Echo  # type: ignore[import-not-found]  # pyright: ignore
 
-    with pytest.raises(CheckFailure, match="'processes': another process has not imported and played"):
+    with pytest.raises(CheckFailure, match="'processes': another process did not"):
         check_env(Echo())
     assert CHILD not in os.environ
 

@@ -102,9 +102,9 @@ def test_the_shares_of_the_kinds_are_measured() -> None:
 def test_offers_that_cannot_be_lettered_are_refused() -> None:
     with pytest.raises(ValueError, match="no two equal"):
         Choices(toy.toy(), lambda item, role: {"a": "x", "b": "x"})
-    with pytest.raises(ValueError, match="different number"):
+    with pytest.raises(ValueError, match="different numbers"):
         Choices(toy.toy(), lambda item, role: {str(n): str(n) for n in range(1 + (item.id == "t0"))})
-    with pytest.raises(ValueError, match="offers no texts"):
+    with pytest.raises(ValueError, match="no candidate actions"):
         llm_dec_pomdp.make("tldr-v0", candidates=True)
     with pytest.raises(TypeError, match="wraps a task"):
         Choices(with_protocol(toy.toy(), "sequential"), offers)

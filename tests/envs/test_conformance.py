@@ -86,7 +86,7 @@ def test_an_id_makes_what_its_spec_names(env_id: str) -> None:
 
 def test_an_id_without_a_version_is_v0_with_a_sentence(caplog: pytest.LogCaptureFixture) -> None:
     env = llm_dec_pomdp.make("tldr", split="test")
-    assert caplog.messages == ["'tldr' has no version, and tldr-v0 is taken; known: tldr-v0, tldr-v1, tldr-v2"]
+    assert caplog.messages == ["'tldr' has no version; using tldr-v0; known versions: tldr-v0, tldr-v1, tldr-v2"]
     assert with_protocol(env, "centralized").spec == llm_dec_pomdp.spec("tldr-v0")
     assert llm_dec_pomdp.spec("tldr-v1").load()(split="test").spec is None
 

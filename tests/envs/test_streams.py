@@ -95,7 +95,7 @@ BAD: dict[str, tuple[Any, str]] = {
     "field": (Rows(lambda i: {"text": "x"}), r"row 1: field 'prompt' is missing; the row has 'text'"),
     "generator": ((good(i) for i in range(3)), r"cannot be read twice"),
     "sample": ("sample", r"'sample'.*no stream"),
-    "list file": ("rows.json", r"'rows.json' is no .jsonl"),
+    "list file": ("rows.json", r"'rows.json' cannot be streamed"),
     "no file": ("none.jsonl", r"none.jsonl'"),
 }
 

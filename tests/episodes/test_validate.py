@@ -87,8 +87,8 @@ def move(trace: Trace, kind: str, place: int) -> None:
 
 
 NOT_REPLAYABLE: dict[str, tuple[Mutation, str]] = {
-    "NaN": (lambda t: t["events"][2].update(t=math.nan), "event 'e2', field t: nan is no finite number"),
-    "infinite": (lambda t: t["costs"].update(tokens=math.inf), "field costs.tokens: inf is no finite number"),
+    "NaN": (lambda t: t["events"][2].update(t=math.nan), "event 'e2', field t: nan is"),
+    "infinite": (lambda t: t["costs"].update(tokens=math.inf), "field costs.tokens: inf is"),
     "an id twice": (lambda t: t["events"][2].update(id="e1"), "event 'e1', field id: another event has it too"),
     "an edge into nothing": (lambda t: t["edges"][0].update(dst="x"), "edge 0, field dst: there is no event 'x'"),
     "a circle": (
@@ -98,21 +98,21 @@ NOT_REPLAYABLE: dict[str, tuple[Mutation, str]] = {
     "time backwards": (lambda t: t["events"][3].update(t=0.0), "event 'e3', field t: it is 0.0, and event 'e2', which"),
     "turns backwards": (
         lambda t: t["events"][1].update(turn=9),
-        "event 'e2', field turn: it is 0, and events of turn 9",
+        "event 'e2', field turn: it is 0",
     ),
     "early": (
         lambda t: event_of(t, "message", 1).update({"agent": "agent_1"}),
-        "field agent: 'agent_1' does something before it is spawned",
+        "field agent: 'agent_1' acts before its spawn",
     ),
     "late": (
         lambda t: event_of(t, "tool_result").update({"type": "despawn"}),
-        "field agent: 'agent_1' does something after it has left",
+        "field agent: 'agent_1' acts after its despawn",
     ),
     "a result of nothing": (
         lambda t: event_of(t, "tool_call").update(tool="x"),
         "which agent_1 has not called before",
     ),
-    "a cost": (lambda t: t["costs"].update(tokens=7), "field costs.tokens: it is 7, and the events have"),
+    "a cost": (lambda t: t["costs"].update(tokens=7), "field costs.tokens: it is 7"),
     "no header": (lambda t: t["events"][0].pop("header"), "event 'e0': 'header' is a required property"),
     "a header of another kind": (
         lambda t: t["events"][0]["header"].update(seed="x"),
@@ -143,23 +143,23 @@ def test_what_no_run_can_have_produced_is_refused(recorded: Trace, mutate: Mutat
 CHANGED: dict[str, tuple[Mutation, str]] = {
     "an observation": (
         lambda t: t["events"][1].update(content="S e1"),
-        "event 'e1', field content: it is 'S e1', played",
+        "event 'e1', field content: recorded 'S e1', replayed",
     ),
     "a reward": (
         lambda t: event_of(t, "aggregate", -1).update(reward=0.5),
-        "field reward: it is 0.5, played again 1.0",
+        "field reward: recorded 0.5, replayed 1.0",
     ),
     "the last bit of a component": (
         lambda t: event_of(t, "aggregate", -1)["score"]["components"].update(correct=math.nextafter(0.9, 1)),
-        "field score.components.correct: it is 0.9000000000000001, played again 0.9",
+        "field score.components.correct: recorded 0.9000000000000001, replayed 0.9",
     ),
     "the pay of an agent": (
         lambda t: event_of(t, "aggregate", -1)["rewards"].update(agent_1=0.0),
         "field rewards.agent_1",
     ),
-    "a text": (lambda t: event_of(t, "message", 1).update(content="ANS"), "field type: it is 'spawn', played again"),
+    "a text": (lambda t: event_of(t, "message", 1).update(content="ANS"), "field type: recorded 'spawn', replayed"),
     "what a tool gave": (lambda t: event_of(t, "tool_result")["content"].update(passage="P"), "field content.passage"),
-    "the end": (lambda t: t["events"][0]["header"].update(terminated=False), "field header.terminated: it is False"),
+    "the end": (lambda t: t["events"][0]["header"].update(terminated=False), "field header.terminated: recorded False"),
     "an edge": (lambda t: t["edges"].pop(), "field edges"),
 }
 

@@ -51,7 +51,7 @@ def test_who_is_not_listened_to_moves_nothing() -> None:
     env = Deaf()
     numbers = moved(env, Uniform(env.choices), 8)
     assert numbers == {"first moves": 25.0, "second moves": 0.0}  # any other text is a point of four away
-    assert alarm(numbers) == "second moves 0.0 points of the return, first 25.0"
+    assert alarm(numbers) == "second changes the return by 0.0 points, first by 25.0"
     assert not alarm({"first moves": 25.0, "second moves": 10.0}) and not alarm({})
 
 
@@ -99,7 +99,7 @@ def test_training_and_the_report_say_so(tmp_path: Path) -> None:
         for cell in build(Suite, values, source="test").cells():
             run_cell(cell, folder / "cells" / cell.label, Told())
     write_report(folder)
-    warned = "second moves 0.0 points of the return"
+    warned = "second changes the return by 0.0 points"
     assert [line for line in lines if "evaluate 0: warning" in line and warned in line]
     opening, _, _ = (folder / "report.md").read_text(encoding="utf-8").partition("\n## ")
     assert "Warning, magrpo" in opening and warned in opening

@@ -43,5 +43,5 @@ def test_the_reward_is_that_of_the_joint_action(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_several_turns_are_refused() -> None:
-    with pytest.raises(ValueError, match="2 turns, and comlrl"):
+    with pytest.raises(ValueError, match="max_turns 2, but comlrl"):
         joint_reward(llm_dec_pomdp.make("tldr-v0", max_turns=2))

@@ -40,7 +40,7 @@ def test_a_library_that_is_missing_is_said_with_its_extra(monkeypatch: pytest.Mo
 
 def test_a_version_that_is_too_old_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metadata, "version", lambda name: "0.0.9")
-    with pytest.raises(ImportError, match=r"gem-llm 0.0.9 is installed, and .* needs >=0.1: pip install"):
+    with pytest.raises(ImportError, match=r"gem-llm 0.0.9 is installed, but .* needs >=0.1: pip install"):
         library("gem", "gem")
 
 
@@ -60,7 +60,7 @@ def test_every_adapter_says_what_it_lacks(
     monkeypatch.setattr(metadata, "version", version)
     monkeypatch.delitem(sys.modules, module_of(adapter), raising=False)
     with pytest.raises(
-        ImportError, match=rf"{message}, and the adapter '{adapter}' needs .*: pip install -e '\.\[{adapter}\]'"
+        ImportError, match=rf"{message}, but the adapter '{adapter}' needs .*: pip install -e '\.\[{adapter}\]'"
     ):
         begin(adapter)
 

@@ -133,7 +133,7 @@ def test_what_cannot_be_used_is_named(address: str, tmp_path: Path) -> None:
         tools_of(address, only=["prise"])
     odd = tmp_path / "odd.py"
     odd.write_text(SERVER.replace("server.tool()\ndef price", 'server.tool(name="what price")\ndef price'), "utf-8")
-    with pytest.raises(ValueError, match=r"odd.py: 'what price' is no name of a tool.*only="):
+    with pytest.raises(ValueError, match=r"odd.py: 'what price' cannot be the name of a tool.*only="):
         tools_of([sys.executable, str(odd)])
 
 

@@ -48,7 +48,7 @@ def test_texts_whose_partners_are_elsewhere_are_an_error() -> None:
 
 
 def test_what_is_no_row_of_texts_is_refused() -> None:
-    with pytest.raises(ValueError, match="2 turns"):
+    with pytest.raises(ValueError, match="max_turns 2"):
         joint_reward(llm_dec_pomdp.make("tldr-v0", max_turns=2))
     with pytest.raises(ValueError, match="individual"):
         team_dataset(llm_dec_pomdp.make("research-v0"))
@@ -87,9 +87,9 @@ def test_a_row_is_what_was_shown_and_sampled_token_by_token() -> None:
 def test_what_cannot_be_a_row_is_refused() -> None:
     first = Completion("a", prompt_ids=(1, 2), token_ids=(7, 8), logprobs=(-1.0, -2.0))
     anew = Completion("b", prompt_ids=(1, 2, 7, 5, 3), token_ids=(9,), logprobs=(-0.5,))
-    with pytest.raises(ValueError, match="text 2 of agent_0 in task 'post' was said after another beginning"):
+    with pytest.raises(ValueError, match="completion 2 of agent_0 in task 'post' does not begin"):
         row(episode(first, anew), "agent_0")
-    with pytest.raises(ValueError, match="agent_1 was not asked"):
+    with pytest.raises(ValueError, match="agent_1 never acted"):
         row(episode(first), "agent_1")
 
 

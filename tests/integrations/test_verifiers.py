@@ -161,7 +161,7 @@ def test_rollouts_of_a_role_with_tools_share_nothing(tmp_path: Path, monkeypatch
 def test_a_server_that_fails_is_an_error_of_the_episode_and_no_reward(tmp_path: Path) -> None:
     package = write_package("relay-v0", tmp_path / "relay-v0")
     episodes = played(tmp_path / "out", package, "http://127.0.0.1:9/v1", "--select.limit", "1")
-    assert "gave no text in turn 0" in episodes[0]["errors"][0]["message"]
+    assert "returned no action in turn 0" in episodes[0]["errors"][0]["message"]
     assert not any("return" in trace["rewards"] for trace in episodes[0]["traces"])
 
 

@@ -29,7 +29,7 @@ def test_the_page_is_whole_and_refers_to_nothing_else(run: Path) -> None:
     assert "://" not in text.split("<script")[0]
     for environment in ("tldr-v0", "coophumaneval-v0"):
         names = re.findall(rf'aria-label="{environment}: (.*?)"', text)
-        assert names[:3] == ["test return, %", "return", "return, %, against response time"]
+        assert names[:3] == ["test return, %", "return", "return (%) by response time"]
         training = names.index("training return, %")
         parts = names[3:training]
         assert "structure" in parts
@@ -64,8 +64,8 @@ def test_a_page_holds_as_many_episodes_of_every_checkpoint_and_says_what_it_leav
     by_method = Counter((values[0], values[2]) for values in page["choices"])
     assert 1 <= len(page["traces"]) < 12
     assert max(by_method.values()) - min(by_method.values()) <= 1
-    assert f"the first {len(page['traces'])} of them" in " ".join(text.split())
-    assert "This page holds the first" not in (run / "report.html").read_text()
+    assert f"the first {len(page['traces'])} episodes" in " ".join(text.split())
+    assert "This page has the first" not in (run / "report.html").read_text()
 
 
 # --- in a browser -----------------------------------------------------------------------------------------------------

@@ -112,7 +112,7 @@ def test_methods_that_lack_an_environment_are_named(tmp_path: Path) -> None:
     )
     result = CliRunner().invoke(app, ["report", str(run), "--export", str(tmp_path / "out")])
     assert result.exit_code == 0
-    assert "an environment or a seed: concat" in " ".join(result.stderr.split())
+    assert "all environments or seeds: concat" in " ".join(result.stderr.split())
     assert list(json.loads((tmp_path / "out" / "rliable.json").read_text())["score_dict"]) == ["single"]
 
 

@@ -126,11 +126,11 @@ def test_a_recorded_task_without_a_pair_has_an_empty_group(tmp_path: Path) -> No
         (
             [episode_row("t0", 1.0), episode_row("t0", 1.0)],
             {},
-            "no two of a task differ in their return by more than 0",
+            "returns differ by more than 0",
         ),
         ([episode_row("t0", 1.0), episode_row("t0", 0.0)], {"margin": 1.0}, "by more than 1; record several"),
-        ([{"task": "t", "chosen": {}, "rejected": {}}], {"choice": "all"}, "pairs and margin choose among episodes"),
-        ([{"task_id": "t", "events": [{"type": "message", "agent": "a"}]}], {}, "is no pair"),
+        ([{"task": "t", "chosen": {}, "rejected": {}}], {"choice": "all"}, "options pairs and margin are for episodes"),
+        ([{"task_id": "t", "events": [{"type": "message", "agent": "a"}]}], {}, "not a valid pair"),
     ],
 )
 def test_a_source_that_gives_no_pair_is_refused(

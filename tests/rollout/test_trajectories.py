@@ -189,7 +189,7 @@ def test_an_unknown_task_is_named() -> None:
 
 
 def test_an_agent_without_a_player_is_named() -> None:
-    with pytest.raises(KeyError, match="no member plays 'agent_1'"):
+    with pytest.raises(KeyError, match="no member for 'agent_1'"):
         play(Team({"agent_0": WRONG}))
 
 
@@ -259,6 +259,6 @@ def test_chance_changes_no_text_where_the_environment_draws_nothing() -> None:
 
 
 def test_an_environment_that_ignores_its_seed_is_named_where_chance_is_shared() -> None:
-    with pytest.raises(ValueError, match=r"task 't1' of match-v0 started in two ways"):
+    with pytest.raises(ValueError, match=r"task 't1' of match-v0 started in two different states"):
         moods(Careless(ITEMS), Trajectories("shared"))
     moods(Careless(ITEMS), Trajectories("own"))

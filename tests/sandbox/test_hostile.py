@@ -120,7 +120,7 @@ def test_no_lie_passes_without_any_layer() -> None:
 def test_the_doctor_sees_a_false_pass(pool: SandboxPool, laid: Bait) -> None:
     right = Program("right", "", "lies", ("failed",), GOLD)
     assert attempt(pool, right, laid).problems == (
-        "earned 4 of 4 where a wrong program earns 0 of 4",
+        "passed 4 of 4 asserts, but a wrong program passes 0 of 4",
         "outcome passed",
     )
 

@@ -71,7 +71,7 @@ def test_a_server_that_was_killed_and_started_again_is_a_clear_error(process: An
         (["--host", "0.0.0.0"], 2, "which other machines can reach; give --token"),
         (["--sessions", "0"], 2, "sessions is 0"),
         (["--env", "colour=red"], 2, "takes no argument 'colour'"),
-        (["--host", "203.0.113.1", "--token", "t"], 1, "nothing can listen at 203.0.113.1 port 8000"),
+        (["--host", "203.0.113.1", "--token", "t"], 1, "cannot listen on 203.0.113.1 port 8000"),
     ],
 )
 def test_wrong_use_is_a_sentence(options: list[str], code: int, message: str) -> None:

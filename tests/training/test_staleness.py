@@ -70,10 +70,10 @@ def test_what_cannot_be_drawn_beside_updates_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"staleness.*stage"):
         Staged([Stage(learner, 1)]).expect(3, stale=True)
     crossed = MAGRPO(softmax_team(), SAMPLING, MAGRPOConfig(credit="crossed"))
-    with pytest.raises(ConfigError, match="staleness is 1, and MAGRPO plays more than trajectories"):
+    with pytest.raises(ConfigError, match="staleness is 1, but MAGRPO samples more than trajectories"):
         train(crossed, match(), SAMPLING, TrainerConfig(steps=1, staleness=1), 0)
     asked = cell({"id": "keys-v0"}, {"name": "mgrpo"}, {"name": "builtin:words"}, 2, staleness=1)
-    with pytest.raises(ConfigError, match="staleness is 1, the executor 'local' and the engine 'none'"):
+    with pytest.raises(ConfigError, match="staleness is 1, executor 'local' and engine 'none'"):
         check_models([asked])
     check_models([asked], executor="processes")
 

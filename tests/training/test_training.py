@@ -175,7 +175,7 @@ def fixed(*turn_reward: float, **kwargs: Any) -> Fixed:
 def test_a_reward_out_of_range_stops_the_run_and_names_the_task(reward: float) -> None:
     [task] = tasks_of_step(match(), 1, 1, 0)
     learner = Note()
-    with pytest.raises(TrainingError, match=rf"step 1: task '{task}' paid {reward}, .*\(0\.0, 1\.0\)"):
+    with pytest.raises(TrainingError, match=rf"step 1: task '{task}' has reward {reward}, .*\(0\.0, 1\.0\)"):
         run(learner, fixed(reward), prompts_per_step=1)
     assert learner.updates == []
 
@@ -194,7 +194,7 @@ def test_a_joint_action_that_was_only_tried_is_in_range_too(reward: float) -> No
         rollout = Counterfactual("frozen")
 
     env = fixed(*[0.5] * 6, *[reward] * 60)
-    with pytest.raises(TrainingError, match=rf"step 1: task '.*' paid {reward}, not in"):
+    with pytest.raises(TrainingError, match=rf"step 1: task '.*' has reward {reward}, not in"):
         run(Comparing(team=words), env, prompts_per_step=2, group_size=3)
 
 
@@ -242,7 +242,7 @@ def test_steps_without_anything_to_learn_do_not_stop_the_run() -> None:
 def test_a_model_whose_weights_are_not_finite_stops_the_run() -> None:
     """It says the same everywhere, so that nothing is to be learnt and no gradient would tell."""
     team = Team({"agent_0": Softmax(), "agent_1": Softmax(logits=[math.nan] * 4)})
-    with pytest.raises(DivergedError, match=r"step 1: what agent_1 said on task 't.' has a log-probability"):
+    with pytest.raises(DivergedError, match=r"step 1: .* agent_1 on task 't.' has a log-probability"):
         run(MAGRPO(team, SAMPLING))
 
 

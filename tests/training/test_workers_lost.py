@@ -42,7 +42,7 @@ def test_a_worker_that_dies_when_the_other_has_stepped_changes_nothing(
         assert ran(hierarchy(), tmp_path) == whole
     assert improved[6] != improved[7]
     assert len(improved) == 8 + 2 * 4
-    assert "ended with signal SIGKILL (often: out of memory); all workers are started anew" in caplog.text
+    assert "ended with signal SIGKILL (often: out of memory); all workers are restarted" in caplog.text
     assert watched.alive == []
 
 
@@ -64,7 +64,7 @@ def test_kill_9_of_any_worker_at_a_random_point_changes_nothing(
     watched = Watched(monkeypatch, act)
     with caplog.at_level(logging.WARNING):
         assert ran(hierarchy(), tmp_path) == whole
-    assert caplog.text.count("all workers are started anew") == 1
+    assert caplog.text.count("all workers are restarted") == 1
     assert watched.alive == []
 
 

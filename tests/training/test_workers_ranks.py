@@ -94,9 +94,9 @@ def test_two_ranks_learn_and_speak_as_one_process_and_go_on_from_each_other(
 @pytest.mark.slow
 def test_a_rank_that_is_killed_is_a_lost_worker_and_an_error_of_all_is_none(model: str, executor: Processes) -> None:
     team = executor.load_team(AGENTS, model, ranks=2, sharing="shared", device="cpu")
-    with pytest.raises(ValueError, match="the weights do not fit this model"):
+    with pytest.raises(ValueError, match="the weights are incompatible with this model"):
         team.trainable[0].load_state_dict({"odd": torch.zeros(1)})
-    with pytest.raises(ValueError, match="no copy of weights over several ranks is kept as a reference"):
+    with pytest.raises(ValueError, match="a sharded model has a reference policy only if"):
         updaters_of(team, 1.0, UpdaterOptions(beta=0.1))
     assert len(learnt(team)[1]) > 1  # it goes on
     ranks = [pid for pid in _running() if pid != os.getpid()]

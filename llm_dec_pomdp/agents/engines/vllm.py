@@ -1,10 +1,14 @@
-"""vLLM behind its HTTP server draws the texts of a model that is trained here: its LoRA adapters, or all its weights.
+"""The engine of a vLLM server, which samples for a model that is trained in this process.
 
-`llm-dec-pomdp engine vllm MODEL` starts such a server. Weights go there as files in a folder that both can read, under
-a new name for every version of them. Adapters are loaded beside each other, since what the server keeps of one, it
-keeps by name, and every answer has to name the one that was asked for. A whole model takes the place of the one before,
-and after the texts of every call the server is asked which it has: another one where it was started anew meanwhile, or
-somebody else uses it. A request holds one prompt and one seed; the server batches them.
+`llm-dec-pomdp engine vllm MODEL` starts such a server. Trained are LoRA adapters or all weights. Weights are passed as
+files in a folder that both processes can read, with a new name for every version.
+
+* Adapters: every version is loaded under its new name, since the server caches by name. Every answer must name the
+  adapter that was requested.
+* All weights: a model replaces the previous one. After every call, the server is asked for the label of its weights. It
+  differs if the server was restarted or if another run uses it.
+
+A request has one prompt and one seed; the server batches requests.
 """
 
 from __future__ import annotations
@@ -40,42 +44,42 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
-# What the model's own generation_config.json says of these would change what a server draws.
+# Sampling options that override the model's own generation_config.json on the server.
 _NEUTRAL = {"min_p": 0.0, "repetition_penalty": 1.0, "presence_penalty": 0.0, "frequency_penalty": 0.0}
-_STARTED = "default"  # what a server calls the weights that it was started with
-_PROMPT, _TOKENS = [*range(8)], 16  # of the text by which it is tried out whether whole models are taken
-LARGEST_GAP = 0.2  # nats, on average over its tokens; see docs/scale.md
-_OTHER = 0.5  # times the weights
-_OF_TOKEN = 512  # bytes of an answer beside its text: the token, its id, its log-probability, once more by name
-_NEVER = -100.0  # nats to add to the logit of an id that is not to be sampled; vLLM takes no lower number
-_QUICK = 5.0  # seconds for what is asked before anything is loaded
+_STARTED = "default"  # the server's label of the weights with which it was started
+_PROMPT, _TOKENS = [*range(8)], 16  # prompt and length of the completion that tests whether weights were loaded
+LARGEST_GAP = 0.2  # nats, on average over the tokens of that completion; see docs/scale.md
+_OTHER = 0.5  # factor of the weights in that test
+_OF_TOKEN = 512  # bytes of an answer per token besides its text: its id and log-probability
+_NEVER = -100.0  # nats added to the logit of an id that must not be sampled; vLLM accepts no lower number
+_QUICK = 5.0  # time limit in seconds of requests before anything is loaded
 
 
 class _WeightsGoneError(Exception):
-    """The server has not the weights that it was given: somebody unloaded them, or it was started anew."""
+    """The server has lost the weights: another client unloaded them, or it was restarted."""
 
 
 class VLLM:
-    """Draws with a server of vLLM."""
+    """The engine of a vLLM server."""
 
     class Config(Options):
-        """Where the server is and how it is asked."""
+        """Address of the server and options of requests."""
 
         url: str
         """Base address, e.g. "http://localhost:8000"."""
         model: str
-        """The base model's name as the server knows it."""
+        """Name of the base model on the server."""
         adapters: str = ""
-        """A folder that this process and the server can read, for the adapters, or whole models, that are trained."""
+        """A folder that this process and the server can read, for trained adapters or whole models."""
         timeout: float = pydantic.Field(600.0, gt=0)
-        """Seconds for one text, from the question to the end of the answer."""
+        """Seconds for one completion, from the request to the end of the answer."""
         tries: Positive = 12
-        """How often a text is asked for before the run stops. Waits double from 0.25 s to a minute: 4 minutes."""
+        """Attempts per completion before the run stops. Waits double from 0.25 s to a minute, 4 minutes in all."""
         concurrency: Positive = 256
-        """Texts asked for at the same time."""
+        """Number of simultaneous requests."""
         sleep: bool = False
-        """Whether the server frees its GPU (weights to the processor's memory, caches forgotten) while weights are
-        updated here, for a model that is trained on that GPU; see `llm-dec-pomdp engine vllm MODEL --sleep`."""
+        """Free the server's GPU during updates (weights move to the CPU's memory, caches are dropped), for a model that
+        is trained on the same GPU; see `llm-dec-pomdp engine vllm MODEL --sleep`."""
 
         @pydantic.field_validator("url")
         @classmethod
@@ -88,15 +92,18 @@ class VLLM:
         self._run = uuid.uuid4().hex[:8]  # several runs may share a server
         self._policy: ModelPolicy | None = None
         self._version = -1
-        self._names: dict[str, str] = {}  # under which the server knows an adapter
-        self._label = ""  # by which it tells the whole model that it was given from others
+        self._names: dict[str, str] = {}  # the server's name of each adapter
+        self._label = ""  # the server's label of the whole model that was loaded last
 
     def check_sharing(self, sharing: str) -> None:
-        """See `Engine`: one server takes the adapters of many agents, or one whole model where it offers that.
+        """Check whether the server can load the trained weights; see `Engine`.
+
+        A server can load the adapters of many agents, or one whole model if it was started for that. A server that does
+        not answer yet passes.
 
         Raises:
-            ConfigError: There is no folder for weights, or all weights of several models are trained, or those of one
-                and a server that answers takes none. One that does not answer yet is left for later.
+            ConfigError: There is no folder for weights, all weights of several models are trained, or the server does
+                not accept whole models.
         """
         self._place("")
         if self.config.sleep:
@@ -105,17 +112,17 @@ class VLLM:
             return
         if sharing == "separate":
             raise ConfigError(
-                "sharing is 'separate', which trains all weights of a model for each role, and a server has one model; "
-                'set sharing = "shared" (one model for all, or for the member of a team\'s file that has the engine), '
-                'or train adapters (sharing = "lora")'
+                "sharing is 'separate', which trains one model per role, but a server has one model; set sharing = "
+                '"shared" (one model for all agents, or for the member of a team file that has the engine), or train '
+                'adapters (sharing = "lora")'
             )
         try:
             get(f"{self.config.url}/weight_info", self._headers, _QUICK)
         except WireError as error:
             if not error.again:
                 raise ConfigError(
-                    f"sharing is {sharing!r}, which trains all weights, and {self.config.url} takes no whole models "
-                    f"({error}); start it by `llm-dec-pomdp engine vllm MODEL --all-weights`, "
+                    f"sharing is {sharing!r}, which trains all weights, but {self.config.url} accepts no whole models "
+                    f"({error}); start it with `llm-dec-pomdp engine vllm MODEL --all-weights`, "
                     'train adapters (sharing = "lora"), or leave the engine out'
                 ) from None
 
@@ -128,9 +135,9 @@ class VLLM:
             if not error.again:
                 reason = str(error)
                 raise ConfigError(
-                    f"engine vllm: sleep is true, and {self.config.url} knows no sleep ({reason}); "
-                    "start it by `llm-dec-pomdp engine vllm MODEL --sleep`, which is VLLM_SERVER_DEV_MODE=1 and the "
-                    "flag --enable-sleep-mode, or leave sleep out"
+                    f"engine vllm: sleep is true, but {self.config.url} does not support it ({reason}); start it with "
+                    "`llm-dec-pomdp engine vllm MODEL --sleep`, which sets VLLM_SERVER_DEV_MODE=1 and "
+                    "--enable-sleep-mode, or leave sleep out"
                 ) from None
 
     def _sleeps(self, seconds: float) -> bool:
@@ -138,22 +145,22 @@ class VLLM:
 
     @property
     def offloads(self) -> bool:
-        """See `Engine`."""
+        """Return whether `offload` has an effect."""
         return self.config.sleep
 
     def offload(self) -> None:
-        """See `Engine`; a server that does not answer is left for the next text, which says so."""
+        """Free the server's GPU; see `Engine`. If the server does not answer, the next request raises the error."""
         if self.config.sleep:
             try:
                 self._post("sleep?level=1", {})
             except WireError as error:
-                _log.warning("%s does not sleep (%s)", self.config.url, error)
+                _log.warning("%s did not free its GPU (%s)", self.config.url, error)
 
     def _wake(self) -> None:
-        """Wake the server where it sleeps; others may have sent it to sleep.
+        """Wake the server if it sleeps, also if another client has sent it to sleep.
 
         Raises:
-            EngineError: It does not wake.
+            EngineError: The server does not wake.
         """
 
         def attempt() -> None:
@@ -166,11 +173,11 @@ class VLLM:
     # --- weights ------------------------------------------------------------------------------------------------------
 
     def load(self, policy: ModelPolicy, version: int) -> None:
-        """See `Engine`.
+        """Load weights into the server; see `Engine`.
 
         Raises:
             ConfigError: There is no folder for weights.
-            EngineError: The server does not take them, or is given others by somebody else.
+            EngineError: The server does not load the weights, or has weights of another run.
         """
         self._wake()
         self._policy, self._version = policy, version
@@ -199,18 +206,19 @@ class VLLM:
                 self._forget(name)
 
     def _forget(self, name: str) -> None:
-        """Let the server drop an old adapter; one that it has lost already is gone all the same."""
+        """Unload an old adapter from the server, if it still has it, and remove its files."""
         with contextlib.suppress(EngineError):
             self._tell("v1/unload_lora_adapter", lora_name=name)
         shutil.rmtree(self._place(name), ignore_errors=True)
 
     def _try_out(self, policy: ModelPolicy) -> None:
-        """Give the server other weights and compare what it says of a text with what they say here.
+        """Load scaled weights into the server and compare log-probabilities with this process.
 
-        It may keep a part of its own without an error, which the first weights of a run, being its own, would not show.
+        A server may keep a part of its old weights without an error. The first weights of a run would not reveal this,
+        since the server was started with the same weights.
 
         Raises:
-            EngineError: It has not taken all of them.
+            EngineError: The server did not load all weights.
         """
         import torch
 
@@ -224,20 +232,20 @@ class VLLM:
         if not gap < LARGEST_GAP:
             self._label = ""
             raise EngineError(
-                f"{self.config.url} said that it took the weights of a whole model, and did not take all: its "
-                f"log-probabilities differ from those here by {gap:.2f} nats on average, of which {LARGEST_GAP} are "
-                "allowed. Without a GPU vLLM keeps an output layer that is tied to the embeddings: save the model with "
-                "one of its own (tie_word_embeddings = false), or train adapters"
+                f"{self.config.url} did not load all weights of a whole model: its log-probabilities differ from those "
+                f"of this process by {gap:.2f} nats on average, and {LARGEST_GAP} are allowed. Without a GPU, vLLM "
+                "keeps an output layer that is tied to the embeddings: save the model with tie_word_embeddings = "
+                "false, or train adapters"
             )
 
     def _load_model(self, model: Any, label: str) -> None:
         place = self._place(label)
 
-        def reload() -> None:  # tried again as a whole: a server that was started anew meanwhile has nothing of it
+        def reload() -> None:  # repeated as a whole, since a server that restarts between requests loses everything
             self._post("update_weight_version", {"new_version": f"{label}, not yet whole"})
             self._post("collective_rpc", {"method": "reload_weights", "kwargs": {"weights_path": str(place)}})
             if _field(self._post("reset_prefix_cache", {}), "success") is not True:
-                raise WireError("it keeps what it computed of prompts with the weights before")
+                raise WireError("it did not drop its cache of prompts, which was computed with the old weights")
             self._post("update_weight_version", {"new_version": label})
 
         try:
@@ -250,10 +258,10 @@ class VLLM:
         self._label = label
 
     def _has_label(self) -> bool:
-        """Whether the server has the whole model that it was given last, where it was given one.
+        """Return whether the server has the whole model that was loaded last, if one was loaded.
 
         Raises:
-            EngineError: It has one that somebody else gave it.
+            EngineError: The server has weights of another run.
         """
 
         def label_there() -> str:
@@ -262,19 +270,19 @@ class VLLM:
             except WireError as error:
                 if error.again:
                     raise
-                return _STARTED  # it takes no whole models
+                return _STARTED  # it accepts no whole models
             return str(_field(answer, "weight_version"))
 
         label = self._asked("weight_info", label_there)
         if label != _STARTED and not label.startswith(self._run):
             raise EngineError(
-                f"{self.config.url} was given weights of another run, or of another model of this one ({label!r}); "
-                "give each a server of its own, or start it anew if that run has ended"
+                f"{self.config.url} has weights of another run, or of another model of this run ({label!r}); start one "
+                "server for each, or restart it if that run has ended"
             )
         return label == self._label
 
     def _place(self, name: str) -> Path:
-        """Where the files of a version are; raises ConfigError where the configuration names no folder."""
+        """Return the folder of a version of weights; raise ConfigError if the configuration names no folder."""
         if not self.config.adapters:
             raise ConfigError("engine vllm: adapters is ''; give a folder that this process and the server can read")
         return Path(self.config.adapters).absolute() / name
@@ -288,20 +296,20 @@ class VLLM:
         except WireError as error:
             reason = str(error)
         raise EngineError(
-            f"{self.config.url} does not take weights ({order}): {reason}; does it run, and was it started by "
-            "`llm-dec-pomdp engine vllm MODEL`, which allows that (a whole model: --all-weights; sleep: --sleep)?"
+            f"{self.config.url} failed at {order}: {reason}; check that it runs and was started with `llm-dec-pomdp "
+            "engine vllm MODEL` (for whole models with --all-weights, for sleep with --sleep)"
         )
 
     # --- texts --------------------------------------------------------------------------------------------------------
 
     def generate(self, prompts: Sequence[Prompt], sampling: Sampling, stop_ids: frozenset[int]) -> list[list[Sampled]]:
-        """See `Engine`. A server that was started anew is given the weights again.
+        """Sample completions; see `Engine`. Weights are loaded again into a server that was restarted.
 
-        Its log-probabilities are those of what top_p and top_k leave, so that the importance of a draw has the mass
-        that was kept as a factor: pi / mu = pi_trainer / pi_server times that mass.
+        The server's log-probabilities are those of the distribution after truncation by top_p and top_k. The importance
+        weight therefore has the retained probability mass as a factor: pi / mu = pi_trainer / pi_server times the mass.
 
         Raises:
-            EngineError: No usable text after all tries.
+            EngineError: The server gave no usable completion in all tries.
         """
         self._wake()
         for _ in range(self.config.tries + 1):
@@ -311,7 +319,7 @@ class VLLM:
                     return drawn
             assert self._policy is not None
             self.load(self._policy, self._version)
-        raise EngineError(f"{self.config.url} loses weights as soon as they are loaded; look into its log")
+        raise EngineError(f"{self.config.url} lost weights right after loading them; look into its log")
 
     def _draw(self, prompts: Sequence[Prompt], sampling: Sampling, stop_ids: frozenset[int]) -> list[list[Sampled]]:
         given_up = threading.Event()
@@ -322,7 +330,7 @@ class VLLM:
             ]
             try:
                 return [[future.result() for future in futures] for futures in pending]
-            except BaseException:  # the others need not be asked for, nor waited for between tries
+            except BaseException:  # cancel the other requests and their retries
                 given_up.set()
                 threads.shutdown(wait=False, cancel_futures=True)
                 raise
@@ -366,7 +374,7 @@ class VLLM:
 def drawn_so(
     seed: int, sampling: Sampling, stop_ids: frozenset[int], policy: ModelPolicy | None = None
 ) -> dict[str, Any]:
-    """Return the parameters of vLLM for sampling one text; ids that a policy has no token for are not sampled."""
+    """Return vLLM's parameters for sampling one completion; ids without a token are excluded."""
     ids = None if policy is None else policy.tokenless
     tokenless: list[int] = [] if ids is None else cast("list[int]", ids.tolist())
     return {
@@ -378,7 +386,7 @@ def drawn_so(
         "stop_token_ids": sorted(stop_ids),
         "stop": list(sampling.stop),
         "ignore_eos": True,
-        "logprobs": 0,  # of the drawn tokens alone
+        "logprobs": 0,  # only of the sampled tokens
         **({"logit_bias": dict.fromkeys(tokenless, _NEVER)} if tokenless else {}),
     }
 
@@ -388,7 +396,13 @@ def gap_of(
     draw: Callable[[Sequence[Prompt], Sampling], list[list[Sampled]]],
     agent: str = "",
 ) -> float:
-    """How far the log-probabilities of a text that is drawn differ from a policy's, on average over tokens, in nats."""
+    """Return the mean absolute difference of log-probabilities between an engine and a policy, in nats per token.
+
+    Args:
+        policy: The policy of this process.
+        draw: A function that samples with the engine.
+        agent: The agent whose adapter is compared.
+    """
     import torch
 
     adapter = None if policy.adapters is None else policy.adapters[agent]
@@ -400,7 +414,7 @@ def gap_of(
 
 
 def _field(answer: bytes, name: str) -> Any:
-    """A field of an answer; raises WireError where it has none."""
+    """Return a field of an answer; raise WireError if it is missing."""
     try:
         return json.loads(answer)[name]
     except (LookupError, TypeError, ValueError, RecursionError) as error:
@@ -408,10 +422,10 @@ def _field(answer: bytes, name: str) -> Any:
 
 
 def _sampled(answer: bytes, model: str, stop_ids: frozenset[int]) -> Sampled:
-    """The text of an answer.
+    """Return the completion in an answer.
 
     Raises:
-        WireError: It is not what the server answers, or of another model than the one that was asked.
+        WireError: The answer has another form, or comes from another model.
     """
     try:
         content = json.loads(answer)
@@ -421,9 +435,9 @@ def _sampled(answer: bytes, model: str, stop_ids: frozenset[int]) -> Sampled:
     except (LookupError, TypeError, ValueError, RecursionError) as error:
         raise WireError(f"an answer without choices[0].token_ids and their logprobs ({error!r})") from None
     if drawn_by != model:
-        raise WireError(f"a text of {drawn_by!r}, and {model!r} was asked", again=False)
+        raise WireError(f"a completion of {drawn_by!r} instead of {model!r}", again=False)
     numbers = all(type(p) in (int, float) and math.isfinite(p) for p in logprobs)
     if not ids or len(ids) != len(logprobs) or not numbers or not all(type(token) is int for token in ids):
         raise WireError(f"{len(ids)} token ids with {len(logprobs)} log-probabilities, which have to be finite numbers")
-    ended = ids[-1] in stop_ids or isinstance(choice.get("stop_reason"), str)  # that is a stop string
+    ended = ids[-1] in stop_ids or isinstance(choice.get("stop_reason"), str)  # a stop string
     return Sampled(ids, [min(0.0, float(p)) for p in logprobs], truncated=not ended)

@@ -1,15 +1,13 @@
-"""Teams of any members, and the one place that says what a model's name stands for: a model, or a script.
+"""Loading of teams whose members have different models, are frozen or are scripted.
 
-Members may have other models, be frozen or scripted, and have learning rates and sampling of their own.
-
-A member plays one agent or several. In a file, for `llm-dec-pomdp train ID --team team.toml` and
-`load_team(env, "team.toml")`:
+A member is the policy of one agent or of several. Each member may have its own learning rate and sampling options. A
+file of members is for `llm-dec-pomdp train ID --team team.toml` and `load_team(env, "team.toml")`:
 
     [members]
     summary = "model.gguf"                                                # agent or role, and its model
     elaboration = { model = "builtin:tiny", train = false }               # with options
 
-The same as a list, in which a member may play several agents:
+The same team as a list, in which a member may have several agents:
 
     [[members]]
     agents = ["summary"]               # names or roles
@@ -59,24 +57,24 @@ Choices = Callable[[str, Sequence[Message]], Sequence[str]]
 
 
 def no_script(name: str) -> Script:
-    """Of a team without an environment."""
-    raise ModelError(f"no script {SCRIPT + name!r} without an environment; give its `script`")
+    """Raise ModelError: without an environment there are no scripts of it."""
+    raise ModelError(f"{SCRIPT + name!r} is a script of an environment; give the environment's `script`")
 
 
 def no_choices(agent: str, history: Sequence[Message]) -> Sequence[str]:
-    """Any text may matter."""
+    """Return (): any text is possible."""
     return ()
 
 
 def check_model(name: str, scripts: Collection[str] = ()) -> None:
-    """Refuse a name of nothing, before anything is loaded.
+    """Check that a model or script exists, before anything is loaded.
 
     Args:
-        name: Of a model (see `agents.io.models`), or "script:NAME".
+        name: The name of a model (see `agents.io.models`), or "script:NAME".
         scripts: Names of the environment's own scripts, `facts.scripts`.
 
     Raises:
-        ModelError: Nothing has this name; the message names the nearest.
+        ModelError: There is no such model or script; the message names the nearest.
     """
     if not name.startswith(SCRIPT):
         if not (server_model(name) or name in WHOLE_TEAMS):
@@ -84,27 +82,28 @@ def check_model(name: str, scripts: Collection[str] = ()) -> None:
         return
     known = [SCRIPT + script for script in (*_GENERAL, *scripts)]
     if name not in known:
-        raise ModelError(f"no script {name!r} here; {nearest(name, known)}")
+        raise ModelError(f"this environment has no script {name!r}; {nearest(name, known)}")
 
 
 class MemberConfig(ModelOptions):
-    """Who plays some of the agents."""
+    """A member of a team: the policy of some agents."""
 
     agents: list[str]
-    """Names ("agent_0") or roles ("summary"): all agents of that role."""
+    """Names ("agent_0") or roles ("summary": all agents of that role)."""
     model: str = "builtin:tiny"
-    """Name of a model, script:random, script:uniform (any well-formed text, where there are few), or a script of
-    the environment, such as script:gold (reference texts)."""
+    """Name of a model, script:random, script:uniform (uniform over the possible actions, if these are few), or a script
+    of the environment, such as script:gold (reference texts)."""
     train: bool = True
-    """False: the weights stay as they are."""
+    """False: the weights are frozen."""
     learning_rate: float | None = None
-    """Left out: that of the algorithm."""
+    """Learning rate of this member; by default that of the algorithm."""
     sampling: Annotated[Sampling, PlainSerializer(lambda change: change.model_dump(exclude_unset=True))] = Sampling()
-    """Fields that differ from those of the run for these agents: temperature, top_p, top_k, max_new_tokens, stop."""
+    """Sampling options of these agents that differ from those of the run: temperature, top_p, top_k, max_new_tokens,
+    stop."""
 
 
 def _listed(members: Any) -> Any:
-    """Return members as a list where they are given as a mapping from agents or roles to models."""
+    """Return members as a list, also if they are given as a mapping from agents or roles to models."""
     if isinstance(members, str):
         raise ValueError(f"give a table of roles and models: summary = {members!r}")
     if not isinstance(members, Mapping):
@@ -123,40 +122,38 @@ Members = Annotated[list[MemberConfig], BeforeValidator(_listed)]
 
 
 class TeamConfig(Config):
-    """A team as a file describes it."""
+    """The content of a team's file."""
 
     name: str = ""
-    """Name of the team in reports; left out, the name of the file."""
+    """Name of the team in reports; by default the name of the file."""
     members: Members = []
-    """Who plays whom."""
+    """The members."""
     start: str = ""
-    """Folder of trained weights to begin with."""
+    """Folder of trained weights from which training starts."""
 
 
 def read_members(path: Path) -> TeamConfig:
-    """Read a team whose members a TOML file lists as `[members]` or `[[members]]`.
+    """Read a TOML file that lists the members of a team as `[members]` or `[[members]]`.
 
     Raises:
-        ConfigError: Missing file, no members, or a key or value that is not allowed.
+        ConfigError: The file is missing or has no members, or a key or value is invalid.
     """
     team = build(TeamConfig, {"name": path.stem, **read_toml(path)}, source=str(path))
     if not team.members:
-        raise ConfigError(
-            f"{path}: no [members]; say who plays whom, an agent or a role in a line: summary = 'builtin:tiny'"
-        )
+        raise ConfigError(f"{path}: no [members]; give one line per agent or role, such as: summary = 'builtin:tiny'")
     return team
 
 
 def check_members(agents: Sequence[str], roles: Sequence[str], members: Sequence[MemberConfig]) -> None:
-    """Refuse members that do not play each agent once, before anything is loaded.
+    """Check that each agent has exactly one member, before anything is loaded.
 
     Args:
         agents: All agents of the environment, in order.
         roles: Their roles, in the same order.
-        members: Who plays whom.
+        members: The members.
 
     Raises:
-        ModelError: An agent or role is unknown, or an agent has no member or two.
+        ModelError: An agent or role is unknown, or an agent has no member or several.
     """
     by_name = agents_by_name(agents, roles)
     played: set[str] = set()
@@ -167,14 +164,14 @@ def check_members(agents: Sequence[str], roles: Sequence[str], members: Sequence
             for agent in by_name[name]:
                 if agent in played:
                     raise ModelError(
-                        f"agent {agent!r} is played twice, the second time by {member.model!r} for {name!r}; name each "
-                        "agent once, by its name or by its role"
+                        f"agent {agent!r} has two members, the second with model {member.model!r} for {name!r}; name "
+                        "each agent once, by its name or by its role"
                     )
                 played.add(agent)
     for agent, role in zip(agents, roles, strict=True):
         if agent not in played:
             raise ModelError(
-                f"nobody plays {agent!r} ({role}); give a model to every role: {', '.join(dict.fromkeys(roles))}"
+                f"agent {agent!r} ({role}) has no member; give a model to every role: {', '.join(dict.fromkeys(roles))}"
             )
 
 
@@ -190,22 +187,25 @@ def load_team(
     excerpt: Excerpt | None = None,
     **options: Any,
 ) -> Team:
-    """Build a team in which every agent is played by the same kind of model.
+    """Load a team whose agents all have the same model.
 
     Args:
-        agents: Agent names.
-        model: Model name, see the table of `agents.io.models`.
-        roles: Roles of the agents, in their order; agents of one role (invocations of a sub-agent) share all weights.
-            Left out, every agent has its own role.
-        seed: Seed of the first weights of adapters, and of builtin:words.
+        agents: Names of the agents.
+        model: Name of the model, see the table of `agents.io.models`.
+        roles: Roles of the agents, in order. Agents of one role, such as the invocations of a sub-agent, share all
+            weights. Default: every agent has its own role.
+        seed: Seed of the initial weights of adapters and of builtin:words.
         train: False: no weights are trainable.
-        menus: What each agent may say, for builtin:table, e.g. `TextDecPOMDP.menu`.
+        menus: The possible actions of each agent, for builtin:table, e.g. from `TextDecPOMDP.choices`.
         vocabulary: Words of the environment, for builtin:words.
-        excerpt: Where an observation shows the text of the task, for builtin:extractive.
+        excerpt: The place of the task's text in observations, for builtin:extractive.
         options: Fields of `ModelOptions`: sharing="lora", device="cuda:1", ...
 
+    Returns:
+        The team.
+
     Raises:
-        ConfigError: An option that does not exist, a value that it does not take, or values that do not go together.
+        ConfigError: An option does not exist or has an invalid value, or options are incompatible.
         ModelError: See `load_model`.
     """
     o = build(ModelOptions, options, source=f"options of {model}")
@@ -215,7 +215,7 @@ def load_team(
     building["quantize"] = o.quantize
     role_of = dict(zip(agents, roles or agents, strict=True))
     if model in WHOLE_TEAMS:
-        from ..small import extractive, tables  # torch, too
+        from ..small import extractive, tables  # loads torch
 
         team = tables(role_of, menus or {}, o) if model == TABLE else extractive(role_of, excerpt, o)
     elif o.sharing == "shared" or server_model(model):
@@ -229,7 +229,7 @@ def load_team(
 
 
 def _of_roles(role_of: Mapping[str, str], model: str, options: ModelOptions, building: Mapping[str, Any]) -> Team:
-    """Build a team with weights for each role, named by its first agent; `building` are arguments of `load_model`."""
+    """Load a team with weights for each role, named by its first agent; `building` are arguments of `load_model`."""
     first = {role: agent for agent, role in reversed(list(role_of.items()))}
     owners = {agent: first[role] for agent, role in role_of.items()}
     names = list(dict.fromkeys(owners.values()))
@@ -264,24 +264,28 @@ def assemble_team(
     seed: int = 0,
     load: Callable[..., Team] = load_team,
 ) -> Team:
-    """Build a team from its members.
+    """Load a team from its members.
 
     Args:
         agents: All agents of the environment, in order.
         roles: Their roles, in the same order.
-        members: Who plays whom; every agent exactly once.
+        members: The members, which have every agent exactly once.
         scripts: Names of the environment's own scripts, `facts.scripts`.
-        script: What "script:NAME" says, by the name, e.g. `TextDecPOMDP.script`.
-        choices: The texts of an agent after its history for "script:uniform", e.g. `TextDecPOMDP.choices`.
+        script: A function from the NAME of "script:NAME" to a scripted team, e.g. `TextDecPOMDP.script`.
+        choices: A function from an agent and its history to its possible actions, for "script:uniform", e.g.
+            `TextDecPOMDP.choices`.
         menus, vocabulary, excerpt, seed: See `load_team`.
-        load: Loads the models of a member, as `load_team` does.
+        load: A function that loads the models of a member, such as `load_team`.
+
+    Returns:
+        The team.
 
     Raises:
         ModelError: See `check_members`; or a model cannot be loaded.
     """
     check_members(agents, roles, members)
     by_name = agents_by_name(agents, roles)
-    for member in members if len(members) > 1 else ():  # all of them, before the first is loaded
+    for member in members if len(members) > 1 else ():  # check all names before loading the first model
         check_model(member.model, scripts)
     role_of = dict(zip(agents, roles, strict=True))
     words = {"menus": menus, "vocabulary": vocabulary, "excerpt": excerpt}
@@ -304,7 +308,7 @@ def assemble_team(
 
 
 def agents_by_name(agents: Sequence[str], roles: Sequence[str]) -> dict[str, list[str]]:
-    """The agents of every name that a member may give: their own, and that of a role."""
+    """Return lists of agents by every name that a member may use: the name of an agent, or a role."""
     by_role = {role: [agent for agent, of in zip(agents, roles, strict=True) if of == role] for role in roles}
     return by_role | {agent: [agent] for agent in agents}
 

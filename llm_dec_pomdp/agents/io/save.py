@@ -1,8 +1,8 @@
 # pyright: basic
-"""Teams on disk: a folder for each agent, as transformers and peft read it, and `team.json` to build the team again.
+"""Teams on disk: a folder per agent, which transformers and peft can read, and `team.json` with the team's options.
 
-`save_team` writes one, and `llm-dec-pomdp export` one with tokenizers. A checkpoint has the same folders, so
-`load_weights` reads all of them.
+`save_team` writes one, and `llm-dec-pomdp export` writes one with tokenizers. A checkpoint has the same folders, so
+`load_weights` reads all three.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ CHECKPOINT = "checkpoint.json"
 
 
 class CheckpointError(ValueError):
-    """A saved team or checkpoint that cannot be used; the message names the place and what is wrong."""
+    """A saved team or checkpoint cannot be used; the message names the place and the reason."""
 
 
 def save_team(team: Team, folder: str | Path, description: Mapping[str, Any] | None = None) -> None:
     """Write the trainable weights of a team, for `load_team(env, model, weights=folder)` with the same options.
 
     Args:
-        team: Its trainable policies are saved.
-        folder: New or empty, or the folder of a saved team, which is replaced.
-        description: Plain values from which the team can be built again. Left out, the sampling of the team.
+        team: The team, whose trainable policies are saved.
+        folder: A new or empty folder, or the folder of a saved team, which is replaced.
+        description: Plain values for rebuilding the team. Default: the sampling options of the team.
 
     Raises:
         ValueError: No policy of the team is trainable.
-        FileExistsError: The folder holds something else.
+        FileExistsError: The folder has other content.
     """
     place = Path(folder).absolute()
     if not team.trainable:
-        raise ValueError(f"{team!r} has no trainable weights, so there is nothing to save")
+        raise ValueError(f"{team!r} has no trainable weights to save; give a team with a trainable model")
     if place.exists() and not (place / DESCRIPTION).is_file() and (place.is_file() or any(place.iterdir())):
-        raise FileExistsError(f"{str(folder)!r} is not empty and holds no saved team; give a new folder")
+        raise FileExistsError(f"{str(folder)!r} is not empty and not a saved team; give a new folder")
     if description is None:
         samplings = {agent: change.model_dump(exclude_unset=True) for agent, change in team.samplings.items()}
         description = {"sampling": team.sampling.model_dump(), "samplings": samplings}
@@ -56,27 +56,27 @@ def save_team(team: Team, folder: str | Path, description: Mapping[str, Any] | N
 
 
 def read_description(folder: Path) -> dict[str, Any]:
-    """What was saved with a team.
+    """Return the description that was saved with a team.
 
     Raises:
-        CheckpointError: There is no saved team.
+        CheckpointError: There is no saved team, or its description is damaged.
     """
     path = folder / DESCRIPTION
     if not is_there(path):
-        raise CheckpointError(f"{str(folder)!r} holds no saved team ({DESCRIPTION} is missing); give the folder of one")
+        raise CheckpointError(f"{str(folder)!r} is not a saved team ({DESCRIPTION} is missing); give the folder of one")
     try:
         return read_json(path, dict[str, Any])
     except FileError as error:
-        raise CheckpointError(f"{str(path)!r} is damaged ({error}); take another saved team") from error
+        raise CheckpointError(f"{str(path)!r} is damaged ({error}); use another saved team") from error
 
 
 def read_sampling(folder: Path) -> Sampling:
-    """How texts were drawn in the training of a saved team, or of a checkpoint; the defaults where nothing says it."""
+    """Return the sampling options of a saved team or checkpoint; the defaults if it has none."""
     return conform(_saved(folder).get("sampling", {}), Sampling, f"{str(folder)!r}, field sampling")
 
 
 def read_samplings(folder: Path) -> dict[str, Sampling]:
-    """The samplings of single members, by the names or roles of their agents; see `Team`."""
+    """Return the sampling options of single members by agent or role; see `Team`."""
     saved = _saved(folder)
     members = saved.get("model", {}).get("members", []) if "samplings" not in saved else []
     changes = {agent: member.get("sampling", {}) for member in members for agent in member["agents"]}
@@ -85,7 +85,7 @@ def read_samplings(folder: Path) -> dict[str, Sampling]:
 
 
 def _saved(folder: Path) -> dict[str, Any]:
-    """What was saved with a team or a checkpoint: the configuration of its training."""
+    """Return the configuration that was saved with a team or a checkpoint; {} if there is none."""
     saved: dict[str, Any] = {}
     if is_there(folder / DESCRIPTION):
         saved = read_description(folder)
@@ -96,17 +96,17 @@ def _saved(folder: Path) -> dict[str, Any]:
 
 
 def load_weights(folder: Path, team: Team) -> None:
-    """Load the weights of a saved or exported team, or of a checkpoint, into a team built as that one was.
+    """Load the weights of a saved or exported team, or of a checkpoint, into a team that was built in the same way.
 
     Raises:
-        CheckpointError: They do not fit.
+        CheckpointError: The weights are incompatible with the team.
     """
     expected = {folder_of(agent) for policy, agents in players(team) for agent in policy.weight_files(agents)}
     there = {path.name for path in folder.glob("*/") if path.is_dir()}
     if there - _copies(folder, team) != expected:
         raise CheckpointError(
-            f"{str(folder)!r} holds weights of {sorted(there)}, and the team has those of {sorted(expected)}; build it "
-            "as it was saved"
+            f"{str(folder)!r} has weights of {sorted(there)}, but the team needs weights of {sorted(expected)}; build "
+            "the team with the options with which it was saved"
         )
     for policy, agents in players(team):
         state: dict[str, Any] = {}
@@ -114,7 +114,10 @@ def load_weights(folder: Path, team: Team) -> None:
             names = weights.tensors
             place = folder / folder_of(agent) / weights.name
             if not is_there(place):
-                raise CheckpointError(f"{str(place)!r} is missing: these are the weights of another kind of team")
+                raise CheckpointError(
+                    f"{str(place)!r} is missing, so the weights belong to another kind of team; build the team with "
+                    "the options with which it was saved"
+                )
             state |= {names.get(name, name): tensor for name, tensor in read_tensors(place).items()}
         try:
             policy.load_state_dict(state)
@@ -123,7 +126,7 @@ def load_weights(folder: Path, team: Team) -> None:
 
 
 def _copies(folder: Path, team: Team) -> set[str]:
-    """The folders of agents whose weights lie in another one too: an export has one for every agent."""
+    """Return the folders whose weights are copies of another folder's; an export has a folder for every agent."""
     copies: set[str] = set()
     for policy, agents in players(team):
         owners = {agent: folder / folder_of(agent) / file.name for agent, file in policy.weight_files(agents).items()}
@@ -136,7 +139,7 @@ def _copies(folder: Path, team: Team) -> set[str]:
 
 
 def write_team(draft: Draft, team: Team) -> None:
-    """Write the weights of a team into a draft, a folder for each agent that has weights of its own."""
+    """Write the weights of a team into a draft, with a folder for each agent that has its own weights."""
     for policy, agents in players(team):
         for agent, weights in policy.weight_files(agents).items():
             write_weights(draft, folder_of(agent), policy, weights)
@@ -152,30 +155,34 @@ def write_weights(draft: Draft, folder: str, policy: Policy, weights: WeightFile
 
 
 def players(team: Team) -> list[tuple[Policy, list[str]]]:
-    """Every trainable policy with the agents that it plays."""
+    """Return every trainable policy with its agents."""
     return [(policy, [a for a, member in team.members.items() if member is policy]) for policy in team.trainable]
 
 
 def folder_of(agent: str) -> str:
-    """The folder of an agent: its name with escapes, so that it is one plain folder."""
+    """Return the name of an agent's folder: the agent's name, with special characters escaped."""
     name = quote(agent, " ", "utf-8", "surrogatepass")
     return name if name.strip(".") else name.replace(".", "%2E")
 
 
 def read_tensors(path: Path) -> dict[str, Any]:
-    """The tensors of a file; raises CheckpointError where it is none of safetensors."""
+    """Return the tensors of a safetensors file.
+
+    Raises:
+        CheckpointError: It is not a safetensors file.
+    """
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
     try:
-        open_file(path).close()  # what is no regular file may not end
+        open_file(path).close()  # refuses pipes and devices, whose reading may never end
         return load_file(path)
-    except (SafetensorError, FileError) as error:  # a pickle too: nothing else is read
-        raise CheckpointError(f"{str(path)!r} is no safetensors file ({error}); take another checkpoint") from error
+    except (SafetensorError, FileError) as error:  # also for pickles, which are never read
+        raise CheckpointError(f"{str(path)!r} is not a safetensors file ({error}); use another checkpoint") from error
 
 
 def check_shapes(shapes: Mapping[str, torch.Size], state: Mapping[str, torch.Tensor], owner: str = "model") -> None:
-    """Raise ValueError that names tensors of a model or critic that are missing, unexpected or of another shape."""
+    """Raise ValueError if tensors of a model or critic are missing, unexpected or of another shape."""
     wrong = [f"{name} is missing" for name in shapes.keys() - state.keys()]
     wrong += [f"{name} is unexpected" for name in state.keys() - shapes.keys()]
     wrong += [
@@ -185,6 +192,6 @@ def check_shapes(shapes: Mapping[str, torch.Size], state: Mapping[str, torch.Ten
     ]
     if wrong:
         raise ValueError(
-            f"the weights do not fit this {owner}, {len(wrong)} tensors differ: {'; '.join(sorted(wrong)[:5])}; give "
-            "the options and the model that they were trained with"
+            f"the weights are incompatible with this {owner}, {len(wrong)} tensors differ: "
+            f"{'; '.join(sorted(wrong)[:5])}; give the options and the model that they were trained with"
         )

@@ -6,7 +6,7 @@ a mask keeps for each row only the low-rank part of its own adapter:
 
     y = W x + B (m * (A x)),   A = [A_1; ...; A_n],   B = [s_1 B_1, ..., s_n B_n],   m = 1 on the row's own block
 
-Modules and parameters stay peft's, so that peft can load what is saved.
+Modules and parameters remain those of peft, so that peft can load saved adapters.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from transformers.pytorch_utils import Conv1D
 
 from .names import BASE, adapter_of, with_adapter
 
-_EXPERTS = ("gate", "gate_proj", "up_proj", "down_proj", "w1", "w2", "w3")  # layers that peft takes for experts
-_PROBE = 3, 5  # texts and tokens by which layers are tried
-_SPREAD = 0.3  # of the factors B that show which adapter a text goes through
+_EXPERTS = ("gate", "gate_proj", "up_proj", "down_proj", "w1", "w2", "w3")  # layers that peft treats as experts
+_PROBE = 3, 5  # number of texts, and of tokens per text, in tests of layers
+_SPREAD = 0.3  # standard deviation of random factors B in the test of adapters
 _LARGEST_ERROR = 0.05  # of log-probabilities, as a share of the effect of the adapters
-_BEYOND = ("use_dora", "lora_bias", "modules_to_save", "trainable_token_indices")  # more than the equation above
+_BEYOND = ("use_dora", "lora_bias", "modules_to_save", "trainable_token_indices")  # options beyond plain LoRA
 
 
 class Rows:
-    """Which adapter each row of the current batch uses; shared by all layers of a model.
+    """The adapter of each row of the current batch, shared by all layers of a model.
 
     Args:
-        names: The adapters of its policies.
-        rank: Rank of each.
+        names: The adapters of policies.
+        rank: The rank of each adapter.
 
     Attributes:
         names: The adapters of the current batch: those of policies, or those of critics.
@@ -69,14 +69,14 @@ class Rows:
         """Return the mask for inputs of a layer, [B, ..., in] or, where a model flattens batch and length, [B L, in].
 
         Raises:
-            ValueError: The inputs are not those of all tokens in the order of the batch.
+            ValueError: The inputs do not have all tokens in the order of the batch.
         """
         assert self.mask is not None
         mask = self.mask[:, 0].to(x.dtype)
         times, rest = divmod(len(x), len(mask))
         if rest or not times:
             raise ValueError(
-                f"a layer has inputs {tuple(x.shape)} for a batch of {len(mask)}; adapters cannot be mixed"
+                f"a layer has inputs of shape {tuple(x.shape)} for a batch of {len(mask)}, so adapters cannot be mixed"
             )
         if times > 1:
             mask = mask.repeat_interleave(times, dim=0)
@@ -84,17 +84,17 @@ class Rows:
 
 
 class _LowRank(torch.autograd.Function):
-    """B (m * (A x)), which keeps nothing for the backward pass that is not in memory anyway.
+    """B (m * (A x)), without additional memory for the backward pass.
 
-    Products are in the type of x, as those of W: with adapters in float32 on a base in bfloat16 it is the adapters that
-    are cast. Autograd would keep A, B and A x for each pass. Here A x is computed again, which is little beside W x.
+    Products are in the type of x: float32 adapters on a bfloat16 base are cast to bfloat16. Autograd would keep A, B
+    and A x for each pass. Here A x is recomputed, which is cheap compared to W x.
     """
 
     @staticmethod
     def forward(
         ctx: Any, x: torch.Tensor, mask: torch.Tensor, scales: Sequence[float], *factors: torch.Tensor
     ) -> torch.Tensor:
-        """`factors` are A_1, ..., A_n, B_1, ..., B_n."""
+        """Return B (m * (A x)); `factors` are A_1, ..., A_n, B_1, ..., B_n."""
         ctx.save_for_backward(x, mask, *factors)
         ctx.scales = scales
         down, up = _side_by_side(factors, scales, x.dtype)
@@ -117,7 +117,7 @@ class _LowRank(torch.autograd.Function):
 def _side_by_side(
     factors: Sequence[torch.Tensor], scales: Sequence[float], dtype: torch.dtype
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """A and B of the equation."""
+    """Return A and B of the equation in the module."""
     downs, ups = factors[: len(scales)], factors[len(scales) :]
     up = torch.cat([up * scale for up, scale in zip(ups, scales, strict=True)], dim=1)
     return torch.cat(list(downs)).to(dtype), up.to(dtype)
@@ -129,7 +129,7 @@ class MixedLinear(LoraLinear):
     rows: Rows
 
     def forward(self, x: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
-        """Map [B, ..., in] or flattened [B L, in] to [B, ..., out] or [B L, out], every row through its own adapter."""
+        """Map [B, ..., in] or flattened [B L, in] to [B, ..., out] or [B L, out], each row with its own adapter."""
         result = self.base_layer(x)
         rows = self.rows
         if rows.mask is None:
@@ -143,13 +143,13 @@ class MixedLinear(LoraLinear):
     def side_by_side(
         base: Callable[[torch.Tensor], torch.Tensor], layers: Sequence[MixedLinear]
     ) -> Callable[..., torch.Tensor]:
-        """What layers of the same input give for states [B, in], side by side [B, out]; without gradient.
+        """Return a function from states [B, in] to the concatenated outputs [B, out] of layers, without gradient.
 
-        Adapters are joined once, as they are now: one product of all layers into the low rank and one out of it.
+        The current adapters are joined once: one product of all layers into the low rank, and one out of it.
 
         Args:
-            base: The outputs without adapters, side by side.
-            layers: Layers of the same `rows`.
+            base: A function that returns the concatenated outputs without adapters.
+            layers: Layers with the same input and the same `rows`.
         """
         rows = layers[0].rows
         pairs = []
@@ -173,13 +173,14 @@ class MixedLinear(LoraLinear):
 def new_adapters(network: Any, names: Sequence[str], rank: int, seed: int) -> Any:
     """Return the network with new trainable LoRA adapters, each of which starts as the base model.
 
-    They are on all linear layers that read every token of a batch in order: not on routers and experts of a mixture.
+    Adapters are on all linear layers that process every token of a batch in order, so not on the routers and experts of
+    a mixture of experts.
 
     Args:
         network: A causal language model of transformers.
         names: Names of the adapters, see `names.adapter_name`.
-        rank: Rank of each.
-        seed: Seed of their first weights.
+        rank: The rank of each adapter.
+        seed: The seed of their initial weights.
     """
     with torch.random.fork_rng(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # peft asks transformers for an attribute under its old name
@@ -201,7 +202,7 @@ def new_adapters(network: Any, names: Sequence[str], rank: int, seed: int) -> An
 
 @torch.no_grad()
 def _mixable_layers(network: Any) -> list[str]:
-    """Return the names of the linear layers but the output, without those that a batch shows not to be mixable."""
+    """Return the names of linear layers on which adapters can be mixed, found by a test batch; not the output layer."""
     texts, tokens = _PROBE
     head = network.get_output_embeddings()
     layers = {n: m for n, m in network.named_modules() if isinstance(m, (torch.nn.Linear, Conv1D)) and m is not head}
@@ -225,24 +226,24 @@ def _mixable_layers(network: Any) -> list[str]:
 
 
 def _probe_ids(network: Any) -> torch.Tensor:
-    """Return different texts of a few tokens [B, L]."""
+    """Return token ids [B, L] of different short texts."""
     texts, tokens = _PROBE
     rows = network.get_input_embeddings().weight.shape[0]
     return (torch.arange(texts * tokens, device=network.device) % rows).view(texts, tokens)
 
 
 def mix_adapters(model: Any) -> Rows:
-    """Let one pass mix all linear adapters of a peft model; returns the `Rows` that choose among them.
+    """Let one forward pass mix all linear adapters of a peft model; return the `Rows` that choose among them.
 
     Raises:
-        ValueError: The model has adapters of several ranks, or of another kind than linear LoRA, or texts of a batch do
-            not go through their own adapters.
+        ValueError: The adapters have different ranks or are not linear LoRA, or a test batch does not use the adapter
+            of each row.
     """
     layers: list[Any] = [module for module in model.modules() if isinstance(module, LoraLayer)]
     unlike = [
         type(layer).__name__
         for layer in layers
-        if not isinstance(layer, LoraLinear) and not isinstance(layer.get_base_layer(), torch.nn.Linear)  # of few bits
+        if not isinstance(layer, LoraLinear) and not isinstance(layer.get_base_layer(), torch.nn.Linear)  # quantized
     ]
     if unlike:
         raise ValueError(
@@ -266,9 +267,9 @@ def mix_adapters(model: Any) -> Rows:
 
 @torch.no_grad()
 def _refuse_unmixed(model: Any, rows: Rows) -> None:
-    """Raise ValueError where the texts of a batch give other log-probabilities than each by itself.
+    """Raise ValueError if texts in a batch have other log-probabilities than each text on its own.
 
-    One text goes through its adapter in whatever form a layer receives it. The adapters have other weights meanwhile.
+    During the test the adapters have random weights, since new adapters have no effect.
     """
     network = model.get_base_model()
     if network.device.type == "meta":
@@ -289,7 +290,7 @@ def _refuse_unmixed(model: Any, rows: Rows) -> None:
         single = torch.cat([read(slice(row, row + 1), [name]) for row, name in enumerate(names)])
         effect = (single - read(slice(None), [BASE] * len(names))).abs().mean()
         error = (single - read(slice(None), names)).abs().mean()
-    except Exception as failure:  # of whatever kind the layers of a family raise
+    except Exception as failure:  # layers of some model families raise exceptions of many kinds
         raise _unmixable(network, f"{type(failure).__name__}: {failure}") from failure
     finally:
         for parameter, before in zip(factors.values(), kept, strict=True):
@@ -301,15 +302,15 @@ def _refuse_unmixed(model: Any, rows: Rows) -> None:
 def _unmixable(network: Any, reason: str) -> ValueError:
     return ValueError(
         f"the adapters of several agents cannot be mixed in a batch of this {network.config.model_type!r} model "
-        f"({reason}); train all weights (sharing = 'separate' or 'shared'), or take a model of another family"
+        f"({reason}); train all weights (sharing = 'separate' or 'shared'), or use a model of another family"
     )
 
 
 def add_critic_adapters(model: Any, adapters: Iterable[str]) -> dict[str, str]:
-    """One more adapter of the same form for each of these adapters; returns the new names.
+    """Add an adapter for a critic next to each of these adapters; return the new names.
 
-    Each takes the present weights of the adapter it is made for. Policies do not use, train or save it. There is one
-    for each adapter: it is taken again by the next critic.
+    It starts with the current weights of the policy's adapter. Policies do not use, train or save it. If the adapter of
+    a critic exists already, it is reused.
     """
     rows: Rows = model.mixed_rows
     names = {adapter: _critic_name(adapter, rows.policies) for adapter in adapters}
@@ -327,13 +328,13 @@ def add_critic_adapters(model: Any, adapters: Iterable[str]) -> dict[str, str]:
             if (adapter := adapter_of(name)) in names:
                 whole: Any = parameter.full_tensor() if hasattr(parameter, "full_tensor") else parameter  # a DTensor
                 parameters[with_adapter(name, names[adapter])].copy_(whole)
-    for name, parameter in parameters.items():  # peft trains the adapter that it takes for the active one
+    for name, parameter in parameters.items():  # peft makes only its active adapter trainable
         parameter.requires_grad_(name in trained or adapter_of(name) in rows.critics)
     return names
 
 
 def _critic_name(adapter: str, policies: Sequence[str]) -> str:
-    """Return the name of the adapter of a critic, which no adapter of a policy has."""
+    """Return a name for the adapter of a critic that no adapter of a policy has."""
     name = f"{adapter}_critic"
     while name in policies:
         name += "_"
@@ -341,7 +342,7 @@ def _critic_name(adapter: str, policies: Sequence[str]) -> str:
 
 
 def _refuse_more_than_lora(model: Any, layers: Sequence[Any]) -> None:
-    """Refuse adapters that compute more than the equation of this module."""
+    """Raise ValueError if an adapter is more than plain LoRA."""
     unsupported = {
         (name, f"{option}={value!r}")
         for name, config in model.peft_config.items()
@@ -351,5 +352,5 @@ def _refuse_more_than_lora(model: Any, layers: Sequence[Any]) -> None:
     unsupported |= {(name, type(variant).__name__) for layer in layers for name, variant in layer.lora_variant.items()}
     for name, reason in sorted(unsupported, key=lambda pair: "=" not in pair[1]):
         raise ValueError(
-            f"adapter {name!r} has {reason}, and adapters mixed in a batch are plain LoRA; make it without"
+            f"adapter {name!r} has {reason}, but adapters mixed in a batch must be plain LoRA; train it without this"
         )

@@ -1,13 +1,13 @@
 # pyright: basic
-"""Keys and values of sequences that grow by one token at a time, and attention to them.
+"""Caches of keys and values for sequences that grow by one token at a time, and attention to them.
 
 A prompt usually has several continuations (rows). `RowCaches` copies its keys and values to each row. `SharedCaches`
-keeps and reads them once for all rows, which saves memory and, for long prompts on a processor, most of the time. It
-makes more calls, which dominate for short prompts and on an accelerator; there `RowCaches` is used, or `FixedCaches`,
-whose steps can be recorded and replayed.
+keeps and reads them once for all rows, which saves memory and, for long prompts on a CPU, most of the time. It makes
+more calls, which dominate for short prompts and on an accelerator; there, `RowCaches` is used, or `FixedCaches`, whose
+steps can be recorded and replayed as CUDA graphs.
 
-On a processor attention is two products and a softmax: torch's own function takes up to four times as long for a single
-query with two threads.
+On a CPU, attention is computed as two products and a softmax, since torch's own function takes up to four times as long
+for a single query with two threads.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from typing import Any, Protocol
 import torch
 from torch.nn import functional
 
-_GROWTH = 64  # new tokens to make room for at once
-_WORTH_SHARING = 1 << 18  # fewest numbers of a layer for which sharing prompts among their rows is faster
+_GROWTH = 64  # tokens by which a cache grows
+_WORTH_SHARING = 1 << 18  # smallest size of a layer's copies for which sharing prompts is faster
 Pair = tuple[torch.Tensor, torch.Tensor]  # keys and values
 
 
 def avoid_plans(device: torch.device) -> None:
-    """Let torch compute attention on a GPU without cuDNN, in this process and from now on.
+    """Disable cuDNN's attention on a GPU, in this process from now on.
 
-    On GPUs of compute capability 9 and 10 torch prefers it, and cuDNN plans the computation anew for every length of
-    the sequence: 35 ms for each token that is drawn, which is more than all layers of a small model take.
+    On GPUs of compute capability 9 and 10, torch prefers it, and cuDNN plans the computation again for every sequence
+    length. This takes 35 ms per sampled token, more than all layers of a small model.
     """
     if device.type == "cuda":
         torch.backends.cuda.enable_cudnn_sdp(False)
@@ -37,13 +37,13 @@ class Caches(Protocol):
     """Keys and values of all layers for B rows.
 
     Attributes:
-        capacity: How many tokens a row has room for, those of the prompt included.
+        capacity: Number of tokens for which a row has room, including the prompt.
     """
 
     capacity: int
 
     def keep(self, rows: torch.Tensor) -> None:
-        """Go on with these rows alone."""
+        """Continue with only these rows."""
         ...
 
     def advance(self) -> None:
@@ -51,15 +51,15 @@ class Caches(Protocol):
         ...
 
     def attend(self, number: int, queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
-        """Attention of the new tokens to themselves and all before them, in layer `number`.
+        """Return the attention of the new tokens to themselves and all earlier tokens, in layer `number`.
 
         Args:
-            number: The layer.
-            queries: Of the new tokens [B, H, g, D]: H heads of keys with g queries each.
-            keys, values: Of the new tokens [B, H, D].
+            number: The index of the layer.
+            queries: Queries of the new tokens [B, H, g, D]: H key heads with g queries each.
+            keys, values: Keys and values of the new tokens [B, H, D].
 
         Returns:
-            The values [B, H, g, D], averaged with the weights of attention.
+            The values [B, H, g, D], averaged with the attention weights.
         """
         ...
 
@@ -67,15 +67,15 @@ class Caches(Protocol):
 def caches(
     cache: Any, mask: torch.Tensor, index: torch.Tensor, most: int, scaling: float, *, fixed: bool = False
 ) -> Caches:
-    """The caches for continuing prompts that were read.
+    """Return the caches for continuing prompts after their prefill.
 
     Args:
-        cache: Keys and values of P prompts of T tokens, from transformers; it is used up.
+        cache: Keys and values of P prompts of T tokens, from transformers; it must not be used afterwards.
         mask: Their attention mask [P, T], left-padded.
-        index: Prompt of every row [B]; rows of a prompt stand together.
-        most: Most tokens that will be appended to a row.
+        index: The prompt of every row [B]; rows of a prompt are adjacent.
+        most: Greatest number of tokens that will be appended to a row.
         scaling: Factor of the queries.
-        fixed: Every step is the same computations.
+        fixed: True: all steps run the same operations, for CUDA graphs.
     """
     if fixed:
         return FixedCaches(cache, mask, index, most, scaling)
@@ -96,7 +96,7 @@ class RowCaches:
         self.stored = _copied(cache, index, room)
 
     def keep(self, rows: torch.Tensor) -> None:
-        """Go on with these rows alone."""
+        """Continue with only these rows."""
         self.stored = _kept(self.stored, rows)
         self.padding = self.padding[rows] if self.padding is not None else None
 
@@ -108,7 +108,7 @@ class RowCaches:
         self.used += 1
 
     def attend(self, number: int, queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
-        """Attention of a new token to all before and itself."""
+        """Return the attention of a new token to all earlier tokens and itself."""
         keys, values = _with(self.stored[number], keys, values, self.used)
         padding = self.padding[..., : self.used] if self.padding is not None else None
         if queries.device.type != "cpu":
@@ -116,7 +116,7 @@ class RowCaches:
         return torch.matmul(_weights(_scores(queries * self.scaling, keys, padding)), values)
 
     def _make_room(self) -> int:
-        """Count room for more tokens, which padding does not hide; returns how many."""
+        """Extend capacity and padding for more tokens; return their number."""
         room = min(_GROWTH, self.left)
         self.left -= room
         self.capacity += room
@@ -127,13 +127,13 @@ class RowCaches:
 class FixedCaches:
     """A copy of the prompt for every row, with room for all tokens; see `caches` for the arguments.
 
-    Where the next token is written is in a tensor, so that all steps are the same computations and a GPU can replay
-    them (`stepping.Replayed`).
+    The position of the next token is in a tensor, so that all steps run the same operations and a GPU can replay them
+    (`stepping.Replayed`).
     """
 
     def __init__(self, cache: Any, mask: torch.Tensor, index: torch.Tensor, most: int, scaling: float) -> None:
         self.scaling = scaling
-        room = most + -(mask.shape[1] + most) % 8  # torch pads masks of other lengths for each layer
+        room = most + -(mask.shape[1] + most) % 8  # else torch pads the mask in every layer
         self.capacity = mask.shape[1] + room
         self.place = mask.new_tensor([mask.shape[1] - 1])
         hidden = functional.pad(mask[index], (0, room)) == 0
@@ -141,7 +141,7 @@ class FixedCaches:
         self.stored = _copied(cache, index, room)
 
     def keep(self, rows: torch.Tensor) -> None:
-        """Go on with these rows alone."""
+        """Continue with only these rows."""
         self.stored = _kept(self.stored, rows)
         self.hidden = self.hidden[rows]
 
@@ -151,7 +151,7 @@ class FixedCaches:
         self.hidden.index_fill_(1, self.place, 0)
 
     def attend(self, number: int, queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
-        """Attention of a new token to all before and itself."""
+        """Return the attention of a new token to all earlier tokens and itself."""
         for stored, new in zip(self.stored[number], (keys, values), strict=True):
             stored.index_copy_(2, self.place, new[:, :, None].to(stored.dtype))
         hidden = self.hidden[:, None, None]
@@ -159,7 +159,7 @@ class FixedCaches:
 
 
 class SharedCaches:
-    """Prompts once, and the appended tokens of every row; see `caches` for the arguments.
+    """One copy of each prompt, and the appended tokens of every row; see `caches` for the arguments.
 
     With at most C rows per prompt and t tokens appended,
 
@@ -178,7 +178,7 @@ class SharedCaches:
         self._place(index)
 
     def keep(self, rows: torch.Tensor) -> None:
-        """Go on with these rows alone."""
+        """Continue with only these rows."""
         self.sampled = _kept(self.sampled, rows)
         self._place(self.index[rows])
 
@@ -192,7 +192,7 @@ class SharedCaches:
         self.used += 1
 
     def attend(self, number: int, queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
-        """Attention of a new token to all before and itself."""
+        """Return the attention of a new token to all earlier tokens and itself."""
         prompt_keys, prompt_values = self.prompts[number]
         keys, values = _with(self.sampled[number], keys, values, self.used)
         queries = queries * self.scaling
@@ -203,25 +203,25 @@ class SharedCaches:
         return self._by_row(torch.matmul(far, prompt_values)) + torch.matmul(self._by_row(near), values)
 
     def _place(self, index: torch.Tensor) -> None:
-        """Note which rows belong to which prompt [B]; prompts without rows are dropped."""
+        """Set the prompt of each row [B]; drop prompts without rows."""
         present, self.index, counts = torch.unique_consecutive(index, return_inverse=True, return_counts=True)
         if len(present) < len(self.prompts[0][0]):
             self.prompts = [(keys[present], values[present]) for keys, values in self.prompts]
             self.padding = self.padding[present] if self.padding is not None else None
         self.copies = int(counts.max())
-        first = (counts.cumsum(0) - counts)[self.index]  # place of the prompt's first row
+        first = (counts.cumsum(0) - counts)[self.index]  # index of the prompt's first row
         self.places = self.index * self.copies + torch.arange(len(index), device=index.device) - first
         self.even = len(index) == len(present) * self.copies
 
     def _by_prompt(self, x: torch.Tensor) -> torch.Tensor:
-        """[B, H, g, N] -> [P, H, C g, N], with zeros where a prompt has fewer rows than another."""
+        """Reshape [B, H, g, N] to [P, H, C g, N], with zeros if a prompt has fewer rows than another."""
         prompts, heads, width = len(self.prompts[0][0]), x.shape[1], x.shape[3]
         if not self.even:
             x = x.new_zeros(prompts * self.copies, *x.shape[1:]).index_copy_(0, self.places, x)
         return x.view(prompts, self.copies, heads, -1, width).transpose(1, 2).reshape(prompts, heads, -1, width)
 
     def _by_row(self, x: torch.Tensor) -> torch.Tensor:
-        """[P, H, C g, N] -> [B, H, g, N]."""
+        """Reshape [P, H, C g, N] to [B, H, g, N]."""
         prompts, heads, _, width = x.shape
         x = x.reshape(prompts, heads, self.copies, -1, width).transpose(1, 2)
         x = x.reshape(prompts * self.copies, heads, -1, width)
@@ -229,25 +229,25 @@ class SharedCaches:
 
 
 def _padding(mask: torch.Tensor, dtype: torch.dtype) -> torch.Tensor | None:
-    """What is added to scores for a mask [B, T]: minus infinity at padding [B, 1, 1, T]; None without padding."""
+    """Return the term for scores of a mask [B, T]: minus infinity at padding [B, 1, 1, T]; None without padding."""
     if mask.all():
         return None
     return torch.zeros_like(mask, dtype=dtype).masked_fill_(mask == 0, -torch.inf)[:, None, None]
 
 
 def _scores(queries: torch.Tensor, keys: torch.Tensor, padding: torch.Tensor | None = None) -> torch.Tensor:
-    """[B, H, g, D] x [B, H, t, D] -> [B, H, g, t]."""
+    """Return the products of queries [B, H, g, D] and keys [B, H, t, D], [B, H, g, t], plus padding."""
     scores = torch.matmul(queries, keys.transpose(2, 3))
     return scores if padding is None else scores + padding
 
 
 def _weights(scores: torch.Tensor) -> torch.Tensor:
-    """The softmax of scores, in single precision at least."""
+    """Return the softmax of scores, computed in single precision or better."""
     return scores.softmax(-1, dtype=torch.promote_types(scores.dtype, torch.float32)).to(scores.dtype)
 
 
 def _copied(cache: Any, index: torch.Tensor, room: int) -> list[Pair]:
-    """Keys and values of the prompt of every row, with room for further tokens; the cache is used up."""
+    """Return keys and values of the prompt of every row, with room for further tokens; empty the cache."""
     stored: list[Pair] = []
     while cache.layers:  # frees each layer once it is copied
         layer = cache.layers.pop(0)
@@ -256,16 +256,16 @@ def _copied(cache: Any, index: torch.Tensor, room: int) -> list[Pair]:
 
 
 def _kept(stored: Sequence[Pair], rows: torch.Tensor) -> list[Pair]:
-    """Those of some rows."""
+    """Return the keys and values of some rows."""
     return [(keys[rows], values[rows]) for keys, values in stored]
 
 
 def _longer(stored: torch.Tensor, room: int) -> torch.Tensor:
-    """Keys or values [B, H, t, D] with room for further tokens."""
+    """Return keys or values [B, H, t, D] with room for further tokens."""
     return functional.pad(stored, (0, 0, 0, room))
 
 
 def _with(stored: Pair, keys: torch.Tensor, values: torch.Tensor, used: int) -> Pair:
-    """Keys and values [B, H, used, D] after those of a new token [B, H, D] were written into the last place."""
+    """Write keys and values of a new token [B, H, D] into the last position; return all [B, H, used, D]."""
     stored[0][:, :, used - 1], stored[1][:, :, used - 1] = keys, values
     return stored[0][:, :, :used], stored[1][:, :, :used]

@@ -1,5 +1,5 @@
 # pyright: basic
-"""A policy with a causal language model, as engines, critics and packed rows use it."""
+"""The interface of a policy with a causal language model, for engines, critics and packing."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from ..oom import BatchSize
 
 
 class ModelPolicy(Policy):
-    """A policy that computes with a causal language model.
+    """Base of policies with a causal language model.
 
     Attributes:
         model: The causal language model, or a peft model with one adapter per agent.
         tokenizer: Its tokenizer.
-        adapters: Adapter name by agent; None when all agents use the same weights.
-        batch_rows: Sequences that are sampled at once.
-        compute_dtype: Mixed precision: the type in which products are computed; None: the type of the weights.
-        gradient_checkpointing: Activations are computed again in the backward pass.
-        packed: Texts of one prompt share a row.
+        adapters: Adapter name by agent; None if all agents use the same weights.
+        batch_rows: Number of sequences that are sampled at once.
+        compute_dtype: Mixed precision: the type of products; None: the type of the weights.
+        gradient_checkpointing: Whether activations are recomputed in the backward pass.
+        packed: Whether completions of one prompt share a row.
         pad_id: Token id of padding.
-        tokenless: Ids of the output layer that have no token [K]; None where there are none.
+        tokenless: Ids of the output layer without a token [K]; None if there are none.
     """
 
     model: Any
@@ -42,21 +42,21 @@ class ModelPolicy(Policy):
 
     @abstractmethod
     def raw_text(self, ids: Sequence[int]) -> str:
-        """Return the text of sampled ids, without special tokens and the one that ends it."""
+        """Return the text of sampled ids, without special tokens and the end token."""
 
     @property
     def device(self) -> torch.device:
-        """The device of the weights."""
+        """Return the device of the weights."""
         return next(self.model.parameters()).device
 
     @functools.cached_property
     def processor_load(self) -> int:
-        """Number of parameters, by which models share the processor's cores; 0 on an accelerator."""
+        """Return the number of parameters, the load on the CPU; 0 on an accelerator."""
         return sum(p.numel() for p in self.model.parameters()) if self.accelerator is None else 0
 
     @functools.cached_property
     def accelerator(self) -> str | None:
-        """The accelerator it computes on, e.g. "cuda:1"; None on the processor."""
+        """Return the accelerator that it computes on, e.g. "cuda:1"; None for the CPU."""
         return None if self.device.type == "cpu" else str(self.device)
 
     def precision(self) -> Any:

@@ -1,10 +1,10 @@
 # pyright: basic
-"""A critic on a language model: a scalar head on the last hidden state of a token, which knows those before it.
+"""A critic on a language model: a scalar head on the last hidden state.
 
     V(x) = w . h(x) + b,   h(x): the last hidden state of the last token of x
 
-w and b begin at 0. The body that computes h is that of the policy, which the critic then moves too, or the critic's
-own: a copy of the model as it is then, or of the adapter of each policy that is one on a base.
+w and b start at 0. The network that computes h is the policy's, which the critic's loss then also trains, or the
+critic's own: a copy of the model at that time, or of the adapter of each policy.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class HeadCritic:
-    """A head for each group of agents, on the body of a policy or, with `separate`, on one of its own; see `Critic`."""
+    """A critic with one head per group of agents, on the policy's network or (`separate`) on its own; see `Critic`."""
 
     def __init__(self, policy: ModelPolicy, groups: Sequence[Sequence[str]], *, separate: bool) -> None:
         self._policy, self._model = policy, policy.model
@@ -56,11 +56,11 @@ class HeadCritic:
         self._body = {name: p for name, p in named if adapter_of(name) in self._adapters.values()}
 
     def values(self, readings: Sequence[Reading]) -> torch.Tensor:
-        """See `Critic`."""
+        """Return the values [N] of readings; see `Critic`."""
         return self.token_values(readings, 1)[:, 0]
 
     def token_values(self, readings: Sequence[Reading], count: int) -> torch.Tensor:
-        """See `TokenCritic`; one pass, since a hidden state does not know the tokens after it."""
+        """Return the values [N, count] of prefixes, with one causal forward pass; see `TokenCritic`."""
         policy = self._policy
         ids, mask = left_padded([ids_read for _, ids_read in readings], policy.device, policy.pad_id)
         keep = policy.gradient_checkpointing and torch.is_grad_enabled()
@@ -78,7 +78,7 @@ class HeadCritic:
         return (states.float() * self.weight[rows][:, None]).sum(-1) + self.bias[rows][:, None]
 
     def rescale(self, factor: float, shift: float) -> None:
-        """See `Critic`: every head changes."""
+        """Rescale all heads; see `Critic`."""
         with torch.no_grad():
             self.weight.mul_(factor)
             self.bias.mul_(factor).add_(shift)
@@ -86,18 +86,18 @@ class HeadCritic:
     # --- its own parameters -------------------------------------------------------------------------------------------
 
     def parameters(self) -> Iterable[torch.nn.Parameter]:
-        """The head, and its own body where it has one."""
+        """Return the parameters of the heads, and of its own network if it has one."""
         return [self.weight, self.bias, *self._body.values()]
 
     def state_dict(self) -> dict[str, torch.Tensor]:
-        """The parameters by name."""
+        """Return the parameters by name."""
         return {name: p.detach() for name, p in self._named().items()}
 
     def load_state_dict(self, state: Mapping[str, torch.Tensor]) -> None:
-        """Restore them.
+        """Restore the parameters.
 
         Raises:
-            ValueError: Tensors of another critic.
+            ValueError: The tensors belong to another critic.
         """
         tensors = self._named()
         check_shapes({name: p.shape for name, p in tensors.items()}, state, "critic")

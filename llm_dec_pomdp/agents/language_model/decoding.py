@@ -1,8 +1,8 @@
 # pyright: basic
-"""Sampling from a causal language model: one prefill per prompt, one batch for all copies, finished rows leave.
+"""Sampling from a causal language model: one prefill per prompt, and one batch that finished rows leave.
 
-Every copy draws with uniforms of its own seed. The recorded log-probabilities are those at the sampling temperature,
-before truncation by top-p or top-k: the quantity that the loss computes again.
+Every row samples with uniform numbers from its own seed. The recorded log-probabilities are at the sampling
+temperature, before truncation by top-p or top-k. The loss computes the same quantity.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from ..engines import Prompt, Sampled
 from .stepping import forward, token_steps
 from .vocabulary import over_tokens
 
-_NUCLEUS = 512  # top-p first looks at this many of the most likely tokens ...
-_WIDEN = 8  # ... and then at this many times more, where they hold too little probability
+_NUCLEUS = 512  # number of most likely tokens in which top-p first searches ...
+_WIDEN = 8  # ... and factor by which this number grows if their mass is too small
 
 
-@torch.inference_mode()  # 13 % less time for a small model than without gradients alone
+@torch.inference_mode()  # 13 % faster for a small model than torch.no_grad()
 def sample(
     model: Any,
     prompts: Sequence[Prompt],
@@ -39,24 +39,27 @@ def sample(
     Args:
         model: A causal language model of transformers, or a peft model when prompts name adapters.
         prompts: P prompts with their seeds; B = total number of seeds.
-        sampling: Temperature, truncation, length.
+        sampling: Temperature, truncation, length, stop strings.
         stop_ids: Tokens that end a sequence; they are part of it.
         pad_id: Any valid token id.
-        decode: The text of tokens, in which `sampling.stop` is looked for.
-        tokenless: Ids that are not sampled, see `vocabulary`.
+        decode: A function from tokens to text, in which `sampling.stop` is searched.
+        tokenless: Ids that are never sampled, see `vocabulary`.
+
+    Returns:
+        A list per prompt with one sequence per seed.
     """
     started = time.perf_counter()
     device = next(model.parameters()).device
     first, cache, mask = prefill(model, prompts, device, pad_id)
 
-    copies = [row for row, prompt in enumerate(prompts) for _ in prompt.seeds]  # prompt of every sequence
+    copies = [row for row, prompt in enumerate(prompts) for _ in prompt.seeds]  # index of every sequence's prompt
     adapters = [prompts[row].adapter for row in copies]
     results = [Sampled() for _ in copies]
     draws = np.stack([uniforms(seed, sampling.max_new_tokens) for prompt in prompts for seed in prompt.seeds])
     index = torch.tensor(copies, device=device)
     stepper = token_steps(model, cache, mask, index, sampling.max_new_tokens - 1)
     logits = first[index]
-    rows = np.arange(len(copies))  # which sequence each row of the batch is
+    rows = np.arange(len(copies))  # index of the sequence in each row of the batch
     running = np.ones(len(copies), dtype=bool)
 
     for step in range(sampling.max_new_tokens):
@@ -85,14 +88,14 @@ def sample(
 
 
 def has_stop(ids: Sequence[int], stop: Sequence[str], decode: Callable[[Sequence[int]], str]) -> bool:
-    """Whether the last token completes a stop string; read from as many tokens as it has bytes, and one more."""
+    """Return whether the last token completes a stop string; decodes one token more than the string has bytes."""
     return any(text in decode(ids[-len(text.encode("utf-8", "surrogatepass")) - 1 :]) for text in stop)
 
 
 def prefill(
     model: Any, prompts: Sequence[Prompt], device: torch.device, pad_id: int, *, body: bool = False
 ) -> tuple[torch.Tensor, Any, torch.Tensor]:
-    """Read prompts, once each.
+    """Run the forward pass of prompts, once each.
 
     Returns:
         Next-token logits [P, V] (with `body` the last hidden states [P, H]), the cache of keys and values, and the
@@ -114,20 +117,20 @@ def prefill(
 
 
 def _copyable_cache(output: Any, model: Any) -> Any:
-    """Keys and values of prompts, to be copied for each text; raises ValueError where the model keeps none."""
+    """Return the cache of keys and values of prompts; raise ValueError if the model has none that can be copied."""
     cache = getattr(output, "past_key_values", None)
     layers = getattr(cache, "layers", ())
     if not layers or not all(hasattr(layer, "batch_select_indices") for layer in layers):
         raise ValueError(
-            f"a {model.config.model_type!r} model keeps no keys and values of its prompt that its texts could share "
-            "(models with a running state do not), so it cannot be sampled from here; take one of another family "
-            "(Llama, Qwen2, Qwen3, Mistral, Gemma, GPT-2, ...), or put it behind a server: http://host:port/v1#name"
+            f"a {model.config.model_type!r} model has no cache of keys and values that completions could share (for "
+            "example, because it has a recurrent state), so it cannot be sampled in this process; use another family "
+            "(Llama, Qwen2, Qwen3, Mistral, Gemma, GPT-2, ...), or serve it: http://host:port/v1#name"
         )
     return cache
 
 
 def left_padded(texts: Sequence[Sequence[int]], device: torch.device, pad_id: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Token ids and attention mask [N, T] of texts that all end in the last column."""
+    """Return token ids and attention mask [N, T] of texts that all end in the last column."""
     width = max(map(len, texts))
     ids = torch.tensor([[pad_id] * (width - len(text)) + list(text) for text in texts], dtype=torch.long)
     mask = torch.tensor([[0] * (width - len(text)) + [1] * len(text) for text in texts], dtype=torch.long)
@@ -135,11 +138,11 @@ def left_padded(texts: Sequence[Sequence[int]], device: torch.device, pad_id: in
 
 
 def draw(logits: torch.Tensor, u: torch.Tensor, sampling: Sampling) -> tuple[torch.Tensor, torch.Tensor]:
-    """Draw one token per row by inverting the cumulative distribution.
+    """Sample one token per row by inverting the cumulative distribution.
 
     Args:
-        logits: [B, V].
-        u: [B] uniforms in [0, 1).
+        logits: Logits [B, V].
+        u: Uniform numbers [B] in [0, 1).
         sampling: Temperature and truncation.
 
     Returns:
@@ -159,16 +162,16 @@ def draw(logits: torch.Tensor, u: torch.Tensor, sampling: Sampling) -> tuple[tor
 
 
 def _invert(probabilities: torch.Tensor, u: torch.Tensor) -> torch.Tensor:
-    """The first index whose cumulative mass exceeds u times the total mass; never one of zero probability."""
+    """Return the first index whose cumulative mass exceeds u times the total mass; its probability is never zero."""
     mass = probabilities.double().cumsum(-1)
     target = (u.double() * mass[:, -1])[:, None]
     return torch.searchsorted(mass, target, right=True)[:, 0].clamp(max=probabilities.shape[-1] - 1)
 
 
 def _draw_truncated(logprobs: torch.Tensor, u: torch.Tensor, sampling: Sampling) -> torch.Tensor:
-    """Top-k, then top-p of the mass that top-k left, as transformers does.
+    """Sample with top-k, then top-p of the remaining mass, as transformers does.
 
-    Exact; more than the most likely tokens are sorted only where top-p needs them.
+    The result is exact; more than the most likely tokens are sorted only if top-p needs them.
     """
     vocabulary = logprobs.shape[-1]
     width = min(sampling.top_k or _NUCLEUS, vocabulary)
@@ -194,9 +197,9 @@ def _draw_truncated(logprobs: torch.Tensor, u: torch.Tensor, sampling: Sampling)
 
 
 def _most_likely(logprobs: torch.Tensor, width: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """The largest values of every row in descending order, and their places: `topk`.
+    """Return the largest values of every row in descending order, and their indices, as `topk` does.
 
-    On a processor numpy's partition takes a third of the time (32 rows of 49,152): it is vectorised, torch's is not.
+    On a CPU, numpy's partition takes a third of the time (32 rows of 49,152), since it is vectorized.
     """
     if logprobs.device.type != "cpu":
         return logprobs.topk(width, dim=-1)
@@ -207,7 +210,7 @@ def _most_likely(logprobs: torch.Tensor, width: int) -> tuple[torch.Tensor, torc
 
 
 def _nucleus(descending: torch.Tensor, top_p: float) -> torch.Tensor:
-    """Zero everything after the smallest prefix whose mass reaches top_p."""
+    """Return probabilities with zeros after the smallest prefix whose mass reaches top_p."""
     if top_p == 1:
         return descending
     before = descending.cumsum(-1) - descending

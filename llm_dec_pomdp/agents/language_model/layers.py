@@ -1,5 +1,5 @@
 # pyright: basic
-"""The layers of a model of the Llama form as plain functions for one new token a row, without module calls."""
+"""The layers of a Llama-like model as plain functions for one new token per row, without module calls."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-_COPIED = 1 << 20  # most weights that are copied to be joined
+_COPIED = 1 << 20  # greatest number of weights that are copied to join layers
 Function = Callable[[torch.Tensor], torch.Tensor]
 
 
@@ -26,13 +26,13 @@ class Layer:
 
 
 def norm(module: Any) -> Function:
-    """The root-mean-square norm."""
+    """Return the function of a root-mean-square norm."""
     weight = module.weight
     return functools.partial(torch.rms_norm, normalized_shape=weight.shape, weight=weight, eps=module.variance_epsilon)
 
 
 def heads_norm(attention: Any) -> Function:
-    """The norms of queries and of keys (Qwen3), for both side by side [B, heads, size]."""
+    """Return the function of the norms of queries and keys (Qwen3), which are concatenated [B, heads, size]."""
     queries, keys = attention.q_norm, attention.k_norm
     size = attention.head_dim
     heads = attention.q_proj.out_features // size, attention.k_proj.out_features // size
@@ -41,7 +41,7 @@ def heads_norm(attention: Any) -> Function:
 
 
 def linear(module: Any) -> Function:
-    """A linear layer of any kind."""
+    """Return the function of a linear layer of any kind."""
     if plain(module):
         return functools.partial(functional.linear, weight=module.weight, bias=module.bias)
     if adapted(module):
@@ -50,7 +50,7 @@ def linear(module: Any) -> Function:
 
 
 def joined(*modules: Any) -> Function:
-    """The outputs of linear layers, concatenated: one product where the layers are plain and small enough to copy."""
+    """Return a function of the concatenated outputs of linear layers; one product if these are plain and small."""
     if adapted(*modules):
         return modules[0].side_by_side(joined(*(module.base_layer for module in modules)), modules)
     alike = plain(*modules) and len({module.bias is None for module in modules}) == 1
@@ -63,10 +63,10 @@ def joined(*modules: Any) -> Function:
 
 
 def adapted(*modules: Any) -> bool:
-    """Whether these are plain linear layers with adapters that are mixed in a batch: each a `MixedLinear`."""
+    """Return whether these are plain linear layers with mixed adapters (`MixedLinear`)."""
     return all(hasattr(module, "rows") and plain(module.base_layer) for module in modules)
 
 
 def plain(*modules: Any) -> bool:
-    """Whether these are linear layers without adapters or the like."""
+    """Return whether these are linear layers without adapters or other additions."""
     return all(type(module) is torch.nn.Linear for module in modules)

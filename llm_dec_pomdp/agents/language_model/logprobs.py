@@ -1,17 +1,18 @@
 # pyright: basic
-"""Log-probabilities of given tokens from hidden states, without holding all logits.
+"""Log-probabilities of given tokens from hidden states, without all logits in memory.
 
 For T tokens and V vocabulary entries the logits are T x V numbers, which need most of an update's memory. Here at most
-`CHUNK` of them exist at a time. With h the hidden state of a position, W the output layer, tau the temperature:
+`CHUNK` of them exist at a time. Let h be the hidden state of a position, W the output layer, tau the temperature:
 
     log pi(v | h) = (W h)_v / tau - logsumexp((W h) / tau)
     d log pi(v | h) / d h = (W_v - sum over u of pi(u | h) W_u) / tau
     d log pi(v | h) / d W_u = ([u = v] - pi(u | h)) h / tau
 
-Where W is frozen (LoRA), the forward pass computes the expected row of W, and the backward pass needs no logits. Where
-W is trained, the backward pass computes the logits again, chunk by chunk, unless one chunk holds them all.
+If W is frozen (LoRA), the forward pass computes the expected row of W, and the backward pass needs no logits. If W is
+trained, the backward pass recomputes the logits chunk by chunk, unless one chunk has all of them.
 
-Products are in the type of h, gradients of W in that of W: mixed precision with h in bfloat16 and W in float32.
+Products have the type of h, and gradients of W have the type of W, for mixed precision with h in bfloat16 and W in
+float32.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ import torch
 from .layers import plain
 from .stepping import forward
 
-CHUNK = {"cpu": 1 << 22, "cuda": 1 << 24}  # logits held at a time: on a processor, as many as fit into its cache
-_LARGE = 1000.0  # a logit beyond every cap, which every type of number can hold
+CHUNK = {"cpu": 1 << 22, "cuda": 1 << 24}  # logits in memory at a time; on a CPU, as many as fit into its cache
+_LARGE = 1000.0  # a logit above every cap, which every floating-point type can represent
 
 
 def chunked_logprobs(
@@ -35,15 +36,15 @@ def chunked_logprobs(
     temperature: float,
     chunk: int | None = None,
 ) -> torch.Tensor:
-    """log pi of one token per position.
+    """Return log pi of one token per position.
 
     Args:
         hidden: Hidden states [T, H].
         weight: Output layer [V, H]; used in the type of `hidden`.
         bias: Its bias [V], or None.
         ids: The tokens [T].
-        temperature: Divides the logits.
-        chunk: Logits to hold at a time; None: `CHUNK` of the device.
+        temperature: The divisor of the logits.
+        chunk: Number of logits in memory at a time; None: `CHUNK` of the device.
 
     Returns:
         Log-probabilities [T] in float32, differentiable in hidden, weight and bias.
@@ -75,7 +76,7 @@ class _ChunkedLogprobs(torch.autograd.Function):
         trained = weight.requires_grad or (bias is not None and bias.requires_grad)
         expected = torch.empty_like(hidden) if hidden.requires_grad and not trained else None
         used, offset = _in_type_of(hidden, weight, bias)
-        kept = None  # the probabilities, where a single chunk holds them all
+        kept = None  # the probabilities, if a single chunk has all of them
         parts: list[torch.Tensor] = []
         for start in range(0, len(hidden), rows):
             part = slice(start, start + rows)
@@ -121,12 +122,12 @@ class _ChunkedLogprobs(torch.autograd.Function):
 def _in_type_of(
     hidden: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """The output layer as it is multiplied with hidden states; no copy where it has their type."""
+    """Return the output layer in the type of hidden states, without a copy if it has this type."""
     return weight.to(hidden.dtype), bias.to(hidden.dtype) if bias is not None else None
 
 
 def _subtract_product(total: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
-    """total -= a b, the product in the type of its factors."""
+    """Compute total -= a b in place, with the product in the type of its factors."""
     if total.dtype == a.dtype:
         total.addmm_(a, b, alpha=-1)
     else:
@@ -134,14 +135,14 @@ def _subtract_product(total: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> 
 
 
 def has_plain_head(model: Any, adapter: str | None) -> bool:
-    """Whether the logits are the output layer of the last hidden state and nothing more.
+    """Return whether the logits are just the output layer of the last hidden state.
 
-    Some families scale or cap the logits, and the layer may have adapters. To find out, the last hidden state is
+    Some model families scale or cap the logits, and the layer may have adapters. To test this, the last hidden state is
     replaced by noise that is large enough to reach a cap.
 
     Args:
         model: A causal language model of transformers, or a peft model.
-        adapter: The adapter to use; None where there are no adapters.
+        adapter: The adapter to use; None if there are no adapters.
     """
     head = model.get_output_embeddings()
     network = model if adapter is None else model.get_base_model()

@@ -1,8 +1,8 @@
 # pyright: basic
-"""Texts of one prompt in one row, one after the other, so that short ones need no padding.
+"""Packing: completions of one prompt in one row, one after the other, so that short ones need no padding.
 
-A row begins at the keys and values of its prompt. A mask lets each text see the prompt and itself alone, and positions
-begin anew after the prompt, so every token is computed as in a row of its own, up to rounding.
+A row continues the keys and values of its prompt. By a mask, each completion attends only to the prompt and itself, and
+its positions start after the prompt. Up to rounding, every token is computed as in a separate row.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 
 class Packed(NamedTuple):
-    """P rows that hold T tokens of N texts.
+    """P rows with T tokens of N completions.
 
     Attributes:
         ids: Token ids [P, W].
-        positions: Of each token after the beginning of its prompt [P, W].
-        mask: Which keys a token sees, the K of the prompt first [P, 1, W, K + W], as booleans.
-        row, column: Where each of the T tokens stands, text by text.
+        positions: Positions of tokens, counted from the beginning of the prompt [P, W].
+        mask: True for the keys to which a token attends; the K keys of the prompt come first [P, 1, W, K + W].
+        row, column: The place of each of the T tokens, in the order of completions.
     """
 
     ids: torch.Tensor
@@ -35,7 +35,7 @@ class Packed(NamedTuple):
 
 
 def check_packable(model: Any) -> None:
-    """Raises ValueError where a mask alone does not keep the texts of a row apart."""
+    """Raise ValueError if a mask cannot separate the completions of a row in this model."""
     config = model.config
     kinds = set(getattr(config, "layer_types", None) or ()) - {"full_attention"}
     if config._attn_implementation != "sdpa" or kinds or getattr(config, "sliding_window", None):
@@ -43,14 +43,14 @@ def check_packable(model: Any) -> None:
             f" and layers of {', '.join(sorted(kinds))}" * bool(kinds)
         )
         raise ValueError(
-            f"packed is true, which needs full attention in every layer, computed by sdpa; this "
-            f"{config.model_type!r} model has {what}; leave packed out"
+            f"packed is true, which needs full attention with sdpa in every layer, but this {config.model_type!r} "
+            f"model has {what}; leave packed out"
         )
 
 
 @torch.no_grad()
 def check_packing(policy: ModelPolicy) -> None:
-    """Raise ValueError where texts that are packed have other log-probabilities than texts in rows of their own."""
+    """Raise ValueError if packed completions have other log-probabilities than completions in separate rows."""
     agent = next(iter(policy.adapters or ("",)))
     rows = policy.model.get_input_embeddings().weight.shape[0]
     texts = [(3, 1, 4), (1, 5, 9, 2, 6)]
@@ -63,26 +63,26 @@ def check_packing(policy: ModelPolicy) -> None:
         gap = (there - policy.token_logprobs(samples, 1.0)[0]).abs().max().item()
         if not gap <= largest:
             reason = f"log-probabilities differ by {gap:.2g} nats"
-    except Exception as failure:  # of whatever kind a family raises for a mask of this form
+    except Exception as failure:  # model families raise exceptions of many kinds for a mask of this form
         reason = f"{type(failure).__name__}: {failure}"
     finally:
         policy.packed = True
     if reason:
         raise ValueError(
-            f"packed is true, and a mask does not keep the texts of a row apart in this "
+            f"packed is true, but a mask does not separate the completions of a row in this "
             f"{policy.model.config.model_type!r} model ({reason}); leave packed out"
         )
 
 
 def pack(ids: torch.Tensor, mask: torch.Tensor, rows: torch.Tensor, prompt_mask: torch.Tensor, pad_id: int) -> Packed:
-    """Put texts into the rows of their prompts.
+    """Return completions packed into the rows of their prompts.
 
     Args:
-        ids: Texts [N, L], right-padded.
-        mask: 1 where they have a token [N, L].
-        rows: The prompt of each text [N].
+        ids: Completions [N, L], right-padded.
+        mask: 1 for tokens, 0 for padding [N, L].
+        rows: The index of each completion's prompt [N].
         prompt_mask: The attention mask of the prompts [P, K].
-        pad_id: A token for what is left over.
+        pad_id: The token of unused places.
     """
     lengths = mask.sum(1)
     starts, ends = torch.zeros_like(lengths), lengths.new_zeros(len(prompt_mask))
@@ -98,6 +98,6 @@ def pack(ids: torch.Tensor, mask: torch.Tensor, rows: torch.Tensor, prompt_mask:
     packed[row, column] = ids[there]
     owner[row, column] = torch.arange(len(ids), device=ids.device).repeat_interleave(lengths)
     positions[row, column] = prompt_mask.sum(1)[row] + within
-    same = (owner[:, :, None] == owner[:, None, :]).tril()  # what is left over sees the prompt and itself
+    same = (owner[:, :, None] == owner[:, None, :]).tril()  # unused places attend to the prompt and to themselves
     shown = prompt_mask.bool()[:, None, :].expand(-1, shape[1], -1)
     return Packed(packed, positions, torch.cat([shown, same], dim=2)[:, None], row, column)

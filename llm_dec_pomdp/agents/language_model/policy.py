@@ -1,8 +1,8 @@
 # pyright: basic
-"""A policy that is a causal language model of transformers: sampling, and log-probabilities to train on.
+"""The policy of a causal language model of transformers: sampling, and log-probabilities for training.
 
-One policy may play several agents, with the same weights or each with its own LoRA adapter on a shared base. Either way
-their requests share one batch.
+One policy may have several agents, with the same weights or with one LoRA adapter per agent on a shared base. In both
+cases their requests share one batch.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ from .recomputing import recomputed
 from .stepping import forward
 from .vocabulary import bias_over_tokens, over_tokens, tokenless_ids
 
-_PRETRAINED = 10_000_000  # weights from which on a model is taken for a pretrained one
-_steps = 0  # of all optimizers: a fused one does not change the versions of the tensors that it updates
+_PRETRAINED = 10_000_000  # a model with at least so many weights counts as pretrained
+_steps = 0  # steps of all optimizers, since a fused optimizer does not change the versions of tensors
 
 
 def _count_step(*args: Any) -> None:
@@ -60,17 +60,17 @@ class LanguageModel(ModelPolicy):
 
     Args:
         model: A causal language model, or a peft model with one adapter per agent.
-        tokenizer: Its tokenizer; the chat template is used where there is one.
-        adapters: Adapter name by agent; None when all agents use the same weights.
+        tokenizer: Its tokenizer; its chat template is used if it has one.
+        adapters: Adapter name by agent; None if all agents use the same weights.
         batch_rows, chat_template_kwargs, thinking, truncate_prompts, gradient_checkpointing, packed: See `RunOptions`.
-            With gradient checkpointing samples do not share their prompt, which takes more time too.
-        compute_dtype: Mixed precision: the type in which products are computed; None: that of the weights.
-        engine: What draws its texts; the model itself when left out.
+            With gradient checkpointing, samples do not share the forward pass of their prompt.
+        compute_dtype: Mixed precision: the type of products; None: the type of the weights.
+        engine: The engine that samples; None: the model itself.
 
     Raises:
-        ValueError: The tokenizer has no end-of-sequence token or more tokens than the model; its chat template has no
-            such variables; the model has adapters and `adapters` is None, or adapters that cannot be mixed; or texts
-            cannot be packed.
+        ValueError: The tokenizer has no end-of-sequence token or more tokens than the model; the chat template has no
+            such variables; the model has adapters although `adapters` is None; adapters cannot be mixed; or
+            completions cannot be packed.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class LanguageModel(ModelPolicy):
         engine: Engine | None = None,
     ) -> None:
         avoid_plans(model.device)
-        self.model = model.eval()  # dropout off: what is trained on is what was sampled from
+        self.model = model.eval()  # no dropout, so that training and sampling use the same distribution
         self.tokenizer = tokenizer
         self.adapters = dict(adapters) if adapters is not None else None
         if adapters is None:
@@ -114,23 +114,23 @@ class LanguageModel(ModelPolicy):
         self.tokenless = tokenless_ids(model, tokenizer, self.stop_ids)
         self.pad_id = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else min(self.stop_ids)
         self.engine: Engine = engine or OwnLoop(self)
-        self._loaded = SimpleNamespace(weights=None)  # whose weights the engine has, and which version of them
+        self._loaded = SimpleNamespace(weights=None)  # policy and version of the weights in the engine
         if packed and model.device.type != "meta":
             check_packing(self)
 
     @property
     def version(self) -> int:
-        """Version of the trainable weights; grows when they may have changed, by any optimizer or in place."""
-        steps = _steps if self.source is None else 0  # those of another are none of its own
+        """Return the version of the trainable weights, which grows when an optimizer or an assignment changes them."""
+        steps = _steps if self.source is None else 0  # a rollout copy has no optimizer
         return steps + sum(parameter._version for parameter in self.parameters())
 
     # --- acting ---------------------------------------------------------------------------------------------------
 
     def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:
-        """Answer all requests with the present weights.
+        """Answer all requests with the current weights.
 
         Raises:
-            ConfigError: A stop string has a special token among other letters.
+            ConfigError: A stop string contains a special token and other characters.
             PromptTooLongError: A prompt does not fit into the context.
         """
         stop_ids = self.stop_ids | self.prompts.stop_tokens(sampling.stop)
@@ -148,20 +148,20 @@ class LanguageModel(ModelPolicy):
         ]
 
     def rollout_copy(self) -> LanguageModel:
-        """See `Policy`: a copy of what is trained, which the same engine draws with."""
+        """Return a copy of the trained weights for the same engine; see `Policy`."""
         if not self.sampled_elsewhere or next(iter(self.parameters()), None) is None:
             return cast("LanguageModel", super().rollout_copy())
         if getattr(self.engine, "offloads", False):
             raise ConfigError(
-                "the engine's sleep is true, and with training.staleness above 0 texts are drawn while weights are "
-                "updated; leave one of them out"
+                "the engine's sleep is true, but with training.staleness above 0 it samples during updates; leave one "
+                "of them out"
             )
         twin = copy.deepcopy(self)
         twin.engine, twin._loaded, twin.source = self.engine, self._loaded, self
         return twin
 
     def offload(self) -> None:
-        """See `Policy`."""
+        """Free memory of the engine; see `Policy`."""
         if (offload := getattr(self.engine, "offload", None)) is not None:
             offload()
 
@@ -178,19 +178,19 @@ class LanguageModel(ModelPolicy):
         ids: Sequence[int] = (),
         tools: Sequence[Tool] = (),
     ) -> list[int]:
-        """Token ids of an agent's history as a prompt for its next text; `ids` as in a `Request`.
+        """Return the token ids of an agent's history as a prompt for its next action; `ids` as in `Request`.
 
         Raises:
             PromptTooLongError: It does not fit into the context together with `new_tokens`, or the positions of a
-                model with LongRoPE would change within the text.
+                model with LongRoPE would change within the completion.
         """
-        known = () if self._thoughts.shown(ids) else ids  # the history has no thought, also where it is empty
+        known = () if self._thoughts.shown(ids) else ids  # the history has no thought, not even an empty one
         prompt = self.prompts.encode(history, known, tools)
         prompt = fitted(prompt, new_tokens, self.model, history, truncate=self.truncate_prompts)
         return before_switch(prompt, new_tokens, self.switch, truncate=self.truncate_prompts)
 
     def to_completion(self, request: Request, text: str, limit: int) -> Completion:
-        """Return a text as the chat template writes it in an agent's turn; see `Policy`."""
+        """Return a given text as a completion, as the chat template writes it in an agent's turn; see `Policy`."""
         known = () if self._thoughts.shown(request.ids) else request.ids
         prompt, ids = self.prompts.answer(request.history, text, known, request.tools)
         prompt = fitted(prompt, limit, self.model, request.history, truncate=self.truncate_prompts)
@@ -198,11 +198,11 @@ class LanguageModel(ModelPolicy):
         return Completion(text, tuple(prompt), kept, (0.0,) * len(kept), truncated=len(ids) > limit)
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of sampled ids, without special tokens and space around it."""
+        """Return the text of sampled ids, without special tokens and surrounding space."""
         return self.raw_text(ids).strip()
 
     def raw_text(self, ids: Sequence[int]) -> str:
-        """Return the text of sampled ids, without special tokens and the one that ends it."""
+        """Return the text of sampled ids, without special tokens and the end token."""
         return self.tokenizer.decode([i for i in ids if i != self.prompts.end], skip_special_tokens=True)
 
     def _adapter(self, agent: str) -> str | None:
@@ -215,37 +215,37 @@ class LanguageModel(ModelPolicy):
     # --- learning -------------------------------------------------------------------------------------------------
 
     def parameters(self) -> Iterable[torch.nn.Parameter]:
-        """The trainable parameters."""
+        """Return the trainable parameters."""
         return (parameter for _, parameter in self._named())
 
     def _named(self) -> Iterable[tuple[str, torch.nn.Parameter]]:
-        """The trainable parameters with their names, without adapters of critics on the same model."""
+        """Return the trainable parameters with their names, without adapters of critics on the same model."""
         critics = self.model.mixed_rows.critics if self.adapters is not None else ()
         return ((n, p) for n, p in self.model.named_parameters() if p.requires_grad and adapter_of(n) not in critics)
 
     def parameters_of(self, agent: str) -> Iterable[torch.nn.Parameter]:
-        """The trainable parameters that an agent uses: all except other agents' adapters."""
+        """Return the trainable parameters that an agent uses: all except other agents' adapters."""
         usable = (None, self._adapter(agent))
         return (p for name, p in self._named() if usable[1] is None or adapter_of(name) in usable)
 
     @property
     def default_learning_rate(self) -> float:
-        """See `Policy`: small where weights of a pretrained model itself are trained, which 5e-4 ruins."""
+        """Return 1e-5 if all weights of a pretrained model are trained, which 5e-4 would ruin; else 5e-4."""
         whole = any(adapter_of(name) is None for name, _ in self._named())
         return 1e-5 if whole and sum(p.numel() for p in self.model.parameters()) >= _PRETRAINED else LEARNING_RATE
 
     def critic(self, groups: Sequence[Sequence[str]], *, separate: bool) -> HeadCritic:
-        """A critic on this model, or with its own body; see `Policy`."""
+        """Return a critic on this model, or with its own network; see `Policy`."""
         return HeadCritic(self, groups, separate=separate)
 
     @property
     def sampled_elsewhere(self) -> bool:
-        """Another engine draws its texts."""
+        """Return whether another engine than the model itself samples."""
         return not isinstance(self.engine, OwnLoop)
 
     @property
     def rollout_copy_differs(self) -> bool:
-        """See `Policy`: other engines have other kernels, and below 32 bits rounding depends on the batch."""
+        """Return True for other engines (other kernels) and below 32 bits (rounding depends on the batch)."""
         if self.sampled_elsewhere:
             return True
         rounded = self.compute_dtype is not None or torch.is_autocast_enabled(self.device.type)
@@ -254,7 +254,7 @@ class LanguageModel(ModelPolicy):
     def token_logprobs(
         self, samples: Sequence[tuple[str, Completion]], temperature: float
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """See `Policy`."""
+        """Return log-probabilities [N, L] and mask [N, L]; see `Policy`."""
         states, ids, mask = self._states(samples, body=self._plain_head)
         rows = mask.bool()
         if self._plain_head:
@@ -271,40 +271,40 @@ class LanguageModel(ModelPolicy):
 
     @property
     def knows_entropy(self) -> bool:
-        """It does."""
+        """Return True."""
         return True
 
     def token_logprobs_and_entropies(
         self, samples: Sequence[tuple[str, Completion]], temperature: float
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """See `Policy`. Holds the logits of all tokens in memory."""
+        """Return log-probabilities, entropies and mask [N, L]; see `Policy`. All logits are in memory at once."""
         logits, ids, mask = self._states(samples, body=False)
         logprobs = over_tokens(logits.float() / (temperature or 1.0), self.tokenless).log_softmax(-1)
         entropies = -(logprobs.exp() * logprobs).sum(-1)
         return logprobs.gather(-1, ids[..., None])[..., 0] * mask, entropies, mask
 
     def hidden_states(self, samples: Sequence[tuple[str, Completion]]) -> tuple[torch.Tensor, torch.Tensor]:
-        """The last hidden states that the sampled tokens were predicted from [N, L, H], and the mask [N, L].
+        """Return the last hidden states [N, L, H] from which sampled tokens were predicted, and the mask [N, L].
 
-        With gradient. The one of the first sampled token is that of the last token of the prompt.
+        They have a gradient. The first sampled token is predicted from the state of the last token of the prompt.
         """
         states, _, mask = self._states(samples, body=True)
         return states, mask
 
     @functools.cached_property
     def _plain_head(self) -> bool:
-        """Whether the logits are the output layer of the last hidden state and nothing more."""
+        """Return whether the logits are just the output layer of the last hidden state."""
         return has_plain_head(self.model, None if self.adapters is None else BASE)
 
     def base(self) -> LanguageModel | None:
-        """The model below the adapters, with their memory, to judge with; None when there are no adapters."""
+        """Return a policy of the base model below the adapters, which shares memory; None without adapters."""
         if self.adapters is None:
             return None
         adapters = dict.fromkeys(self.adapters, BASE)
         return LanguageModel(self.model, self.tokenizer, adapters=adapters, compute_dtype=self.compute_dtype)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> LanguageModel:
-        """A copy that shares whatever is not trained, as the base below adapters; it draws its texts itself."""
+        """Return a copy that shares all tensors that are not trained, such as the base; the copy samples itself."""
         trained = {id(parameter) for parameter in self.parameters()}
         tensors = itertools.chain(self.model.parameters(), self.model.buffers())
         memo |= {id(tensor): tensor for tensor in tensors if id(tensor) not in trained}
@@ -317,7 +317,7 @@ class LanguageModel(ModelPolicy):
     def _states(
         self, samples: Sequence[tuple[str, Completion]], *, body: bool
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """The logits of sampled tokens [N, L, V], or with `body` their last hidden states [N, L, H]; ids, and mask."""
+        """Return logits of sampled tokens [N, L, V] (with `body` hidden states [N, L, H]), ids [N, L], mask [N, L]."""
         texts = [c.token_ids for _, c in samples]
         length = max(map(len, texts))
         ids = torch.tensor([[*text, *[self.pad_id] * (length - len(text))] for text in texts], device=self.device)
@@ -331,7 +331,7 @@ class LanguageModel(ModelPolicy):
     def _from_shared_prompts(
         self, samples: Sequence[tuple[str, Completion]], ids: torch.Tensor, mask: torch.Tensor, *, body: bool
     ) -> torch.Tensor:
-        """See `_states`: keys and values of a prompt are computed once, with gradient, and expanded to its samples."""
+        """Return the states of `_states`; a prompt is computed once, with gradient, and expanded to its samples."""
         rows = {(agent if self.adapters else "", c.prompt_ids): agent for agent, c in samples}
         prompts = [Prompt(list(prompt), (), self._adapter(agent)) for (_, prompt), agent in rows.items()]
         row_of = {key: row for row, key in enumerate(rows)}
@@ -373,7 +373,7 @@ class LanguageModel(ModelPolicy):
     def _from_whole_texts(
         self, samples: Sequence[tuple[str, Completion]], ids: torch.Tensor, mask: torch.Tensor, *, body: bool
     ) -> torch.Tensor:
-        """See `_states`: every sample with its own prompt, as gradient checkpointing needs it."""
+        """Return the states of `_states`; every sample has its own prompt, as gradient checkpointing needs."""
         prompts, prompt_mask = left_padded([c.prompt_ids for _, c in samples], ids.device, self.pad_id)
         attended = torch.cat([prompt_mask, mask[:, :-1]], dim=1)
         again = self.gradient_checkpointing and torch.is_grad_enabled()
@@ -391,7 +391,7 @@ class LanguageModel(ModelPolicy):
         return (output.last_hidden_state if body else output.logits)[:, -ids.shape[1] :]
 
     def state_dict(self) -> dict[str, torch.Tensor]:
-        """The trainable tensors by name."""
+        """Return the trainable tensors by name."""
         return {name: p.detach() for name, p in self._named()}
 
     def load_state_dict(self, state: Mapping[str, torch.Tensor]) -> None:
@@ -404,18 +404,18 @@ class LanguageModel(ModelPolicy):
 
     @property
     def portable(self) -> bool:
-        """transformers and peft can load them."""
+        """Return True: transformers and peft can load the files."""
         return True
 
     def weight_files(self, agents: Sequence[str]) -> dict[str, WeightFile]:
-        """Files of transformers for all weights, or of peft for each agent's adapter; see `Policy`."""
+        """Return files of transformers for all weights, or of peft for each agent's adapter; see `Policy`."""
         names = [name for name, p in self.model.named_parameters() if p.requires_grad]
         if self.adapters is None:
             configs = {"config.json": self.model.config, "generation_config.json": self.model.generation_config}
             plain = {name: json.loads(config.to_json_string()) for name, config in configs.items()}
             return {agents[0]: WeightFile("model.safetensors", {name: name for name in names}, plain)}
         files: dict[str, WeightFile] = {}
-        owners = {self.adapters[agent]: agent for agent in reversed(agents)}  # the first of those who share one
+        owners = {self.adapters[agent]: agent for agent in reversed(agents)}  # the first agent of each adapter
         for adapter, agent in reversed(owners.items()):
             tensors = {without_adapter(name): name for name in names if adapter_of(name) == adapter}
             config = {**self.model.peft_config[adapter].to_dict(), "inference_mode": True, "task_type": "CAUSAL_LM"}

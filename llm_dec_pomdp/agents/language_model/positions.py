@@ -1,11 +1,11 @@
 # pyright: basic
 """Rotary positions that change with the length of a text: LongRoPE (arXiv:2402.13753).
 
-Up to a length, the switch, such a model rotates all keys and queries of a text by one set of frequencies, and those of
-a longer text by another. transformers takes the set of the longest text of a batch for all of them. Here each text has
-the set of its own length. Keys in a cache stay as they were rotated, so no text is sampled across the switch.
+Such a model has two sets of frequencies for rotating keys and queries: one for texts up to a length (the switch), and
+one for longer texts. transformers uses the set of the longest text of a batch for all of them. Here each text has the
+set for its own length. Keys in a cache are not rotated again, so no completion is sampled across the switch.
 
-The dynamic scaling of NTK changes beyond the context of a model, where no text is sampled.
+Dynamic NTK scaling changes positions only beyond the context of a model, where nothing is sampled.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .prompts import PromptTooLongError
 
 
 def switch_of(model: Any) -> int | None:
-    """Return the length of the longest text before the switch; None where positions do not change."""
+    """Return the length of the longest text before the switch; None if positions do not change."""
     config = model.config.get_text_config()
     rope = getattr(config, "rope_parameters", None) or {}
     kinds = [rope, *(own for own in rope.values() if isinstance(own, Mapping))]  # of the model, or by kind of layer
@@ -27,7 +27,7 @@ def switch_of(model: Any) -> int | None:
 
 
 def rotate_by_text(model: Any, switch: int) -> None:
-    """Let every text of a batch have the positions of its own length."""
+    """Patch a model so that every text of a batch has the positions for its own length."""
     for module in model.modules():
         if hasattr(module, "rope_type") and not hasattr(module, "switch"):
             module.switch = switch
@@ -35,7 +35,7 @@ def rotate_by_text(model: Any, switch: int) -> None:
 
 
 def _mend(module: Any, inputs: Sequence[Any], named: Mapping[str, Any], output: Any) -> Any:
-    """Rotate the short texts of a batch by their own frequencies, where there are long ones too."""
+    """Return rotations in which short texts have their own frequencies, if the batch has short and long texts."""
     given = dict(zip(("x", "position_ids", "layer_type"), inputs, strict=False)) | dict(named)
     states, positions = (given.pop(name) for name in list(given)[:2])
     short = positions.amax(-1) < module.switch
@@ -51,10 +51,12 @@ def crosses(switch: int | None, prompt: int, text: int) -> bool:
 
 
 def before_switch(ids: list[int], new_tokens: int, switch: int | None, *, truncate: bool) -> list[int]:
-    """Return a prompt that does not cross the switch together with its text; of one that does, the end with `truncate`.
+    """Return a prompt that does not cross the switch together with its completion.
+
+    With `truncate`, only the end of a prompt that crosses it is returned.
 
     Raises:
-        PromptTooLongError: It crosses the switch.
+        PromptTooLongError: The prompt crosses the switch, and `truncate` is False.
     """
     if switch is None or not crosses(switch, len(ids), new_tokens):
         return ids
@@ -62,6 +64,6 @@ def before_switch(ids: list[int], new_tokens: int, switch: int | None, *, trunca
         return ids[-(switch - new_tokens) :]
     raise PromptTooLongError(
         f"a prompt of {len(ids)} tokens and up to {new_tokens} new ones cross {switch} tokens, where this model "
-        "changes all positions (LongRoPE); shorten the task, lower max_new_tokens, take another model, or keep only "
+        "changes all positions (LongRoPE); shorten the task, lower max_new_tokens, use another model, or keep only "
         "the end of such prompts with --load truncate_prompts=true (in Python: truncate_prompts=True)"
     )

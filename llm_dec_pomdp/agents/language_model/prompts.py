@@ -1,14 +1,14 @@
 # pyright: basic
 """Prompts: an agent's history as token ids.
 
-At the first turn the chat template renders the history, which is tokenised. Later prompts begin with the ids that were
-shown and sampled, followed by those of the string that the template writes after the last text; so a text keeps the
-tokens with which it was sampled. Where the template changes the last text (some leave out a model's thoughts), the
-whole history is rendered and tokenised again.
+At the first turn, the chat template renders the history, and the rendering is tokenized. A later prompt begins with the
+token ids of the earlier prompt and completion. The string that the template writes after the last action follows. So an
+action keeps the tokens with which it was sampled. If the template changes the last action (some templates leave out
+thoughts), the whole history is rendered and tokenized again.
 
-Text never becomes structure. Control tokens (the special ones, and added ones that the template uses) come from the
-template alone. Where a text spells one, the spelling is cut, and both sides are tokenised separately. All other texts
-have the ids of the rendering as a whole.
+Texts never contain control tokens. These are special tokens, and added tokens that the template uses; only the template
+writes them. If a text spells a control token, the spelling is cut, and both parts are tokenized separately. All other
+texts have the ids of the rendering as a whole.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from ...types import Message, Tool
 from ..thoughts import KNOWN
 from .templates import MARK, Template
 
-_CUT = "\udfff"  # where a spelled control token is cut; no text has it, since its lone surrogates are replaced
-# Control tokens that an agent's own text may hold.
+_CUT = "\udfff"  # marks a cut in a spelled control token; no text contains it, since lone surrogates are replaced
+# Control tokens that an agent's own text may contain.
 _OWN = {"<tool_call>", "</tool_call>"}.union(*((tags.open, tags.close) for tags in KNOWN))
-_ANCHORS = ("\n", "a", ".")  # texts to tokenise another one behind
-_TAIL = 64  # characters of a prompt that decide how the text behind it is tokenised
-_SHORT = 256  # longest text or history to cache, in characters: tasks of few words repeat them
-_REMEMBERED = 4096  # most texts and histories in the cache
+_ANCHORS = ("\n", "a", ".")  # texts before which another text is put to tokenize it as a continuation
+_TAIL = 64  # characters of a prompt that decide how the text after it is tokenized
+_SHORT = 256  # greatest length of a cached text or history, in characters; tasks with few words repeat them
+_REMEMBERED = 4096  # greatest number of texts and histories in the cache
 
 
 class PromptTooLongError(ValueError):
@@ -36,18 +36,18 @@ class PromptTooLongError(ValueError):
 
 
 class Prompts:
-    """Makes the prompts of a model.
+    """The prompts of a model.
 
     Args:
-        tokenizer: Its chat template is used where it has one.
-        stop_ids: Tokens that end a text, as tokenizer and model name them.
+        tokenizer: The tokenizer; its chat template is used if it has one.
+        stop_ids: Tokens that end a text, according to tokenizer and model.
         options: Variables of the chat template, e.g. `enable_thinking` of Qwen3.
 
     Attributes:
         control: Id of each control token by its spelling.
-        end: The token that ends an agent's text: the control token that the template writes right after it, else the
+        end: The token that ends an agent's text: the control token that the template writes after it, else the
             tokenizer's end of sequence.
-        stop_ids: Tokens that end a text, `end` included.
+        stop_ids: Tokens that end a text, including `end`.
 
     Raises:
         ValueError: The chat template has no such variable, fails or leaves out texts, or there is no template.
@@ -60,7 +60,7 @@ class Prompts:
         self.control = _control_tokens(tokenizer, self._template.seen)
         own = {spelling: i for spelling, i in self.control.items() if spelling not in _OWN}
         self._spellings = {False: _spelled(self.control), True: _spelled(own)}  # by whether a text is the agent's own
-        unknown = {tokenizer.unk_token_id}  # what a text without a token becomes
+        unknown = {tokenizer.unk_token_id}  # the id of texts without a token
         self._forbidden = {False: {*self.control.values()} - unknown, True: {*own.values()} - unknown}
         eos = tokenizer.eos_token_id
         self._end_of_plain = eos if eos is not None else min(stop_ids)
@@ -68,19 +68,19 @@ class Prompts:
         ends = [token for text in self._template.closings for token in tokens if text.lstrip().startswith(token)]
         self.end = self.control[ends[0]] if ends else self._end_of_plain
         self.stop_ids = stop_ids | {self.end}
-        self._ends = self.stop_ids & {self.end, *self.control.values()}  # those that no text holds
+        self._ends = self.stop_ids & {self.end, *self.control.values()}  # end tokens that no text contains
         whole, text = self._ids("a", special=True), self._ids("a")
         places = [n for n in range(len(whole)) if whole[n : n + len(text)] == text]
         self._first = whole[: places[0]] if places else []  # tokens that the tokenizer itself writes before a text
-        # Some tokenizers write a space before whatever they tokenise.
+        # Some tokenizers write a space before every text.
         self._anchors = _ANCHORS if self._ids("\na") != [*self._ids("\n"), *text] else ()
 
     def encode(self, history: Sequence[Message], ids: Sequence[int] = (), tools: Sequence[Tool] = ()) -> list[int]:
-        """Return the token ids of an agent's history, ready for its next text.
+        """Return the token ids of an agent's history, as a prompt for its next action.
 
         Args:
             history: The agent's observations and actions.
-            ids: Ids that were shown and sampled up to its last text; empty: the whole history is tokenised.
+            ids: Prompted and sampled ids up to its last action; empty: the whole history is tokenized.
             tools: Tools that it may call, for templates with a place for them.
         """
         size = sum(len(message.text) for message in history) + len(ids)
@@ -93,7 +93,7 @@ class Prompts:
         added = self._after_last_text(shown, rendered, tools) if ids else None
         if added is None:
             return [*([] if self._template.exists else self._first), *self._tokenise(rendered, beginning=True)]
-        if not self._template.exists:  # nothing ends a text but the empty line that follows
+        if not self._template.exists:  # only an empty line separates texts
             return [*(ids[:-1] if ids[-1] in self._ends else ids), *self._tokenise(added)]
         following = self._tokenise(added.lstrip())
         if ids[-1] in self.stop_ids and following[:1] == [ids[-1]]:  # the template ends the text as the model did
@@ -103,10 +103,10 @@ class Prompts:
     def answer(
         self, history: Sequence[Message], text: str, ids: Sequence[int] = (), tools: Sequence[Tool] = ()
     ) -> tuple[list[int], list[int]]:
-        """Return a prompt, and the ids of a given text after it as the template writes that turn, up to its end token.
+        """Return a prompt, and the ids of a given action after it, up to its end token, as the template writes it.
 
         A template may open a thought in a prompt and leave thoughts out of finished turns. Then the prompt ends before
-        that thought, or the text follows as it is where it holds a thought.
+        that thought; if the given text contains a thought, it follows unchanged.
 
         Args:
             history, ids, tools: See `encode`.
@@ -134,10 +134,10 @@ class Prompts:
         return prompt, written[: last + 1]
 
     def stop_tokens(self, stop: Sequence[str]) -> set[int]:
-        """Return the ids of stop strings that are special tokens, which the text of sampled ids does not show.
+        """Return the ids of stop strings that are special tokens, which decoded texts do not show.
 
         Raises:
-            ConfigError: A stop string has such a token among other letters.
+            ConfigError: A stop string contains such a token and other characters.
         """
         ids: set[int] = set()
         for token, i in self.control.items():
@@ -145,19 +145,19 @@ class Prompts:
                 if token not in string:
                     continue
                 if i != self.end and token in self._tokenizer.decode([i], skip_special_tokens=True):
-                    continue  # an added token that is no special one
+                    continue  # an added token that is not special
                 if token != string:
                     raise ConfigError(
-                        f"stop holds {string!r}, and {token!r} in it is a special token of the model, which no text "
-                        f"shows; give {token!r} alone, or leave it out"
+                        f"stop has {string!r}, which contains {token!r}, a special token that decoded texts do not "
+                        f"show; give only {token!r}, or leave it out"
                     )
                 ids.add(i)
         return ids
 
     def plain_ids(self, text: str) -> list[int]:
-        """Return the ids of plain text, outside any template, after the tokens that the tokenizer begins a text with.
+        """Return the ids of plain text without a template, after the tokenizer's own tokens at the start of a text.
 
-        They are never none, so that something can be predicted after them.
+        There is always at least one id, so that a next token can be predicted.
         """
         return [*self._first, *self._tokenise(self._cut(text), beginning=True)] or [self._end_of_plain]
 
@@ -176,7 +176,7 @@ class Prompts:
         return list(ids)
 
     def _after_last_text(self, shown: Sequence[Message], rendered: str, tools: Sequence[Tool]) -> str | None:
-        """Return the string that the template writes after the agent's last text; None where it changes that text."""
+        """Return the string that the template writes after the agent's last action; None if it changes that action."""
         last = max(place for place, message in enumerate(shown) if message.role == "action")
         marked = [*shown[:last], Message("action", MARK), *shown[last + 1 :]]
         before, _, after = self._rendered(marked, tools).rpartition(MARK)
@@ -189,7 +189,7 @@ class Prompts:
     # --- text without structure ---------------------------------------------------------------------------------------
 
     def _guarded(self, history: Sequence[Message]) -> list[Message]:
-        """Return a history whose texts hold no control token."""
+        """Return a history whose texts contain no control token."""
         return [Message(m.role, self._cut(m.text, own=m.role == "action"), self._cut(m.name)) for m in history]
 
     def _cut(self, text: str, *, own: bool = False) -> str:
@@ -198,19 +198,19 @@ class Prompts:
         return _CUT.join(part for piece in text.split(_CUT) for part in self._harmless(piece, own=own))
 
     def _harmless(self, piece: str, *, own: bool) -> list[str]:
-        """Return the parts of a text, none of which the tokenizer normalises to a control token."""
+        """Return the parts of a text, split so that the tokenizer normalizes none of them to a control token."""
         if len(piece) < 2 or self._forbidden[own].isdisjoint(self._ids(piece)):
             return [piece]
         middle = len(piece) // 2
         return [*self._harmless(piece[:middle], own=own), *self._harmless(piece[middle:], own=own)]
 
     def _tokenise(self, text: str, *, beginning: bool = False, behind: str = "") -> list[int]:
-        """Return the ids of a rendering, whose pieces between cuts are tokenised separately.
+        """Return the ids of a rendering, whose pieces between cuts are tokenized separately.
 
         Args:
             text: The rendering or a part of it.
-            beginning: Whether it is the beginning, where a tokenizer may write a space of its own.
-            behind: The end of the string that precedes the text, where it is known.
+            beginning: Whether it is the beginning, where a tokenizer may add a space.
+            behind: The end of the string before the text, if it is known.
         """
         first, *others = text.split(_CUT)
         anchors = (behind, *self._anchors) if behind else self._anchors
@@ -232,7 +232,7 @@ class Prompts:
 
 
 def _control_tokens(tokenizer: Any, seen: str) -> dict[str, int]:
-    """Return the special tokens, and added ones that the template uses, with their ids."""
+    """Return the special tokens, and the added tokens that the template uses, with their ids."""
     special = dict(zip(tokenizer.all_special_tokens, tokenizer.all_special_ids, strict=True))
     added = {str(token.content): (i, token.special) for i, token in tokenizer.added_tokens_decoder.items()}
     used = {text: i for text, (i, hidden) in added.items() if hidden or (text.strip(" \t\r\n▁") and text in seen)}
@@ -240,7 +240,7 @@ def _control_tokens(tokenizer: Any, seen: str) -> dict[str, int]:
 
 
 def _spelled(control: Mapping[str, int]) -> re.Pattern[str]:
-    """Return a pattern for the first letter of every control token in a text, overlapping ones included."""
+    """Return a pattern for the first letter of every control token in a text, including overlapping ones."""
     spellings = sorted((text for text in control if len(text) > 1), key=len, reverse=True)
     if not spellings:
         return re.compile("(?!)")
@@ -254,27 +254,28 @@ def _without_surrogates(text: str) -> str:
 
 
 def fitted(ids: list[int], new_tokens: int, model: Any, history: Sequence[Message], *, truncate: bool) -> list[int]:
-    """A prompt that fits into the model's context together with `new_tokens` more.
+    """Return a prompt that fits into the model's context together with `new_tokens` more; with `truncate`, its end.
 
-    Of a longer one the end is kept with `truncate`; else it raises PromptTooLongError, which quotes the history.
+    Raises:
+        PromptTooLongError: It does not fit, and `truncate` is False; the message quotes the history.
     """
     limit = getattr(model.config, "max_position_embeddings", None)
-    if limit in (None, -1) or len(ids) + new_tokens <= limit:  # some families have none
+    if limit in (None, -1) or len(ids) + new_tokens <= limit:  # some model families have no limit
         return ids
     if truncate and new_tokens < limit:
         return ids[-(limit - new_tokens) :]
     raise PromptTooLongError(
         f"a prompt of {len(ids)} tokens and up to {new_tokens} new ones exceed the model's context of {limit}; "
-        f"shorten the task (it begins {history[0].text[:60]!r}), lower max_new_tokens, take another model, or keep "
+        f"shorten the task (it begins {history[0].text[:60]!r}), lower max_new_tokens, use another model, or keep "
         "only the end of long prompts with --load truncate_prompts=true (in Python: truncate_prompts=True)"
     )
 
 
 def stop_ids(model: Any, tokenizer: Any) -> frozenset[int]:
-    """Every token that ends a turn: the tokenizer's end of sequence and those of the generation config.
+    """Return all tokens that end a turn: the tokenizer's end of sequence and those of the generation config.
 
     Raises:
-        ValueError: There is none.
+        ValueError: There is no such token.
     """
     configured = getattr(model.generation_config, "eos_token_id", None)
     listed = configured if isinstance(configured, (list, tuple)) else [configured]
@@ -288,7 +289,7 @@ def stop_ids(model: Any, tokenizer: Any) -> frozenset[int]:
 
 
 def check_tokenizer(model: Any, tokenizer: Any) -> None:
-    """A tokenizer may not have more tokens than the model."""
+    """Raise ValueError if the tokenizer has more tokens than the model."""
     rows = model.get_input_embeddings().weight.shape[0]
     if len(tokenizer) > rows:
         raise ValueError(

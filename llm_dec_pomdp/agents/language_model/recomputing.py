@@ -1,8 +1,8 @@
 # pyright: basic
-"""Gradient checkpointing (arXiv:1604.06174): layers keep their inputs, and the backward pass computes the rest again.
+"""Gradient checkpointing (arXiv:1604.06174): layers keep only their inputs, and the backward pass recomputes the rest.
 
-transformers does so only in training mode, with dropout. Here it works in evaluation mode, and the backward pass uses
-the adapters of the forward pass (`adapters.Rows`), even if other batches came in between.
+transformers supports this only in training mode, with dropout. Here it works in evaluation mode, and the backward pass
+uses the adapters of the forward pass (`adapters.Rows`), even if other batches came in between.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ if TYPE_CHECKING:
 
 @contextlib.contextmanager
 def recomputed(model: Any) -> Generator[None]:
-    """In this context the layers of a model keep only their inputs, and take no cache of keys and values.
+    """Let the layers of a model keep only their inputs, within this context; they accept no cache of keys and values.
 
     Raises:
-        ValueError: The model has no layers that can do so.
+        ValueError: The model's layers do not support gradient checkpointing.
     """
-    from transformers.modeling_layers import GradientCheckpointingLayer  # seconds, for models alone
+    from transformers.modeling_layers import GradientCheckpointingLayer  # imported here, since it takes seconds
 
     layers: list[Any] = [module for module in model.modules() if isinstance(module, GradientCheckpointingLayer)]
     if not layers:
-        raise ValueError(f"{type(model).__name__} has no layers for gradient checkpointing; switch it off")
+        raise ValueError(f"{type(model).__name__} does not support gradient_checkpointing; leave it out")
     for layer in layers:
         layer.forward = functools.partial(_keep_inputs, getattr(model, "mixed_rows", None), layer.forward)
     try:
         yield
     finally:
         for layer in layers:
-            del layer.forward  # so that the method of its class is used again
+            del layer.forward  # restores the method of its class
 
 
 def _keep_inputs(rows: Rows | None, layer: Callable[..., Any], *inputs: Any, **options: Any) -> Any:
-    """The output of a layer, which the backward pass computes again with the same adapters."""
+    """Return the output of a layer, which the backward pass recomputes with the same adapters."""
     chosen = (rows.mask, rows.names) if rows is not None else (None, [])
 
     def run(*inputs: Any) -> Any:

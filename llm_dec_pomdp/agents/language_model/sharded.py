@@ -1,10 +1,10 @@
 # pyright: basic
-"""A language model spread over the ranks of a process group (FSDP2).
+"""A language model that is sharded over the ranks of a process group (FSDP2).
 
-Each rank holds a part of the weights, of their gradient, and of what an optimizer keeps of them. All ranks are asked
-the same at the same time; each computes the log-probabilities of its share of the texts, and all of them see those of
-every text, so that whatever learns from them computes the same loss everywhere. Texts are drawn by a whole copy of the
-model, which is given the weights after every change.
+Each rank has a part of the weights, their gradient and the optimizer state. All ranks are called with the same
+arguments at the same time. Each computes the log-probabilities of its share of the samples, and all ranks receive the
+log-probabilities of all samples, so that every rank computes the same loss. Completions are sampled with a whole copy
+of the model, which receives the weights after every change.
 """
 
 from __future__ import annotations
@@ -25,22 +25,24 @@ from ..base import Request, Sampling, Team
 from ..io.save import check_shapes
 from .policy import BASE, LanguageModel
 
-_WHOLE = StateDictOptions(full_state_dict=True, strict=False)  # what is frozen is not among the tensors
+_WHOLE = StateDictOptions(full_state_dict=True, strict=False)  # not strict, since frozen tensors are missing
 
 
 def sharded(build: Callable[[], Team]) -> Team:
-    """A team of one policy, over all ranks.
+    """Return a team of one policy, sharded over all ranks.
 
     Args:
-        build: Loads it in one piece. Called twice, for the model whose weights are spread and the one that draws texts.
+        build: A function that loads the team in one piece. It is called twice: for the sharded model, and for the copy
+            that samples.
 
     Raises:
-        ValueError: It is no language model of transformers.
+        ValueError: The policy is not a `LanguageModel`.
     """
     [whole] = build().policies
     if not isinstance(whole, LanguageModel):
-        raise ValueError(f"{type(whole).__name__} cannot be spread over ranks, as language models can; leave ranks out")
-    if whole.sampled_elsewhere:  # the first rank asks who draws, and what it gives are files
+        kind = type(whole).__name__
+        raise ValueError(f"a {kind} cannot be sharded over ranks; use a language model, or leave ranks out")
+    if whole.sampled_elsewhere:  # only the first rank calls the engine, and passes it files
         whole.model.to("cpu" if dist.get_rank() == 0 else "meta")
     elif whole.compute_dtype is not None:
         whole.model.to(whole.compute_dtype)
@@ -51,17 +53,17 @@ def sharded(build: Callable[[], Team]) -> Team:
 
 
 class ShardedModel(LanguageModel):
-    """A language model of which every rank holds a part.
+    """A language model of which every rank has a part.
 
     Args:
-        policy: Of whom this is the rest; its model is spread and its memory given up.
-        whole: The same model in one piece, with the engine that draws the texts.
+        policy: The policy whose attributes this one takes over; its model is sharded.
+        whole: The same model in one piece, with the engine that samples.
 
     Raises:
-        ValueError: The model has no layers that could be spread.
+        ValueError: The model has no layers that can be sharded.
     """
 
-    # Logits come from the model as a whole, where alone its parts are gathered.
+    # Logits must come from the whole model, since only its forward pass gathers the shards of the output layer.
     _plain_head = False  # pyright: ignore[reportAssignmentType]
 
     def __init__(self, policy: LanguageModel, whole: LanguageModel) -> None:
@@ -72,11 +74,11 @@ class ShardedModel(LanguageModel):
         layers = getattr(network.base_model, "layers", None)
         if layers is None:
             raise ValueError(
-                f"{type(network).__name__} has no `layers` that could be spread over ranks; leave ranks out"
+                f"{type(network).__name__} has no `layers` that can be sharded over ranks; leave ranks out"
             )
-        # Gradients of the ranks are added up in float32, whatever the model computes in.
+        # Gradients of the ranks are summed in float32 for every compute type.
         precision = MixedPrecisionPolicy(param_dtype=self.compute_dtype, reduce_dtype=torch.float32)
-        for part in (*layers, network):  # tied embeddings stay in the root; a pass without gradient leaves it sharded
+        for part in (*layers, network):  # the root keeps tied embeddings
             fully_shard(part, reshard_after_forward=True, mp_policy=precision)
         self._whole = whole if self.rank == 0 or not self._elsewhere else None
         self._given = -1  # version of the weights that the whole copy has
@@ -84,18 +86,18 @@ class ShardedModel(LanguageModel):
 
     @property
     def sampled_elsewhere(self) -> bool:
-        """See `LanguageModel`."""
+        """Return whether another engine samples."""
         return self._elsewhere
 
     @property
     def version(self) -> int:
-        """See `LanguageModel`."""
+        """Return the version of the trainable weights; see `LanguageModel`."""
         return super().version + self._loads
 
     # --- acting -------------------------------------------------------------------------------------------------------
 
     def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:
-        """See `LanguageModel`. The first rank returns all texts, the others none."""
+        """Sample completions; see `LanguageModel`. The first rank returns all of them, other ranks return []."""
         if self._given != (version := self.version):
             state = self.state_dict()
             if self._whole is not None:
@@ -115,58 +117,62 @@ class ShardedModel(LanguageModel):
     def token_logprobs(
         self, samples: Sequence[tuple[str, Completion]], temperature: float
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """See `LanguageModel`."""
+        """Return log-probabilities and mask of all samples, on every rank; see `LanguageModel`."""
         logprobs, mask = super().token_logprobs(self._share(samples), temperature)
         return self._of_all(logprobs, samples), self._of_all(mask, samples)
 
     def token_logprobs_and_entropies(
         self, samples: Sequence[tuple[str, Completion]], temperature: float
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """See `LanguageModel`."""
+        """Return log-probabilities, entropies and mask of all samples, on every rank; see `LanguageModel`."""
         parts = super().token_logprobs_and_entropies(self._share(samples), temperature)
         logprobs, entropies, mask = (self._of_all(values, samples) for values in parts)
         return logprobs, entropies, mask
 
     def _share(self, samples: Sequence[tuple[str, Completion]]) -> list[tuple[str, Completion]]:
-        """What this rank computes: of N samples N / ranks, rounded up, since all ranks have to take part alike."""
+        """Return this rank's samples: N / ranks, rounded up and padded, since all ranks must compute equally many."""
         here = list(samples[self.rank :: self.ranks])
         return here + [samples[0]] * (-(-len(samples) // self.ranks) - len(here))
 
     def _of_all(self, here: torch.Tensor, samples: Sequence[tuple[str, Completion]]) -> torch.Tensor:
-        """The values of all samples [N, L] from those of every rank's share."""
+        """Return the values of all samples [N, L] from the values of each rank's share."""
         length = max(len(completion.token_ids) for _, completion in samples)
         padded = torch.nn.functional.pad(here, (0, length - here.shape[1]))
         return _Gathered.apply(padded, self.rank, self.ranks)[: len(samples)]  # type: ignore[index]
 
     def _from_shared_prompts(self, *arguments: Any, body: bool) -> torch.Tensor:
-        return self._from_whole_texts(*arguments, body=body)  # the only way that goes through the root
+        return self._from_whole_texts(*arguments, body=body)  # since the forward pass must go through the root module
 
     def __deepcopy__(self, memo: Any) -> ShardedModel:
-        """The base below adapters that are new; raises ValueError for all else, of which there is no copy."""
+        """Return the base below new adapters as a reference policy.
+
+        Raises:
+            ValueError: The adapters are not new, or there are none: sharded weights are never copied.
+        """
         ups = [t for name, t in self.state_dict().items() if ".lora_B" in name]
         if self.adapters is None or any(bool(up.any()) for up in ups):
             raise ValueError(
-                "beta is above 0, and no copy of weights over several ranks is kept as a reference, other than that "
-                "of new adapters, which is their base; set beta to 0, begin with new adapters (sharing = 'lora'), or "
-                "leave ranks out"
+                "beta is above 0, but a sharded model has a reference policy only if it starts with new adapters, "
+                "whose base is the reference; set beta to 0, start with new adapters (sharing = 'lora'), or leave "
+                "ranks out"
             )
         return _FrozenShards(self)
 
     # --- what is saved and loaded -------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, torch.Tensor]:
-        """The trainable tensors by name, each in one piece. All ranks have to ask."""
+        """Return the trainable tensors by name, each in one piece; all ranks must call this."""
         return {name: gathered(tensor) for name, tensor in super().state_dict().items()}
 
     def load_state_dict(self, state: Mapping[str, torch.Tensor]) -> None:
-        """See `LanguageModel`; the tensors are whole, whatever number of ranks they were saved by."""
+        """Load whole tensors, which any number of ranks may have saved; see `LanguageModel`."""
         check_shapes({name: p.shape for name, p in self.model.named_parameters() if p.requires_grad}, state)
         set_model_state_dict(self.model, dict(state), options=_WHOLE)
         self._loads += 1
 
 
 def _texts_of_all(here: list[list[Completion]], ranks: int) -> list[list[list[Completion]]]:
-    """What every rank has drawn; as JSON, since torch would unpickle what comes from another process."""
+    """Return the completions of every rank, exchanged as JSON, since torch would unpickle data of other processes."""
     data = torch.tensor(list(json.dumps([[asdict(text) for text in texts] for texts in here]).encode("ascii")))
     lengths = [torch.zeros(1, dtype=torch.long) for _ in range(ranks)]
     dist.all_gather(lengths, torch.tensor([len(data)]))
@@ -183,29 +189,29 @@ def _completion(fields: dict[str, Any]) -> Completion:
 
 
 class _FrozenShards(ShardedModel):
-    """A sharded model with its adapters switched off: shares all memory, and has nothing to train or to save."""
+    """A sharded model with its adapters switched off. It shares all memory and has no trainable tensors."""
 
     def __init__(self, adapted: ShardedModel) -> None:
         vars(self).update(vars(adapted))
         self.adapters = dict.fromkeys(adapted.adapters or (), BASE)
 
     def parameters(self) -> Iterable[torch.nn.Parameter]:
-        """None."""
+        """Return ()."""
         return ()
 
     def state_dict(self) -> dict[str, torch.Tensor]:
-        """Nothing."""
+        """Return {}."""
         return {}
 
     def load_state_dict(self, state: Mapping[str, torch.Tensor]) -> None:
-        """Nothing."""
+        """Do nothing."""
 
 
 class _Gathered(torch.autograd.Function):
-    """[n, L] of every rank -> [n x ranks, L], row i from rank i modulo ranks.
+    """Gathering of [n, L] of every rank into [n x ranks, L], with row i from rank i modulo ranks.
 
-    Every rank computes the same loss of all rows, and FSDP2 takes the mean of the ranks' gradients, so that the
-    gradient of a rank's own rows counts as many times as there are ranks.
+    Every rank computes the same loss of all rows, and FSDP2 averages the ranks' gradients. So the gradient of a rank's
+    own rows is multiplied by the number of ranks.
     """
 
     @staticmethod
@@ -224,12 +230,12 @@ class _Gathered(torch.autograd.Function):
 
 
 def gathered(tensor: torch.Tensor) -> torch.Tensor:
-    """A tensor in one piece, on the processor where it was in parts. All ranks have to ask."""
+    """Return a tensor in one piece; a sharded one on the CPU. All ranks must call this."""
     return tensor.full_tensor().cpu() if isinstance(tensor, DTensor) else tensor
 
 
 def spread(tensor: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
-    """A whole tensor in parts like those of another one, where that is in parts."""
+    """Return a whole tensor sharded like another tensor, if that is sharded."""
     if not isinstance(like, DTensor):
         return tensor
     moved = tensor.to(like.device, like.dtype)

@@ -1,11 +1,12 @@
 # pyright: basic
-"""Advances sequences token by token, after a causal language model has read their prompts.
+"""Decoding of sequences token by token, after the prefill of their prompts.
 
-`ModelSteps` calls the model, of any kind. For models of the Llama form `LayerSteps` computes the same from the model's
-own layers, for exactly one new token a row: keys and values are written in place (`attention`), and rotations are
-looked up. That saves most of the time of a small model, and copies of the cache in all. `LayerSteps` is used only where
-a test shows that its logits are those of the model. On a GPU `Replayed` records the computations of a step of it and
-starts them all at once: a processor needs longer to start them one by one than a GPU to do them.
+* `ModelSteps` calls any model.
+* `LayerSteps` is for Llama-like models. It computes the same from the model's own layers, for exactly one new token per
+  row: keys and values are written in place (`attention`), and rotations are looked up. This saves most of the time of a
+  small model, and copies of the cache for all models. It is used only if a test shows that its logits are the same.
+* `Replayed` records a step of `LayerSteps` as a CUDA graph and replays it, since launching single operations from the
+  CPU takes longer than their computation on a GPU.
 """
 
 from __future__ import annotations
@@ -21,37 +22,37 @@ from torch.nn import functional
 from .attention import caches
 from .layers import Layer, linear, norm
 
-_WORTH_RECORDING = 16  # fewest steps that repay the recording of one
+_WORTH_RECORDING = 16  # smallest number of steps for which recording a graph is faster
 _FORMS = ("llama", "qwen2", "qwen3", "mistral")
 _layerwise: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()  # answers of `layerwise` by network
 
 
 class TokenSteps(Protocol):
-    """Advances a batch of sequences.
+    """A decoder of a batch of sequences.
 
     Attributes:
-        worth_keeping: Share of rows that still run at which it pays to go on with them alone.
+        worth_keeping: Finished rows are dropped when at most this share of rows is still running.
     """
 
     worth_keeping: float
 
     def keep(self, rows: torch.Tensor) -> None:
-        """Go on with these rows alone."""
+        """Continue with only these rows."""
         ...
 
     def step(self, tokens: torch.Tensor, adapters: Sequence[str | None]) -> torch.Tensor:
-        """Append a token to every row [B]; returns the logits of the next [B, V]."""
+        """Append a token to every row [B]; return the logits of the next token [B, V]."""
         ...
 
 
 def forward(model: Any, adapters: Sequence[str | None], *, body: bool = False, **inputs: Any) -> Any:
-    """The model's output, every row through its own adapter; with `body` that of the layers below the output layer."""
+    """Return the model's output, each row with its own adapter; with `body`, without the output layer."""
     network = choose(model, adapters, inputs["input_ids"].device)
     return (network.base_model if body else network)(**inputs)
 
 
 def choose(model: Any, adapters: Sequence[str | None], device: torch.device) -> Any:
-    """Set every row's adapter; returns the network to call."""
+    """Set the adapter of every row; return the network to call."""
     if adapters[0] is None:
         return model
     model.mixed_rows.choose(adapters, device)
@@ -59,14 +60,14 @@ def choose(model: Any, adapters: Sequence[str | None], device: torch.device) -> 
 
 
 def token_steps(model: Any, cache: Any, mask: torch.Tensor, index: torch.Tensor, most: int) -> TokenSteps:
-    """What continues the prompts that were read.
+    """Return the fastest decoder for prompts after their prefill.
 
     Args:
         model: A causal language model of transformers, or a peft model.
         cache: Keys and values of P prompts.
         mask: Their attention mask [P, T], left-padded.
-        index: Prompt of every row to continue [B].
-        most: Most tokens that will be appended to a row.
+        index: The prompt of every row [B].
+        most: Greatest number of tokens that will be appended to a row.
     """
     if layerwise(model):
         if mask.is_cuda and most >= _WORTH_RECORDING:
@@ -76,7 +77,7 @@ def token_steps(model: Any, cache: Any, mask: torch.Tensor, index: torch.Tensor,
 
 
 class ModelSteps:
-    """Asks the model for every step; see `token_steps` for the arguments."""
+    """A decoder that calls the model for every step; see `token_steps` for the arguments."""
 
     worth_keeping = 0.75
 
@@ -87,7 +88,7 @@ class ModelSteps:
         self.mask = mask[index]
 
     def keep(self, rows: torch.Tensor) -> None:
-        """Go on with these rows alone."""
+        """Continue with only these rows."""
         self.cache.batch_select_indices(rows)
         self.mask = self.mask[rows]
 
@@ -105,7 +106,7 @@ class ModelSteps:
 
 
 class LayerSteps:
-    """The layers of a model of the Llama form, one token a row; see `token_steps` and `caches` for the arguments."""
+    """A decoder with the layers of a Llama-like model; see `token_steps` and `caches` for the arguments."""
 
     worth_keeping = 0.75
 
@@ -126,7 +127,7 @@ class LayerSteps:
         self.rotations = mask.new_empty(2, 0)
 
     def keep(self, rows: torch.Tensor) -> None:
-        """Go on with these rows alone."""
+        """Continue with only these rows."""
         self.caches.keep(rows)
         self.positions = self.positions[rows]
 
@@ -146,7 +147,7 @@ class LayerSteps:
         return self.head(self.norm(x))
 
     def _attend(self, number: int, layer: Layer, x: torch.Tensor, rotation: Sequence[torch.Tensor]) -> torch.Tensor:
-        """Attention of the new tokens to all before and themselves."""
+        """Return the attention of the new tokens to all earlier tokens and themselves."""
         rows = len(x)
         qkv = layer.qkv(x).view(rows, -1, self.size)
         qk, values = qkv[:, : -self.heads], qkv[:, -self.heads :]
@@ -156,20 +157,20 @@ class LayerSteps:
         return layer.o(self.caches.attend(number, queries, keys, values).reshape(rows, -1))
 
     def _compute_rotations(self, x: torch.Tensor) -> None:
-        """Cosines and sines of the rotary embedding, for all positions that there is room for [2, positions, size]."""
+        """Compute cosines and sines of the rotary embedding for all positions, [2, positions, size]."""
         cos, sin = self.body.rotary_emb(x, torch.arange(self.caches.capacity, device=x.device)[None])
         half = self.size // 2
         self.rotations = torch.stack([cos[0], torch.cat([-sin[0, :, :half], sin[0, :, half:]], dim=1)])
 
 
 class Replayed:
-    """Steps on a GPU, recorded after the first for each set of rows, and replayed; see `TokenSteps`.
+    """A decoder that records a CUDA graph after the first step of each set of rows, and replays it.
 
     Args:
-        steps: Whose caches are fixed, so that all its steps are the same computations.
+        steps: A decoder with fixed caches, so that all its steps run the same operations.
     """
 
-    worth_keeping = 0.25  # another set of rows is recorded anew
+    worth_keeping = 0.25  # low, since another set of rows needs a new recording
 
     def __init__(self, steps: LayerSteps) -> None:
         self.steps = steps
@@ -180,7 +181,7 @@ class Replayed:
         self.graph: Any = None
 
     def keep(self, rows: torch.Tensor) -> None:
-        """Go on with these rows alone."""
+        """Continue with only these rows."""
         self.steps.keep(rows)
         self._forget()
 
@@ -188,7 +189,7 @@ class Replayed:
         """Append a token to every row; the logits are overwritten by the next step."""
         if self.tokens is None:
             self.tokens = tokens.clone()
-            return self.steps.step(self.tokens, adapters)  # sets the adapters, and loads what a recording may not
+            return self.steps.step(self.tokens, adapters)  # a warm-up, since a recording must not load anything
         self.tokens.copy_(tokens)
         if self.graph is None:
             self.graph = self._recorded(self.tokens, adapters)
@@ -196,10 +197,10 @@ class Replayed:
         return self.logits
 
     def _recorded(self, tokens: torch.Tensor, adapters: Sequence[str | None]) -> Any:
-        """The computations of a step, which is not taken."""
+        """Return the recorded operations of a step, without running them."""
         graph, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream()
         rows = getattr(self.steps.model, "mixed_rows", None)
-        self.mask = rows and rows.mask  # read by the recorded computations, so that it has to stay
+        self.mask = rows and rows.mask  # kept alive, since the recorded operations read it
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
             graph.capture_begin(capture_error_mode="thread_local")
@@ -212,7 +213,7 @@ class Replayed:
 
 
 def layerwise(model: Any) -> bool:
-    """Whether `LayerSteps` can advance this model; tried once per model."""
+    """Return whether `LayerSteps` supports this model; tested once per model."""
     network = _network(model)
     if network not in _layerwise:
         with torch.autocast(next(network.parameters()).device.type, enabled=False):  # in the precision of its weights
@@ -230,14 +231,14 @@ def _of_llama_form(network: Any) -> bool:
     return (
         config.model_type in _FORMS
         and config.hidden_act == "silu"
-        and rope in ("default", "linear", "llama3")  # others depend on the length
+        and rope in ("default", "linear", "llama3")  # other kinds depend on the length
         and not getattr(config, "sliding_window", None)
     )
 
 
 @torch.no_grad()
 def _same_logits(model: Any, network: Any) -> bool:
-    """Whether the logits of two steps after a padded prompt are those of the model."""
+    """Return whether the logits of two steps after a padded prompt equal the model's."""
     weight = network.lm_head.weight
     adapters = [None if model is network else "no adapter"] * 3
     ids = torch.arange(8, device=weight.device).view(2, 4) % network.config.vocab_size

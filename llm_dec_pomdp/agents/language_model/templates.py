@@ -1,9 +1,9 @@
 # pyright: basic
-"""The chat template of a model: an agent's history as one string.
+"""The chat template of a model, which renders an agent's history as one string.
 
-Templates differ in the messages that they take. Some want content as parts, some have no role for results of tools or
-tie them to calls. So a template is tried out when its model is loaded: a marker in place of each text has to be in the
-rendering. Without a template texts are separated by an empty line.
+Templates accept different forms of messages. Some need content as parts. Some have no role for results of tools, or
+accept results only after calls. So a template is tested when its model is loaded: a marker in place of each text has to
+occur in the rendering. Without a template, an empty line separates texts.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from ...registries import nearest
 from ...types import Message, Tool
 from ..base import chat, definitions
 
-MARK = "\udffe"  # stands for a text; no text has it, since its lone surrogates are replaced
-_OURS = ("messages", "add_generation_prompt")  # variables of a template that are not the user's
+MARK = "\udffe"  # the marker of a text; no text contains it, since lone surrogates are replaced
+_OURS = ("messages", "add_generation_prompt")  # variables of a template that users cannot set
 _TASK, _TEXT, _FOUND, _NEXT = (f"{MARK}{number}{MARK}" for number in range(4))
 _BEGUN = (Message("observation", _TASK),)
 _TURNS = (*_BEGUN, Message("action", _TEXT), Message("observation", _NEXT))
@@ -26,12 +26,12 @@ _PROBE = definitions([Tool("probe", "Probes.", (("query", "Words."),))])
 
 
 class _Form(NamedTuple):
-    """How messages are given to a template.
+    """The form of messages that a template accepts.
 
     Attributes:
         parts: Roles whose content is a list of parts.
-        takes_tools: Whether it gets the definitions of tools.
-        tool_role: Whether results have the role "tool", else they are a user's messages; by whether tools are given.
+        takes_tools: Whether it receives the definitions of tools.
+        tool_role: Whether results have the role "tool" (otherwise they are user messages), without and with tools.
     """
 
     parts: frozenset[str] = frozenset()
@@ -43,20 +43,20 @@ _FORMS = tuple(_Form(frozenset(p)) for p in ((), ("user", "assistant", "tool"), 
 
 
 class Template:
-    """Renders histories with a tokenizer's chat template, or without one.
+    """The rendering of histories with a tokenizer's chat template, or without one.
 
     Args:
-        tokenizer: Its chat template is used where it has one.
+        tokenizer: The tokenizer; its chat template is used if it has one.
         options: Variables of the chat template, e.g. `enable_thinking` of Qwen3.
 
     Attributes:
         exists: Whether the tokenizer has a chat template.
         closings: The strings that the template writes after an agent's text: at the end of a history, and before the
             next observation.
-        seen: The sources of the template and renderings of short histories; they hold every token that it uses.
+        seen: The sources of the template and renderings of short histories, which contain every token that it uses.
 
     Raises:
-        ValueError: The template has no such variable, fails, or leaves out texts; or there is no template for options.
+        ValueError: The template has no such variable, fails, or leaves out texts; or there are options and no template.
     """
 
     def __init__(self, tokenizer: Any, options: Mapping[str, Any]) -> None:
@@ -85,7 +85,7 @@ class Template:
             history: The agent's messages.
             tools: Tools that it may call, for templates with a place for them.
             reply: Whether the string ends with the beginning of the agent's next turn.
-            change: Applied to every text in the definitions of the tools.
+            change: A function that is applied to every text in the definitions of the tools.
 
         Raises:
             ValueError: The template fails.
@@ -106,14 +106,14 @@ class Template:
             return self._tokenizer.apply_chat_template(
                 turns, tokenize=False, add_generation_prompt=reply, **given, **self._options
             )
-        except Exception as error:  # a template is a program, which raises what it likes
+        except Exception as error:  # a template is a program that may raise anything
             raise ValueError(
-                f"the chat template of {self._name!r} failed ({type(error).__name__}: {error}); take "
-                "a model whose template renders turns of a user and an assistant"
+                f"the chat template of {self._name!r} failed ({type(error).__name__}: {error}); use a model whose "
+                "template renders turns of a user and an assistant"
             ) from error
 
     def _sources(self) -> list[str]:
-        """Return the templates that the tokenizer takes without and with tools; [] where it has none."""
+        """Return the templates that the tokenizer uses without and with tools; [] if it has none."""
         if not self.exists:
             return []
         try:
@@ -121,15 +121,15 @@ class Template:
         except ValueError:
             names = ", ".join(map(repr, self._tokenizer.chat_template))
             raise ValueError(
-                f"chat_template of the tokenizer {self._name!r} has {names} and no 'default'; set "
+                f"chat_template of the tokenizer {self._name!r} has {names}, but no 'default'; set "
                 "tokenizer.chat_template to one of them and save the tokenizer"
             ) from None
 
     def _try_out(self, sources: Sequence[str]) -> None:
-        """Find the form of messages in which the template shows every text.
+        """Find the form of messages with which the template renders every text.
 
         Raises:
-            ValueError: It fails or leaves out a text in every form.
+            ValueError: With every form, the template fails or leaves out a text.
         """
         first_turn = [form for form in _FORMS if self._shows(form, _BEGUN)] or [_FORMS[0]]
         self._form = next((form for form in _FORMS if self._shows(form, _TURNS)), first_turn[0])
@@ -137,7 +137,7 @@ class Template:
         if _TASK not in first:
             raise ValueError(
                 f"the chat template of {self._name!r} leaves out the text of a user's message, given as a string or as "
-                f"parts: it renders {first.replace(MARK, '')[:200]!r}; take a model with a template for texts, or set "
+                f"parts: it renders {first.replace(MARK, '')[:200]!r}; use a model with a template for texts, or set "
                 "tokenizer.chat_template"
             )
         try:
@@ -148,7 +148,7 @@ class Template:
         if missing:
             raise ValueError(
                 f"the chat template of {self._name!r} leaves out the text of an earlier message of the "
-                f"{'assistant' if missing[0] == 'action' else 'user'}; take a model whose template renders turns of a "
+                f"{'assistant' if missing[0] == 'action' else 'user'}; use a model whose template renders turns of a "
                 "user and an assistant, or set tokenizer.chat_template"
             )
         self.closings = (finished.rpartition(_TEXT)[2], turns.rpartition(_TEXT)[2].partition(_NEXT)[0])
@@ -164,7 +164,7 @@ class Template:
         self._form = self._form._replace(tool_role=(roles[0], roles[1]))
 
     def _shows(self, form: _Form, history: Sequence[Message], tools: list[dict[str, Any]] | None = None) -> bool:
-        """Whether every text of a history is in its rendering, which is noted where it is."""
+        """Return whether every text of a history is in its rendering; if so, add the rendering to `seen`."""
         try:
             rendering = self._render(form, history, tools or [])
         except ValueError:
@@ -176,7 +176,7 @@ class Template:
 
 
 def _changed(value: Any, change: Callable[[str], str]) -> Any:
-    """Return a JSON value with a function applied to every string in it, keys included."""
+    """Return a JSON value with a function applied to every string in it, including keys."""
     if isinstance(value, str):
         return change(value)
     if isinstance(value, list):
@@ -187,7 +187,7 @@ def _changed(value: Any, change: Callable[[str], str]) -> Any:
 
 
 def _refuse_unknown_variables(sources: Sequence[str], options: Mapping[str, Any]) -> None:
-    """Refuse variables that the chat template does not have: it would ignore them."""
+    """Raise ValueError if a variable does not occur in the chat template, which would ignore it."""
     if options and not sources:
         name, value = next(iter(options.items()))
         raise ValueError(
@@ -198,6 +198,6 @@ def _refuse_unknown_variables(sources: Sequence[str], options: Mapping[str, Any]
         if name in _OURS or not re.search(rf"\b{re.escape(name)}\b", template):
             asked_for = set(re.findall(r"(\w+) is (?:not )?defined", template)) - set(_OURS)
             raise ValueError(
-                f"chat_template_kwargs has {name} = {value!r}, which is no variable of this model's chat template that "
-                f"can be set; {nearest(name, asked_for)}"
+                f"chat_template_kwargs has {name} = {value!r}, but this model's chat template has no such variable to "
+                f"set; {nearest(name, asked_for)}"
             )

@@ -2,8 +2,8 @@
 """Ids of the output layer without a token.
 
 Output layers often have more rows than the tokenizer has tokens: their number is rounded up, or ids between tokens are
-unused. Such an id stands for no text, and servers refuse prompts that hold it. So it is never sampled, and
-log-probabilities are those over the tokens.
+unused. Such an id has no text, and servers refuse prompts that contain it. So it is never sampled, and
+log-probabilities are normalized over the ids with a token.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import torch
 
 
 def tokenless_ids(model: Any, tokenizer: Any, stop_ids: frozenset[int]) -> torch.Tensor | None:
-    """Return the ids that have a logit and no token, ascending; None where every id has a token.
+    """Return the ids that have a logit and no token, ascending; None if every id has a token.
 
     Raises:
         ValueError: None of the ids that end a text has a token.
@@ -32,9 +32,9 @@ def tokenless_ids(model: Any, tokenizer: Any, stop_ids: frozenset[int]) -> torch
 
 
 def over_tokens(logits: torch.Tensor, tokenless: torch.Tensor | None) -> torch.Tensor:
-    """Return logits [..., V] that give ids without a token no probability.
+    """Return logits [..., V] in which ids without a token have no probability.
 
-    They are finite, so that entropies and gradients are.
+    The logits are finite, so that entropies and gradients are finite.
     """
     if tokenless is None:
         return logits
@@ -42,7 +42,7 @@ def over_tokens(logits: torch.Tensor, tokenless: torch.Tensor | None) -> torch.T
 
 
 def bias_over_tokens(head: Any, tokenless: torch.Tensor | None) -> torch.Tensor | None:
-    """Return the bias [V] of an output layer under which ids without a token have no probability; None for no bias."""
+    """Return a bias [V] of an output layer with which ids without a token have no probability; None for no bias."""
     if tokenless is None:
         return head.bias
     none = head.weight.new_zeros(head.weight.shape[0]).index_fill(0, tokenless.to(head.weight.device), -torch.inf)

@@ -1,4 +1,4 @@
-"""Credit assignment: the advantage of each text. One file for each kind, with its rollout, samples and options."""
+"""Credit assignment: the advantage of each completion. One file per kind, with its rollout, samples and options."""
 
 from .base import Credit
 from .counterfactual import CounterfactualCredit

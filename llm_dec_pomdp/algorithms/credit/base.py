@@ -31,20 +31,20 @@ class Credit(Config, ABC):
     """
 
     without_signal: Literal["count", "drop"] = "count"
-    """Whether groups without signal, in which no text has an advantage, count in the mean of the objective or are
-    dropped from it."""
+    """Treatment of groups without signal, in which no completion has an advantage: they count in the mean of the
+    objective (count), or are dropped from it (drop)."""
     replacements: Count = 0
-    """How often a group without signal is replaced by a group of another task, sampled at random (dynamic sampling:
-    DAPO, arXiv:2503.14476). Returns and costs of the update are those of all groups that were played."""
+    """Largest number of times that a group without signal is replaced by a group of another task, sampled at random
+    (dynamic sampling: DAPO, arXiv:2503.14476). Returns and costs of the update count all sampled groups."""
 
     @property
     def baseline_scope(self) -> BaselineScope:
-        """The returns that the baseline is made of; see `controls`."""
+        """The returns that the baseline is computed from; see `controls`."""
         return "group"
 
     @property
     def least_group_size(self) -> int:
-        """Smallest useful number of episodes per task: without other texts to compare with, advantages are 0."""
+        """Smallest useful number of episodes per task: without other completions to compare with, advantages are 0."""
         return 2
 
     @property
@@ -62,7 +62,7 @@ class Credit(Config, ABC):
 
     @abstractmethod
     def samples(self, group: Group, gamma: float, advantages: Compare | None = None) -> Iterator[Sample]:
-        """Return every text of a group with its advantage, NaN if it could not be scored.
+        """Return every completion of a group with its advantage, NaN if it could not be scored.
 
         Args:
             group: Played by `rollout`.
@@ -76,20 +76,21 @@ class Credit(Config, ABC):
 
 
 class BaselineCredit(Credit):
-    """Credit whose baseline is an option, in which MAGRPO and its relatives differ."""
+    """Credit with the baseline as an option; MAGRPO and its relatives differ in it."""
 
     advantage: Literal[Kind, "batch", "agent"] = "std"
-    """Baseline and scale of the advantage: std, mean, leave_one_out, max or raw over a group; or batch, over all texts
-    of an update, which needs no groups (ReBN, arXiv:2510.01051), but has one baseline for all tasks: if returns differ
-    more between tasks than between texts, little is learned. With agent it is over all texts of the same agent, so that
-    the spread of one agent's returns does not set another's step (Dr. MAS, arXiv:2602.08847)."""
+    """Baseline and scale of the advantage: std, mean, leave_one_out, max or raw over a group; batch over all
+    completions of an update; or agent over all completions of the same agent in an update. batch needs no groups (ReBN,
+    arXiv:2510.01051), but has one baseline for all tasks: if returns differ more between tasks than between
+    completions, little is learned. With agent, the spread of one agent's returns has no effect on another's step size
+    (Dr. MAS, arXiv:2602.08847)."""
 
     @model_validator(mode="after")
     def _check_replacements_over_an_update(self) -> BaselineCredit:
         if self.replacements and self.advantage in ("batch", "agent"):
             raise ValueError(
-                f"replacements is {self.replacements} and advantage is {self.advantage!r}, which compares all texts of "
-                "an update, so that no group is without signal by itself; set replacements to 0, or advantage to 'std'"
+                f"replacements is {self.replacements}, but advantage is {self.advantage!r}, which compares completions "
+                "of different groups; set replacements to 0, or advantage to 'std'"
             )
         return self
 
@@ -114,10 +115,10 @@ class BaselineCredit(Credit):
         return group_advantages(returns, self.kind)
 
     def over_update(self, samples: Sequence[Sample]) -> Sequence[Sample]:
-        """Compute, with batch, (R - mean R) / std R over all samples, which hold returns R, by their weights (ReBN).
+        """Compute (R - mean R) / std R over all samples, weighted by `Sample.weight`, if advantage is batch (ReBN).
 
-        All tasks share one baseline; with agent, all tasks of an agent. Equal returns have advantage 0. Texts without a
-        score are left out of the mean.
+        The samples hold returns R. All tasks share one baseline. With agent, each agent has its own baseline. Equal
+        returns have advantage 0. Texts without a score are left out of the mean.
         """
         if self.advantage not in ("batch", "agent"):
             return samples
@@ -132,13 +133,13 @@ class BaselineCredit(Credit):
 
 
 def at_decisions(group: Group, gamma: float, advantages: Callable[[Choices, Array, int], Array]) -> Iterator[Sample]:
-    """Return the samples of decision points with several joint actions: one advantage per agent and text.
+    """Return the samples of decision points with several joint actions: one advantage per agent and completion.
 
     Args:
         group: A group with decision points.
         gamma: Discount between turns.
-        advantages: Function from the indices of texts [B, n], the returns of each agent [n, B], and the number of texts
-            that each agent sampled, to advantages [n, width].
+        advantages: Function from the indices of completions [B, n], the returns of each agent [n, B], and the number of
+            completions that each agent sampled, to advantages [n, width].
 
     Raises:
         ValueError: The group has no decision points.
@@ -146,7 +147,7 @@ def at_decisions(group: Group, gamma: float, advantages: Callable[[Choices, Arra
     if group.episodes and not group.decisions:
         raise ValueError(
             f"the group of task {group.item_id!r} holds only trajectories, and this learner gives credit at "
-            "decision points; play it with learner.rollout.play(...), as the trainer does"
+            "decision points; sample it with learner.rollout.play(...), as the trainer does"
         )
     for decision in group.decisions:
         branches, agents = decision.branches, list(decision.actions)

@@ -1,6 +1,6 @@
-"""Counterfactual credit: each agent's text against its texts in the group's other trajectories, teammates held fixed.
+"""Counterfactual credit: compares an agent's completion with its others in the group, with teammates held fixed.
 
-An agent that cannot change the return has advantage exactly 0. At later turns the other texts come from other
+An agent that cannot change the return has advantage exactly 0. At later turns the other completions come from other
 histories; the baseline stays unbiased.
 """
 
@@ -18,16 +18,16 @@ from .base import Credit, at_decisions
 
 
 class CounterfactualCredit(Credit):
-    """The return of a text minus the return with the agent's other texts in its place."""
+    """The return of a completion minus the mean return with the agent's other completions in its place."""
 
     continuation: Continuation = "frozen"
-    """Later turns repeat the recorded texts (frozen: no generation, and biased if teammates would have reacted), or are
-    sampled again where histories changed (resampled). Where only the last texts are rewarded (drafts, `turn_reward` of
-    the environment), frozen credits earlier texts only for ending the episode."""
+    """Actions of later turns: the recorded ones (frozen), or sampled again where histories changed (resampled). frozen
+    needs no generation, and is biased if teammates would have reacted. If only the last actions are rewarded (drafts,
+    `turn_reward` of the environment), frozen credits earlier actions only for ending the episode."""
 
     @property
     def rollout(self) -> Rollout:
-        """G trajectories, and every text replaced by the agent's other texts."""
+        """G trajectories, and every completion replaced by the agent's other completions."""
         return Counterfactual(self.continuation)
 
     def advantages(self, returns: Array) -> Array:
@@ -35,5 +35,5 @@ class CounterfactualCredit(Credit):
         return group_advantages(returns, "leave_one_out")
 
     def samples(self, group: Group, gamma: float, advantages: Compare | None = None) -> Iterator[Sample]:
-        """Return one sample per agent and text, see `counterfactual_advantages`."""
+        """Return one sample per agent and completion, see `counterfactual_advantages`."""
         return at_decisions(group, gamma, partial(counterfactual_advantages, kind=advantages or self.advantages))

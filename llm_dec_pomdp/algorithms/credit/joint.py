@@ -1,6 +1,6 @@
 """Joint credit: all agents of a trajectory share its advantage, as in MAGRPO (arXiv:2508.04652).
 
-With individual rewards, each agent is compared by its own returns; a joint reward is the case of equal ones.
+With individual rewards, each agent has the advantage of its own returns. With a joint reward these are equal.
 `advantages.py` has the equations.
 """
 
@@ -17,7 +17,7 @@ from .base import BaselineCredit, at_decisions
 
 
 class JointCredit(BaselineCredit):
-    """The joint trajectories of a group are compared turn by turn; in a tree, joint actions with their siblings.
+    """Credit that compares the joint trajectories of a group turn by turn; in a tree, sibling joint actions.
 
     With the default baseline, A_t^(g) = (R_t^(g) - mean_g R_t) / std_g R_t.
     """
@@ -31,7 +31,7 @@ class JointCredit(BaselineCredit):
         return Tree() if self.tree else Trajectories()
 
     def samples(self, group: Group, gamma: float, advantages: Compare | None = None) -> Iterator[Sample]:
-        """Return one sample per trajectory, turn and agent, or per text of a joint action in a tree."""
+        """Return one sample per trajectory, turn and agent, or per completion of a joint action in a tree."""
         compare = advantages or self.advantages  # (advantage)
         if self.tree:
             yield from at_decisions(group, gamma, partial(marginal_advantages, kind=compare))
@@ -42,6 +42,6 @@ class JointCredit(BaselineCredit):
         for t in range(max((len(episode.turns) for episode in group.episodes), default=0)):
             of_agents = {agent: group_advantages(r[:, t], compare) for agent, r in values.items()}
             for g, episode in enumerate(group.episodes):
-                for turn in episode.turns[t : t + 1]:  # none where it has ended
+                for turn in episode.turns[t : t + 1]:  # empty if it has ended
                     for agent, completion in turn.actions.items():
                         yield Sample(agent, completion, float(of_agents[agent][g]))  # (advantage)

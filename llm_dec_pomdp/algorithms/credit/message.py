@@ -1,4 +1,4 @@
-"""Credit for a message: a text against alternatives from the same history, and the empty text (arXiv:2603.06859).
+"""Credit for a message, compared with alternatives from the same history and the empty text (arXiv:2603.06859).
 
 Unlike counterfactual credit it is unbiased at every turn, and it costs generations.
 """
@@ -20,21 +20,21 @@ from .base import Credit, at_decisions
 
 
 class MessageCredit(Credit):
-    """The return of a text minus the return with alternatives from its own history in its place (C3)."""
+    """The return of a completion minus the mean return with alternatives from its own history in its place (C3)."""
 
     continuation: Continuation = "resampled"
-    """Later turns are sampled again where histories changed (resampled), or repeat the recorded texts (frozen)."""
+    """Actions of later turns: sampled again where histories changed (resampled), or the recorded ones (frozen)."""
     alternatives: Count = 1
-    """Number of alternatives that are sampled from the history of each text; they are trained on too."""
+    """Number of alternatives sampled from the history of each completion. They are trained on too."""
     silence: bool = False
-    """Compare with the empty text too. It is not trained on."""
+    """Whether to compare with the empty text too. It is not trained on."""
     budget: Positive | None = None
-    """Largest number of generations per task for alternatives and later turns. Texts without alternatives are not
-    trained on. Left out: no limit."""
+    """Largest number of generations per task for alternatives and later turns; by default there is no limit.
+    Completions without alternatives are not trained on."""
 
     @model_validator(mode="after")
     def _check_nothing_to_compare(self) -> MessageCredit:
-        assert self.rollout  # which refuses it
+        assert self.rollout  # raises ValueError
         return self
 
     @property
@@ -44,7 +44,7 @@ class MessageCredit(Credit):
 
     @property
     def rollout(self) -> Rollout:
-        """G trajectories, and every text replaced by others from its history."""
+        """G trajectories, and every completion replaced by others from its history."""
         return Messages(self.continuation, self.alternatives, self.silence, self.budget)
 
     def advantages(self, returns: Array) -> Array:
@@ -52,5 +52,5 @@ class MessageCredit(Credit):
         return group_advantages(returns, "leave_one_out")
 
     def samples(self, group: Group, gamma: float, advantages: Compare | None = None) -> Iterator[Sample]:
-        """Return one sample per agent and text, see `counterfactual_advantages`."""
+        """Return one sample per agent and completion, see `counterfactual_advantages`."""
         return at_decisions(group, gamma, partial(counterfactual_advantages, kind=advantages or self.advantages))

@@ -1,1 +1,1 @@
-"""Function calls by a team: a dispatcher hears the user, and a specialist for each application calls its tools."""
+"""Function calls by a team: a dispatcher observes the user, and specialists call tools of applications."""

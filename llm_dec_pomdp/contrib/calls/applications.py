@@ -5,11 +5,11 @@
 | calendar | `find_event(person)` | `add_event(title, day)`, `move_event(person, day)` |
 | bank | `last_payment(person)` | `pay(person, amount)` |
 | mail | `read_mail(sender)` | `send_mail(to, text)` |
-| shop | `price(item)` | `order(item, count)`, which answers with what it costs |
+| shop | `price(item)` | `order(item, count)`, which returns the cost |
 | files | `read_file(name)` | `write_file(name, text)` |
 
-What an answer tells is its last word. A state is (what is there to look up, what was changed), both sorted pairs, so
-that the order of changes does not matter.
+The last word of a result is its value. A state is a pair: the values that can be looked up, and the changes so far.
+Both are sorted, so the order of changes does not matter.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from llm_dec_pomdp.envs.tools import Call, Kit, Limits, kit
 
 Pairs = tuple[tuple[Any, ...], ...]
 AppState = tuple[Pairs, Pairs]
-LONGEST = 300  # characters of a text that is kept
-MOST = 100  # changes that an application keeps
+LONGEST = 300  # longest stored text, in characters
+MOST = 100  # most changes in an application
 
 
 def _found(pairs: Pairs, key: str, what: str) -> Any:
@@ -162,7 +162,7 @@ KITS: tuple[Kit, ...] = (
     kit("files", read_file, write_file, initial=((), ())),
 )
 APPLICATIONS = tuple(k.name for k in KITS)
-TOOLS: Mapping[str, str] = {f.tool.name: k.name for k in KITS for f in k.functions}  # and their applications
+TOOLS: Mapping[str, str] = {f.tool.name: k.name for k in KITS for f in k.functions}  # tool -> application
 LIMITS = {tool: Limits(seconds=0) for tool in TOOLS}
 ORDERS = {
     "find_event": "find the event with {person}",
@@ -182,39 +182,39 @@ _NUMBERS = ("day", "amount", "count")
 
 
 class Asked(NamedTuple):
-    """A call as a value."""
+    """A hashable call."""
 
     tool: str
     arguments: tuple[tuple[str, Any], ...]  # sorted by name
 
     @property
     def application(self) -> str:
-        """Whose tool it is."""
+        """The application that has the tool."""
         return TOOLS[self.tool]
 
     @property
     def text(self) -> str:
-        """As a model writes it."""
+        """The call as a model writes it."""
         return f"{self.tool}({', '.join(f'{name}={json.dumps(value)}' for name, value in self.arguments)})"
 
     @property
     def order(self) -> str:
-        """In words, for the application."""
+        """The order for the application, in words."""
         return ORDERS[self.tool].format(**dict(self.arguments))
 
     @property
     def call(self) -> Call:
-        """As the toolbox takes it."""
+        """The call for the toolbox."""
         return Call(self.tool, dict(self.arguments))
 
 
 def asked(tool: str, **arguments: Any) -> Asked:
-    """A call as a value."""
+    """Return a hashable call."""
     return Asked(tool, tuple(sorted(arguments.items())))
 
 
 def understood(application: str, words: str) -> Asked | None:
-    """The call that an order means, wherever it stands in the words; None where it is none of the application."""
+    """Return the call that an order contains; None if it contains no order for the application."""
     for tool, pattern in _READ.items():
         match = pattern.search(words)
         if match and TOOLS[tool] == application:
@@ -225,12 +225,16 @@ def understood(application: str, words: str) -> Asked | None:
 
 
 def states_of(world: Mapping[str, Iterable[Iterable[Any]]]) -> dict[str, AppState]:
-    """The states of the applications at the beginning, from what there is to look up in each."""
+    """Return the initial states of the applications, from the values that can be looked up in each."""
     return {name: (tuple(sorted(tuple(pair) for pair in world.get(name, ()))), ()) for name in APPLICATIONS}
 
 
 def run(states: Mapping[str, AppState], call: Asked) -> tuple[dict[str, AppState], str]:
-    """The states after a call, and its answer; raises ValueError where it fails."""
+    """Run a call and return the new states and the result.
+
+    Raises:
+        ValueError: The call fails; the message is the reason that agents observe.
+    """
     functions: dict[str, Callable[..., Any]] = {f.tool.name: f.run for k in KITS for f in k.functions}
     after, answer = functions[call.tool](states[call.application], dict(call.arguments))
     return {**states, call.application: after}, answer

@@ -10,25 +10,30 @@
 
 Install. `pip install --no-deps bfcl-eval==2026.3.23`; its requirements are not needed.
 
-Observation, action: as in calls-v0. The dispatcher is told the words of the user and the classes of the row. Nobody is
-told of functions that a row leaves out, until it brings them back; as published, a call of them runs all the same (the
-calls of multi_turn_miss_func_49 need that).
+Observation, action: as in calls-v0. The dispatcher observes the words of the user and the classes of the row. Some rows
+withhold functions until a later user turn. No agent observes a withheld function, but a call of it runs, as in the
+published benchmark (multi_turn_miss_func_49 needs this).
 
-Reward (one float for the team), `reward` as in calls-v0. A user turn is right, as published, where afterwards all
-public attributes of all classes of the row equal those after the calls of the row, and what these gave in this turn is
-among what the team's calls gave so far; a turn without calls in the row is right. `outcome` is 1 where all are: all or
-nothing, as published.
+Reward (one float for the team), with the option `reward` of calls-v0. A user turn is checked as in the published
+benchmark. It is right if two conditions hold at its end, or if the row has no call in it:
 
-Options. With `candidates=True` agents act with a letter as in calls-v0; an order is a call of the row as it is written.
-With `rows` there is a `vocabulary` for `builtin:words`. It has no results of calls, which are read as unknown words.
+- All public attributes of all classes of the row have the values that result from the calls of the row.
+- The results of the row's calls in this turn are among the results of the team's calls so far.
 
-Differences to what is published. An unknown function or argument, and a missing one, is answered by our words. A text
-has 16 calls at most, of which each is answered with 6000 characters at most; what is compared is not cut.
+`outcome` is 1 if all user turns are right, and otherwise 0, as in the published benchmark.
 
-Teams. `script:gold` orders the calls of the row and earns 1 on all rows of each category. With all categories it earns
-1 on 799 of 800: multi_turn_base_180 and multi_turn_miss_param_180 have the same observations for three user turns and
-require different bookings afterwards, so no team earns 1 on both. With `candidates=True` the offers distinguish the
-two, and it earns 1 on all 800.
+Options. With `candidates=True` agents act with a letter as in calls-v0. An order is then a call as the row writes it.
+With `rows` there is also a `vocabulary` for `builtin:words`. It leaves out the results of calls, so the model reads
+them as unknown words.
+
+Differences from the published benchmark. Messages about unknown or missing functions and arguments have other words. A
+text may have at most 16 calls, and an agent observes at most 6000 characters of each result. The check of a user turn
+compares the uncut results.
+
+Teams. `script:gold` orders the calls of the row. It receives 1 on all rows of each category. With all categories
+together it receives 1 on 799 of 800 rows. The reason is that multi_turn_base_180 and multi_turn_miss_param_180 have the
+same observations for three user turns and then require different bookings. No team can receive 1 on both. With
+`candidates=True` the offered texts distinguish the two rows, and `script:gold` receives 1 on all 800.
 
 Source: the Berkeley Function-Calling Leaderboard v4, https://gorilla.cs.berkeley.edu; the split into agents is this
 suite's own.
@@ -76,10 +81,10 @@ _MODULES = "bfcl_eval.eval_checker.multi_turn_eval.func_source_code"
 _TYPES = {"dict": "object", "float": "number"}
 _MORE = "I have updated some more functions you can choose from. What about now?"
 DONE = "Done."
-_LONGEST = 1_000_000  # characters of the calls of an object in an episode
+_LONGEST = 1_000_000  # most characters of the calls of an object in an episode
 _COSTLY = ("exponent", "precision", "decimal_places")  # arguments that decide how long a function computes
-_LARGEST = 1000  # of them
-_KEPT = 32  # calls after which an object is kept, so that long episodes need not begin anew with each call
+_LARGEST = 1000  # largest absolute value of these arguments
+_KEPT = 32  # number of calls between cached copies of an object; later calls are replayed from the last copy
 
 
 AnyCall = tuple[str, str, str]
@@ -87,7 +92,7 @@ AnyCall = tuple[str, str, str]
 
 
 class Instance(NamedTuple):
-    """An object of a class: how it begins, and its calls so far, from which it follows."""
+    """An object of a class, described by its initial configuration and its calls so far."""
 
     name: str
     config: str = ""  # JSON; "" for none
@@ -96,19 +101,19 @@ class Instance(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A row as it is played."""
+    """A parsed row."""
 
     words: tuple[str, ...]
     classes: tuple[str, ...]
     configs: Mapping[str, str]
     long: bool
-    hidden: tuple[frozenset[str], ...]  # functions that are not there, by user turn
-    gold: tuple[tuple[str, ...], ...]  # calls by user turn
+    hidden: tuple[frozenset[str], ...]  # withheld functions of each user turn
+    gold: tuple[tuple[str, ...], ...]  # calls of each user turn
 
 
 @functools.lru_cache(maxsize=1024)
 def row_of(text: str) -> Row:
-    """The row of the field `row`, a line of JSON."""
+    """Parse the field `row`, a line of JSON."""
     row = json.loads(text.splitlines()[0])
     return Row(
         tuple(row["words"]),
@@ -148,10 +153,10 @@ def _tasks() -> tuple[TaskItem, ...]:
 
 @functools.lru_cache(maxsize=256)
 def played(instance: Instance) -> tuple[Any, tuple[str, ...]]:
-    """The object after its calls, which nobody may change, and what each gave."""
+    """Return the object after its calls, and the result of each call. The object is cached and must not be changed."""
     lines = instance.calls.splitlines(keepends=True)
     before = max(0, len(lines) - 1) // _KEPT * _KEPT
-    if before:  # a copy of the object as it was then
+    if before:  # continue from a copy of the cached object
         api, given = copy.deepcopy(played(instance._replace(calls="".join(lines[:before]))))
     else:
         api, given = getattr(importlib.import_module(f"{_MODULES}.{CLASSES[instance.name][0]}"), instance.name)(), ()
@@ -162,7 +167,7 @@ def played(instance: Instance) -> tuple[Any, tuple[str, ...]]:
 
 
 def _called(api: Any, name: str, arguments: Mapping[str, Any]) -> str:
-    """What a function gives, as text; see `execute_multi_turn_func_call` of the distribution."""
+    """Run a function and return its result as text, as `execute_multi_turn_func_call` of the distribution does."""
     try:
         result = getattr(api, name)(**copy.deepcopy(dict(arguments)))
         if isinstance(result, dict):
@@ -176,13 +181,13 @@ def _called(api: Any, name: str, arguments: Mapping[str, Any]) -> str:
 
 
 def attributes(api: Any) -> dict[str, Any]:
-    """The public attributes of an object, which are compared."""
+    """Return the public attributes of an object, which the reward compares."""
     every = cast("dict[str, Any]", vars(api))
     return {name: value for name, value in every.items() if not name.startswith("_")}
 
 
 class _Run:
-    """A function of a class: the object follows from its calls."""
+    """A function of a class, as a tool: it appends a call to the state and returns its result."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -195,7 +200,7 @@ class _Run:
 
 
 class _Accepted:
-    """The arguments as they are, where their names are right; the class looks at their values."""
+    """A check of arguments: names must be known, and costly values small. The class checks other values."""
 
     def __init__(self, tool: Tool) -> None:
         self.tool = tool
@@ -219,7 +224,7 @@ class _Accepted:
 
 @functools.cache
 def kits() -> tuple[Kit, ...]:
-    """The functions of the eight classes."""
+    """Return the functions of the eight classes."""
     applications: list[Kit] = []
     for name, (_, file) in CLASSES.items():
         functions: list[Function] = []
@@ -232,7 +237,7 @@ def kits() -> tuple[Kit, ...]:
 
 
 def _schema(value: Any) -> Any:
-    """A JSON schema, whose types have other names in the distribution."""
+    """Return the JSON schema, with the distribution's names of types replaced by the standard ones."""
     if not isinstance(value, dict):
         return value
     table = cast("dict[str, Any]", value)
@@ -243,17 +248,17 @@ def _schema(value: Any) -> Any:
 
 
 class BFCL(Dispatch):
-    """The multi-turn rows of BFCL v4; the module is the manual.
+    """Environment with the multi-turn rows of BFCL v4. See the module docstring.
 
     Args:
-        category: Whose rows are played.
+        category: The category of rows; "" for all.
         tasks, common: See `Dispatch`.
 
     Raises:
         ModuleNotFoundError: The distribution is not installed; the message has the command.
     """
 
-    characters = 6000  # longest answer of a call
+    characters = 6000  # longest observed result of a call
     source = TaskSource("bfcl", required=("prompt", "row"), sample=_tasks, every_split=True)
     declared = replace(DECLARED, name="bfcl-v0", hidden_fields=("row",), scripts=("gold",))
 
@@ -267,17 +272,17 @@ class BFCL(Dispatch):
 
     def with_candidates(self) -> TextDecPOMDP:
         """Return the task with agents that choose orders and calls by letter."""
-        from .bfcl_choices import BFCLChoices  # which imports this module
+        from .bfcl_choices import BFCLChoices  # here, since it imports this module
 
         return BFCLChoices(self)
 
     def prepare(self, items: tuple[TaskItem, ...]) -> tuple[TaskItem, ...]:
-        """The rows of the category."""
+        """Return the rows of the category."""
         named = f"multi_turn_{self.category}"
         return super().prepare(tuple(item for item in items if item.id.startswith(named) or not self.category))
 
     def problem(self, item: TaskItem) -> str:
-        """A row that cannot be read."""
+        """Return the reason for which a row is invalid; "" if it is valid."""
         try:
             row = row_of(item.fields["row"])
         except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -286,21 +291,21 @@ class BFCL(Dispatch):
         return f"field 'row': there is no class {unknown[0]!r}; {nearest(unknown[0], CLASSES)}" if unknown else ""
 
     def words(self, item: TaskItem) -> Sequence[str]:
-        """As the row has them."""
+        """Return the messages of the user, one for each user turn."""
         return row_of(item.fields["row"]).words
 
     def applications(self, item: TaskItem) -> Sequence[str]:
-        """The classes of the row."""
+        """Return the names of the classes of the row."""
         return row_of(item.fields["row"]).classes
 
     def tools_at_first(self, item: TaskItem) -> ToolState:
-        """Objects as the row begins."""
+        """Return the objects of the row in their initial configuration."""
         row = row_of(item.fields["row"])
         begun = ((i, "", Instance(name, row.configs.get(name, ""), row.long)) for i, name in enumerate(CLASSES))
         return ToolState(tuple(entry for entry in begun if entry[2].name in row.classes))
 
     def shown(self, item: TaskItem, user: int) -> Toolbox:
-        """Without the functions that the row leaves out."""
+        """Return the tools without the functions that the row withholds in this user turn."""
         hidden = row_of(item.fields["row"]).hidden
         return self._without(hidden[min(user, len(hidden) - 1)])
 
@@ -310,10 +315,10 @@ class BFCL(Dispatch):
         limits = {name: limit for name, limit in self.toolbox.limits.items() if name in known}
         return Toolbox(left, limits, self.toolbox.users)
 
-    # --- what is right -----------------------------------------------------------------------------------------------
+    # --- checks of user turns -----------------------------------------------------------------------------------------
 
     def right(self, state: State) -> bool:
-        """The published checks of a user turn."""
+        """Return whether the user turn passes the published checks."""
         row = row_of(state.item.fields["row"])
         gold = row.gold[state.user]
         if not gold:
@@ -333,20 +338,20 @@ class BFCL(Dispatch):
         return not wanted - given
 
     def gold(self, item: TaskItem) -> Sequence[tuple[str, Mapping[str, Any]]]:
-        """See `Dispatch`."""
+        """Return the calls of the row; see `Dispatch.gold`."""
         return _gold(row_of(item.fields["row"]).gold)
 
     def missing(self, state: State, user: int) -> tuple[AnyCall, ...]:
-        """See `Dispatch`."""
+        """Return the calls of the row in a user turn that were not made in it."""
         called = Counter((m.tool, m.arguments) for m in state.calls if m.valid and m.user == user)
         gold = Counter(calls_of(row_of(state.item.fields["row"]).gold[user : user + 1]))
         return tuple((gold - Counter({call: called[call[1:]] for call in gold})).elements())
 
-    # --- a team without a model --------------------------------------------------------------------------------------
+    # --- a team without a model ---------------------------------------------------------------------------------------
 
     def script(self, name: str) -> Script:
-        """ "gold" orders the calls of the row."""
-        from .bfcl_gold import Gold  # which imports this module
+        """Return the team "gold", which orders the calls of the row."""
+        from .bfcl_gold import Gold  # here, since it imports this module
 
         return Gold(self) if name == "gold" else super().script(name)
 
@@ -381,7 +386,7 @@ def _gold(gold: tuple[tuple[str, ...], ...]) -> tuple[tuple[str, Mapping[str, An
 
 
 def gold_instances(row: Row, turns: int) -> dict[str, Instance]:
-    """The objects after the calls of the first user turns of a row."""
+    """Return the objects of a row after the calls of its first `turns` user turns."""
     calls = calls_of(row.gold[:turns])
     return {
         name: Instance(

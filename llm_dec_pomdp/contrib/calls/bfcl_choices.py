@@ -1,4 +1,4 @@
-"""Orders and calls by letter: `candidates=True` of bfcl-v0; see `choices`. An order is a call of the row."""
+"""Orders and calls by letter: `candidates=True` of bfcl-v0, as in `choices`. An order is a call of the row."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from .task import REFUSED
 
 
 class BFCLChoices(DispatchChoices):
-    """bfcl-v0 by letter.
+    """Environment bfcl-v0 with actions by letter.
 
     Args:
-        env: The task; with `rows` its words are few.
+        env: The task; with `rows` the environment has a vocabulary.
     """
 
     def __init__(self, env: BFCL) -> None:
@@ -36,11 +36,11 @@ class BFCLChoices(DispatchChoices):
 
     @property
     def facts(self) -> Facts:
-        """With the words of chosen rows."""
+        """The facts, with the vocabulary of the selected rows."""
         return replace(super().facts, vocabulary=self._vocabulary)
 
     def _texts_of_rows(self) -> Iterator[str]:
-        """Yield the messages of users and the texts that may be offered; results of calls are not among them."""
+        """Yield the messages of users and all texts that may be offered, without results of calls."""
         yield from (MORE, self._request, REFUSED, DONE, " ".join(LETTERS), "The user: Order: reports:")
         for item in self.items:
             row = row_of(item.fields["row"])
@@ -55,7 +55,7 @@ class BFCLChoices(DispatchChoices):
                         yield from offered_calls(owner, order) if owner in CLASSES else ()
 
     def offers(self, state: TurnState, agent: str, observation: str) -> Sequence[str]:
-        """See `choices`."""
+        """Return four texts to choose from, as in `choices`."""
         if agent != LEADER:
             return offered_calls(self.role(agent), order_in(observation))
         inner: State = state.inner
@@ -64,19 +64,19 @@ class BFCLChoices(DispatchChoices):
         return offered_orders(inner.item, inner.user, next(iter((*missing, *gold[-1:])), None), len(missing))
 
     def script(self, name: str) -> Script:
-        """Return the letters of `script:gold`."""
+        """Return the team "gold", which acts with letters."""
         return _LetteredGold(self) if name == "gold" else super().script(name)
 
 
 class _LetteredGold(Gold):
-    """The team "gold", which follows the rows whose next order is offered."""
+    """The team "gold" with letters; it keeps the rows whose next order is among the offered texts."""
 
     def __init__(self, env: BFCLChoices) -> None:
         super().__init__(env)
         self._env = env
 
     def __call__(self, agent: str, history: Sequence[Message]) -> str:
-        """Return the letter of the next text of an agent."""
+        """Return the letter of the agent's next text."""
         offers, texts = self._env.offered_in(history[-1].text), self._env.as_written(history)
         if agent != LEADER:
             wanted = [super().__call__(agent, texts)]
@@ -89,7 +89,14 @@ class _LetteredGold(Gold):
 
 
 def offered_orders(item: TaskItem, user: int, wanted: AnyCall | None, missing: int) -> tuple[str, ...]:
-    """Return the offers of the dispatcher while so many calls of a user turn are missing, `wanted` among them."""
+    """Return the offered texts of the dispatcher, in random order.
+
+    Args:
+        item: The row.
+        user: The user turn, from 0.
+        wanted: The call that is needed next; None if the turn has no call.
+        missing: The number of calls of the turn that are not made yet; part of the seed.
+    """
     classes, label = row_of(item.fields["row"]).classes, derive(0, item.id, user, missing)
     owner, name, given = wanted or (classes[0], "", "")
     call = (name, json.loads(given)) if name else _sampled(owner, label)
@@ -100,7 +107,7 @@ def offered_orders(item: TaskItem, user: int, wanted: AnyCall | None, missing: i
 
 
 def offered_calls(owner: str, order: str) -> tuple[str, ...]:
-    """Return the call that an order means, one with a wrong argument, another function, and none."""
+    """Return the call that an order means, the same with a wrong argument, another function, and a refusal."""
     label = derive(0, owner, order)
     calls = [call for call in read_calls(order) if owners().get(call.name) == owner]
     meant = (calls[0].name, dict(calls[0].arguments)) if calls else _sampled(owner, label)
@@ -109,7 +116,7 @@ def offered_calls(owner: str, order: str) -> tuple[str, ...]:
 
 
 def _altered(call: tuple[str, Mapping[str, Any]], label: int) -> str:
-    """A call with another value of an argument; one without arguments gets one."""
+    """Return a call with another value of one argument; a call without arguments gets an argument."""
     name, arguments = call
     if not arguments:
         return f"{name}(value=1)"
@@ -125,7 +132,7 @@ def _altered(call: tuple[str, Mapping[str, Any]], label: int) -> str:
 
 
 def _sampled(owner: str, label: int, but: str = "") -> tuple[str, Mapping[str, Any]]:
-    """A function of a class, another than `but`, with values of the right types, decided by a number."""
+    """Return a random function of a class, not `but`, with values of the right types; `label` is the seed."""
     tools = [f.tool for kit in kits() for f in kit.functions if kit.name == owner and f.tool.name != but]
     tool = tools[label % len(tools)]
     values: Mapping[str, Any] = {"integer": 1, "number": 1.0, "boolean": True, "array": [1], "object": {}}

@@ -1,9 +1,9 @@
 """The team `script:gold` of bfcl-v0.
 
-Rows of several categories begin with the same words, so the dispatcher follows all rows that explain what it observed:
-the words of the user, and what its calls gave. Where these differ in their next calls, it makes those of the row with
-the most: where the row turns out to be one that waits for a function or an argument, they are made already, and in
-the turn to which they belong a call that changes nothing is enough.
+Rows of several categories begin with the same words. So the dispatcher keeps all rows that are consistent with its
+observations: the words of the user, and the results of its calls. If these rows have different next calls, it makes
+the calls of the row with the most. The other rows may wait for a function or an argument before they need the same
+calls. These are then made already, and in the later turn a call that changes nothing is enough.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from llm_dec_pomdp.types import Message
 from .bfcl import BFCL, DONE, AnyCall, Instance, Row, attributes, calls_of, kits, played, row_of, written
 
 _USER = "The user: "
-_AT_ONCE = 16  # calls of an order
+_AT_ONCE = 16  # most calls in an order
 
 
 class _Made(NamedTuple):
-    """A call of the team, its user turn, and what the dispatcher observed next."""
+    """A call of the team, its user turn, and the next observation of the dispatcher."""
 
     call: AnyCall
     user: int
@@ -32,10 +32,10 @@ class _Made(NamedTuple):
 
 
 class Gold:
-    """Order the calls of the row; see `Script`.
+    """The team "gold", which orders the calls of the row; a `Script`.
 
     Args:
-        env: Whose rows are played.
+        env: The environment whose rows it knows.
     """
 
     def __init__(self, env: Task[Any]) -> None:
@@ -46,7 +46,7 @@ class Gold:
             self._rows.setdefault(text, []).append(row_of(item.fields["row"]))
 
     def __call__(self, agent: str, history: Sequence[Message]) -> str:
-        """The next text of an agent."""
+        """Return the next text of an agent."""
         text = history[-1].text
         if agent == LEADER:
             return self._next(*self._situation(history[0].text, history))
@@ -55,11 +55,11 @@ class Gold:
         return text.partition("\n\nOrder: ")[2] or text.removeprefix("Order: ")
 
     def _situation(self, first: str, history: Sequence[Message]) -> tuple[list[Row], int, list[_Made]]:
-        """Return the rows that explain a history of the dispatcher, its user turn, and the calls that were made.
+        """Return the rows that are consistent with a history of the dispatcher, its user turn, and the calls so far.
 
         Args:
-            first: The first observation, with offers where there are some.
-            history: The history, without offers.
+            first: The first observation, with the offered texts if there are any.
+            history: The history, without offered texts.
         """
         messages = [message.text for message in history]
         heard: list[str] = []
@@ -72,13 +72,15 @@ class Gold:
                 made += (_Made(call, len(heard), following) for call in self._called(message.text))
         rows = [row for row in self._rows.get(first, ()) if list(row.words[1 : len(heard) + 1]) == heard]
         if not rows:
-            raise UnknownNameError(f'no request {first[-60:]!r} is known; the team "gold" plays its tasks')
+            raise UnknownNameError(
+                f'the team "gold" does not know the request {first[-60:]!r}; play it on the tasks of its environment'
+            )
         if len(rows) > 1:
             rows = [row for row in rows if self._explains(row, made)] or rows
         return rows, len(heard), made
 
     def _called(self, text: str) -> Sequence[AnyCall]:
-        """The calls of a text of the dispatcher."""
+        """Return the calls in a text of the dispatcher."""
         owner, _, order = text.partition(": ")
         try:
             calls = calls_of(((order,),))
@@ -87,7 +89,7 @@ class Gold:
         return [call for call in calls if owner == call[0]]
 
     def _explains(self, row: Row, made: Sequence[_Made]) -> bool:
-        """Whether the calls would have given in a row what they gave."""
+        """Return whether the calls have the same results in a row as in the history."""
         gave = {name: iter(played(after)[1]) for name, after in _after(row, made).items()}
         return all(next(gave[m.call[0]]).strip()[: BFCL.characters] in m.following for m in made if m.call[0] in gave)
 
@@ -100,7 +102,7 @@ class Gold:
         left = sorted((_left(row, user, made) for row in rows), key=len, reverse=True)
         calls, *others = [calls for calls in left if calls] or [[]]
         waiting = [row for row in rows if row.gold[user]] if not any(m.user == user for m in made) else []
-        if not calls and waiting:  # what is wanted was called before
+        if not calls and waiting:  # the needed calls were made in an earlier user turn
             calls = [(call, written(call)) for call in _harmless(waiting[0], user, made)][:1]
         for place, (call, _) in enumerate(calls[:_AT_ONCE]):
             alike = all([call] == [c for c, _ in other[place : place + 1]] for other in others)
@@ -110,7 +112,7 @@ class Gold:
 
 
 def _left(row: Row, user: int, made: Sequence[_Made]) -> list[tuple[AnyCall, str]]:
-    """The calls of a user turn that were not made so far, and how the row writes them."""
+    """Return the calls of a user turn that are not made yet, with their texts in the row."""
     further = Counter(m.call for m in made) - Counter(calls_of(row.gold[:user]))
     left: list[tuple[AnyCall, str]] = []
     for call, text in zip(calls_of(row.gold[user : user + 1]), row.gold[user], strict=True):
@@ -122,7 +124,7 @@ def _left(row: Row, user: int, made: Sequence[_Made]) -> list[tuple[AnyCall, str
 
 
 def _after(row: Row, made: Sequence[_Made]) -> dict[str, Instance]:
-    """The objects of a row after calls."""
+    """Return the objects of a row after the calls of the team."""
     lines: Mapping[str, str] = {
         name: "".join(f"{m.call[1]} {m.call[2]}\n" for m in made if m.call[0] == name) for name in row.classes
     }
@@ -130,7 +132,7 @@ def _after(row: Row, made: Sequence[_Made]) -> dict[str, Instance]:
 
 
 def _harmless(row: Row, user: int, made: Sequence[_Made]) -> Iterator[AnyCall]:
-    """Calls that change no object of a row: those of the user turn again, and functions without arguments."""
+    """Yield calls that change no object of a row: repeated calls of the turn, and functions without arguments."""
     now = _after(row, made)
     functions = [(kit.name, f.tool) for kit in kits() for f in kit.functions if kit.name in now]
     plain = [(name, tool.name, "{}") for name, tool in functions if not tool.json_schema.get("required")]

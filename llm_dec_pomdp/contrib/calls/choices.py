@@ -1,9 +1,9 @@
 """Orders and calls by letter: `candidates=True` of calls-v0, for policies that cannot write, such as tables.
 
 The dispatcher chooses among the order that is needed next, the same with a wrong value, an order to another
-application, and ending the user turn. A specialist chooses among the call that its order means, one with a wrong
-argument, another tool and none; the results of its calls are its report, and its history is reset with each order. The
-letters depend only on row and order.
+application, and the end of the user turn. A specialist chooses among the call that its order means, the same with a
+wrong argument, a call of another tool, and no call. The results of its calls are its report, and its history is reset
+with each order. The letters depend only on the row and the order.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ LETTERS = "ABCD"
 
 
 class DispatchChoices(TurnChoices):
-    """A dispatcher and specialists that choose by letter; derive, and implement `offers`."""
+    """Abstract base of tasks in which dispatcher and specialists act by letter. A subclass implements `offers`."""
 
     letters = LETTERS
 
     def prompt(self, state: TurnState, agent: str, message: str | Message) -> str:
-        """Return an order without the tools, which are among the offers."""
+        """Return an order without the description of the tools, since calls are among the offered texts."""
         text = super().prompt(state, agent, message)
         return text if agent == LEADER else f"You are the application {self.role(agent)}.\n\nOrder: {order_in(text)}"
 
     def is_complete(self, agent: str) -> bool:
-        """Return True for specialists."""
+        """Return True for specialists: each prompt is complete and resets the history."""
         return agent != LEADER
 
     def play(self, inner: Any, texts: Mapping[str, str], seed: int) -> Transition[Any]:
-        """Return the transition after the texts, in which the results of calls are reported at once."""
+        """Apply the texts; the results of calls are reported at once."""
         step = super().play(inner, texts, seed)
         while results := {agent: message.text for agent, message in step.state.messages if message.role == "tool"}:
             after = self.env.transition(step.state, results, seed)
@@ -53,10 +53,10 @@ class DispatchChoices(TurnChoices):
 
 
 class CallsChoices(DispatchChoices):
-    """calls-v0 by letter; the module says what is offered.
+    """Environment calls-v0 with actions by letter. See the module docstring.
 
     Args:
-        env: The task; with embedded rows its words are few.
+        env: The task; if all rows are embedded, the environment has a vocabulary.
     """
 
     def __init__(self, env: Calls) -> None:
@@ -66,11 +66,11 @@ class CallsChoices(DispatchChoices):
 
     @property
     def facts(self) -> Facts:
-        """With the words of embedded rows."""
+        """The facts, with the vocabulary of embedded rows."""
         return replace(super().facts, scripts=("gold",), vocabulary=self._vocabulary)
 
     def offers(self, state: TurnState, agent: str, observation: str) -> Sequence[str]:
-        """See the module."""
+        """Return four texts to choose from; see the module docstring."""
         if agent != LEADER:
             return offered_calls(self.role(agent), order_in(observation))
         inner: State = state.inner
@@ -88,18 +88,18 @@ def order_in(observation: str) -> str:
 
 
 def shuffled(texts: tuple[str, ...], label: int) -> tuple[str, ...]:
-    """Return the texts in an order that a number decides."""
+    """Return the texts in random order; `label` is the seed."""
     return tuple(texts[int(i)] for i in generator(label, "order").permutation(len(texts)))
 
 
 def another(values: Sequence[Any], value: Any, label: int) -> Any:
-    """A value that is another one, decided by a number."""
+    """Return a random value other than `value`; `label` is the seed."""
     others = [other for other in values if other != value]
     return others[derive(label, "another") % len(others)]
 
 
 def altered(call: Asked, label: int) -> Asked:
-    """The call with another value of one argument."""
+    """Return the call with another value of one argument; `label` is the seed."""
     place = derive(label, "argument") % len(call.arguments)
     name, value = call.arguments[place]
     if name == "text" and value.isdigit():
@@ -112,7 +112,11 @@ def altered(call: Asked, label: int) -> Asked:
 
 @functools.lru_cache(maxsize=1 << 14)
 def offered_calls(application: str, words: str) -> tuple[str, ...]:
-    """The call that an order means, a wrong argument, another tool, and none; three calls where it means nothing."""
+    """Return the offered texts of a specialist in random order.
+
+    They are the call that its order means, the same with a wrong argument, a call of another tool, and a refusal. If
+    the order means no call, a random call takes its place.
+    """
     label = derive(0, application, words)
     call = understood(application, words)
     meant = call or drawn_call(application, label)
@@ -122,7 +126,7 @@ def offered_calls(application: str, words: str) -> tuple[str, ...]:
 
 @functools.cache
 def vocabulary() -> tuple[str, ...]:
-    """Return every word of prompts of embedded rows: user messages, orders, calls and their results."""
+    """Return all words in the prompts of embedded rows: user messages, orders, calls and their results."""
     texts = [introduction(APPLICATIONS), MORE, "Choose A, B, C or D.", REFUSED, DONE, " ".join(LETTERS)]
     texts += [
         "You are the application Order: reports: user: says says: there is no are event with payment of mail item file",

@@ -22,27 +22,27 @@ from llm_dec_pomdp.registries import nearest
 from llm_dec_pomdp.types import Event, Group, Message, Score, TaskItem, Tool
 
 MORE = "Give an order, or answer the user."
-ROUNDS = 3  # texts with calls for an order
-LONGEST = 100  # characters of a value that is looked for in what agents are told
+ROUNDS = 3  # most texts with calls for an order
+LONGEST = 100  # longest argument value, in characters, that is searched for in observations
 Reward = Literal["outcome", "process", "call"]
 
 
 class PastCall(NamedTuple):
-    """A call that was made."""
+    """A call of the episode, with its result."""
 
-    user: int  # in which user turn
+    user: int  # user turn
     tool: str
     arguments: str  # JSON, sorted by name
     answer: str
-    valid: bool
+    valid: bool  # whether the tool ran
 
 
 class Work(NamedTuple):
     """A specialist that has an order."""
 
     agent: str
-    rounds: int = 0  # texts with calls
-    report: str | None = None
+    rounds: int = 0  # texts so far
+    report: str | None = None  # None while it works
 
 
 class State(NamedTuple):
@@ -51,31 +51,33 @@ class State(NamedTuple):
     item: TaskItem
     tools: ToolState
     user: int = 0  # user turns that have ended
-    messages: tuple[tuple[str, Message], ...] = ()  # what is told next
+    messages: tuple[tuple[str, Message], ...] = ()  # next observations
     works: tuple[Work, ...] = ()
     calls: tuple[PastCall, ...] = ()
-    right: tuple[bool, ...] = ()  # by user turn that has ended
-    known: frozenset[str] = frozenset()  # instructions that specialists know
-    values: frozenset[tuple[str, str]] = frozenset()  # agents, and values of the row that they were told
-    earned: float = 0.0
+    right: tuple[bool, ...] = ()  # for each user turn that has ended
+    known: frozenset[str] = frozenset()  # instructions that specialists have observed
+    values: frozenset[tuple[str, str]] = frozenset()  # (agent, argument value that it has observed)
+    earned: float = 0.0  # return so far
 
 
 class DispatchOptions(TaskOptions, total=False):
-    """The options that tasks with a dispatcher take beside `tasks`; see `Dispatch`."""
+    """Options of tasks with a dispatcher, except `tasks`; see `Dispatch`."""
 
     reward: Reward
     rows: Sequence[int]
 
 
 class Dispatch(Task[State]):
-    """Orders, calls and reports; derive, and define the messages of the user, the tools and the correct calls.
+    """Abstract base of tasks with orders, calls and reports.
+
+    A subclass defines the messages of the user, the tools and the correct calls.
 
     Args:
         kits: The tools of each application; their names are the roles of the specialists.
         limits: The limits of tools, by name.
         reward: One of the rewards of `values`.
-        rows: Positions of the rows that are played, from 0 on; () for all.
-        tasks, common: See `Task`; H is 60.
+        rows: Positions of the rows to use, from 0; () for all.
+        tasks, common: See `Task`; `max_turns` is 60 by default.
     """
 
     def __init__(
@@ -101,24 +103,28 @@ class Dispatch(Task[State]):
         super().__init__(tasks, **common)
 
     def prepare(self, items: tuple[TaskItem, ...]) -> tuple[TaskItem, ...]:
-        """The rows at the given positions."""
+        """Return the rows at the given positions.
+
+        Raises:
+            ValueError: There is no row at a position.
+        """
         if wrong := [row for row in self.rows if not 0 <= row < len(items)]:
-            raise ValueError(f"rows has {wrong[0]!r}; there are {len(items)} rows, the first is 0")
+            raise ValueError(f"rows has {wrong[0]!r}, and there are {len(items)} rows; give positions from 0")
         return tuple(items[row] for row in self.rows) or items
 
-    # --- what a task implements --------------------------------------------------------------------------------------
+    # --- abstract methods ---------------------------------------------------------------------------------------------
 
     @abstractmethod
     def words(self, item: TaskItem) -> Sequence[str]:
-        """What the user says, by user turn."""
+        """Return the messages of the user, one for each user turn."""
 
     @abstractmethod
     def tools_at_first(self, item: TaskItem) -> ToolState:
-        """The states of the applications at the beginning."""
+        """Return the initial states of the applications."""
 
     @abstractmethod
     def right(self, state: State) -> bool:
-        """Whether all is as it should be at the end of the present user turn."""
+        """Return whether the present user turn is right at its end."""
 
     @abstractmethod
     def missing(self, state: State, user: int) -> Sequence[Any]:
@@ -126,42 +132,42 @@ class Dispatch(Task[State]):
 
     @abstractmethod
     def gold(self, item: TaskItem) -> Sequence[tuple[str, Mapping[str, Any]]]:
-        """The calls of the row: whose they are, by name of the application, and their arguments."""
+        """Return the calls of the row: name of the application and arguments of each."""
 
     def applications(self, item: TaskItem) -> Sequence[str]:
-        """The applications that the dispatcher is told of."""
+        """Return the names of the applications that the dispatcher observes."""
         return [kit.name for kit in self.toolbox.kits]
 
     def shown(self, item: TaskItem, user: int) -> Toolbox:
-        """The tools that agents are told of in a user turn."""
+        """Return the tools that agents observe in a user turn."""
         return self.toolbox
 
-    # --- what follows from it ----------------------------------------------------------------------------------------
+    # --- the task -----------------------------------------------------------------------------------------------------
 
     def tools(self, agent: str) -> tuple[Tool, ...]:
-        """Return those of its application."""
+        """Return the tools of the agent's application."""
         state = self._now.latest.transition.state
         return (self.toolbox if state is None else self.shown(state.item, state.user)).tools(agent)
 
     def initial_state(self, item: TaskItem, seed: int) -> State:
-        """The user has spoken."""
+        """Return the state after the first message of the user."""
         words = self.words(item)[0]
         greeting = Message("observation", f"{introduction(self.applications(item))}\n\nThe user: {words}")
         state = State(item, self.tools_at_first(item), messages=((LEADER, greeting),))
         return self._record_knowledge(state, LEADER, "user", words, [])
 
     def observations(self, state: State) -> Mapping[str, str | Message]:
-        """What follows from the last texts."""
+        """Return the observations of the agents that act next."""
         return dict(state.messages)
 
     def describe(self, state: State) -> Mapping[str, Any]:
-        """The calls so far, and which user turns were done."""
+        """Return the calls so far, and whether each ended user turn was right."""
         return {"calls": [list(call) for call in state.calls], "right": list(state.right)}
 
-    # --- a joint action ----------------------------------------------------------------------------------------------
+    # --- a joint action -----------------------------------------------------------------------------------------------
 
     def transition(self, state: State, actions: Mapping[str, str], seed: int) -> Transition[State]:
-        """The dispatcher leads, or specialists work."""
+        """Process the text of the dispatcher, or the texts of the specialists with orders."""
         now, events = state._replace(messages=()), list[Event]()
         now = self._work(now, actions, events) if state.works else self._lead(now, actions[LEADER], events)
         over = now.user == len(self.words(now.item))
@@ -212,11 +218,11 @@ class Dispatch(Task[State]):
         return f"You are the application {self.role(agent)}.\n\n{notice}\nThen report what they gave, in words.\n\n"
 
     def _brief(self, state: State, agent: str, words: str) -> Message:
-        instruction = self._instruction(state, agent)  # again where there are other tools
+        instruction = self._instruction(state, agent)  # repeated if the tools have changed
         return Message("observation", f"{'' if instruction in state.known else instruction}Order: {words}")
 
     def _work(self, state: State, texts: Mapping[str, str], events: list[Event]) -> State:
-        """Specialists call and report; the dispatcher is told when the last one has."""
+        """Run the calls of specialists; when the last one has reported, the dispatcher observes all reports."""
         works = list(state.works)
         for place, work in enumerate(works):
             if work.report is not None:
@@ -246,7 +252,7 @@ class Dispatch(Task[State]):
         return self._record_knowledge(state, agent, "tools", message[1].text, events)
 
     def measure(self, groups: Sequence[Group]) -> Mapping[str, Mapping[str, float]]:
-        """Return the means of all rewards, and statistics of calls; see "Measured" in the manual of calls-v0."""
+        """Return the means of all rewards, and statistics of calls; see "Measured" on the page of calls-v0."""
         tables = {"rewards": _mean_values(groups), "function calls": self._call_statistics(groups)}
         return {name: table for name, table in tables.items() if table}
 
@@ -268,10 +274,14 @@ class Dispatch(Task[State]):
         shares = {"wrong names %": wrong, "wrong arguments %": invalid, "repeated %": repeated}
         return {"calls": every / len(episodes), **{name: 100 * count / every for name, count in shares.items()}}
 
-    # --- what it is worth --------------------------------------------------------------------------------------------
+    # --- rewards ------------------------------------------------------------------------------------------------------
 
     def values(self, state: State) -> dict[str, float]:
-        """By name of the reward: the whole row, the share of user turns that were right, or of calls that were made."""
+        """Return the value of each reward, in [0, 1].
+
+        "outcome" is 1 if all user turns were right, "process" is the share of right user turns, and "call" is the share
+        of the row's calls that were made.
+        """
         count = len(self.words(state.item))
         outcome = float(len(state.right) == count and all(state.right))
         return {"outcome": outcome, "process": sum(state.right) / count, "call": self._helpful(state)}
@@ -302,7 +312,7 @@ def introduction(applications: Sequence[str]) -> str:
 
 
 def arguments_of(toolbox: Toolbox, call: Call) -> str:
-    """The arguments as JSON, sorted by name; those without one take the names of the tool in order."""
+    """Return the arguments as JSON, sorted by name; positional arguments take the tool's names in order."""
     names: Sequence[str] = ()
     if call.places:
         tools = (f.tool for kit in toolbox.kits for f in kit.functions if f.tool.name == call.name)
@@ -320,7 +330,7 @@ def _mean_values(groups: Sequence[Group]) -> Mapping[str, float]:
 
 
 def argument_values(calls: Sequence[tuple[str, Mapping[str, Any]]]) -> list[str]:
-    """Return the words and numbers among the arguments of calls, each once; no booleans and no long texts."""
+    """Return the texts and numbers among the arguments of calls, each once, without booleans and long texts."""
     every = (v for _, arguments in calls for value in arguments.values() for v in _flat(value))
     return list(dict.fromkeys(value for value in every if len(value) <= LONGEST and any(map(str.isalnum, value))))
 
@@ -334,5 +344,5 @@ def _flat(value: Any) -> Iterator[str]:
 
 
 def contains_token(value: str, text: str) -> bool:
-    """Return whether a text contains a value that no letter or digit is next to."""
+    """Return whether a text contains a value as a whole word."""
     return value in text and bool(re.search(rf"(?<!\w){re.escape(value)}(?!\w)", text))

@@ -1,8 +1,8 @@
-"""Requests for calls-v0: what a user says, what is in the applications, and the calls that do it.
+"""Requests for calls-v0: the words of a user, the contents of the applications, and the calls of the solution.
 
-A user turn looks up a value in an application and uses it in others: 2 calls, or 3 where it is used twice or where an
-order gives a further value. A later turn may use the first value again, with 1 call. A row has 1 to 3 user turns and 2
-to 6 calls.
+A user turn looks up a value in an application and uses it in others. It takes 2 calls, or 3 if the value is used twice
+or an order returns another value that is used. A later turn may use the first value again, with 1 call. A row has 1 to
+3 user turns and 2 to 6 calls.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ TRAIN, TEST = 200, 100
 PEOPLE = tuple("Ada Ben Cora Dan Eva Finn Gwen Hugo Ida Jon Kim Leo".split())
 ITEMS = tuple("lamp chair kettle rug clock mirror shelf vase".split())
 TITLES = tuple("trip party exam concert dinner visit".split())
-FILES = tuple("budget wishes travel ideas".split())  # there to be read
-PAPERS = tuple("plan notes list report summary draft".split())  # to be written
+FILES = tuple("budget wishes travel ideas".split())  # files to read
+PAPERS = tuple("plan notes list report summary draft".split())  # files to write
 DAYS, AMOUNTS, COUNTS = range(1, 29), range(20, 100), range(2, 5)
-SHAPES = ((2,), (3,), (2, 1), (2, 2), (3, 1), (2, 3), (3, 3), (2, 1, 2), (2, 2, 2), (3, 1, 2))  # calls of user turns
+SHAPES = ((2,), (3,), (2, 1), (2, 2), (3, 1), (2, 3), (3, 3), (2, 1, 2), (2, 2, 2), (3, 1, 2))  # calls by user turn
 
 
 class UserTurn(NamedTuple):
-    """What the user says, and the calls that do it."""
+    """A message of the user, and the calls that fulfil it."""
 
     words: str
     calls: tuple[Asked, ...]
@@ -38,10 +38,10 @@ class UserTurn(NamedTuple):
 
 @functools.lru_cache(maxsize=4096)
 def turns_of(text: str) -> tuple[UserTurn, ...]:
-    """The user turns of the field `turns`: in each line a JSON object of `words` and `calls`.
+    """Parse the field `turns`: each line is a JSON object with `words` and `calls`.
 
     Raises:
-        ValueError, KeyError, TypeError: It is none.
+        ValueError, KeyError, TypeError: A line has another form.
     """
     lines = [json.loads(line) for line in text.splitlines() if not line.startswith("#")]
     return tuple(
@@ -51,13 +51,17 @@ def turns_of(text: str) -> tuple[UserTurn, ...]:
 
 @functools.lru_cache(maxsize=4096)
 def world_of(text: str) -> Mapping[str, AppState]:
-    """The states of the applications of the field `world`, a line of JSON; raises as `turns_of` does."""
+    """Parse the field `world`, a line of JSON, and return the states of the applications.
+
+    Raises:
+        ValueError, KeyError, TypeError, AttributeError: The line has another form.
+    """
     return states_of(json.loads(text.splitlines()[0]))
 
 
 @functools.cache
 def embedded() -> tuple[TaskItem, ...]:
-    """All rows."""
+    """Return all embedded rows."""
     rows: list[TaskItem] = []
     prompts: set[str] = set()
     number = 0
@@ -72,7 +76,7 @@ def embedded() -> tuple[TaskItem, ...]:
 
 
 def _row(name: str, split: str, shape: Sequence[int], draw: np.random.Generator) -> TaskItem | None:
-    """A row; None where a call would change nothing, fail, or stand there twice."""
+    """Sample a row; return None if a call fails, changes nothing after the look-up, or occurs twice."""
     world = _world(draw)
     states = states_of(world)
     turns: list[UserTurn] = []
@@ -99,7 +103,7 @@ def _row(name: str, split: str, shape: Sequence[int], draw: np.random.Generator)
 
 
 def _world(draw: np.random.Generator) -> dict[str, list[list[Any]]]:
-    """Something to look up in each application."""
+    """Sample the values that can be looked up in each application."""
 
     def some(values: Sequence[Any], count: int) -> list[Any]:
         return [values[i] for i in draw.permutation(len(values))[:count].tolist()]
@@ -128,7 +132,7 @@ class Source(NamedTuple):
 
 
 def sources(states: Mapping[str, AppState]) -> Iterator[Source]:
-    """All that there is to look up."""
+    """Yield all values that can be looked up."""
     for person, _ in states["calendar"][0]:
         yield Source(asked("find_event", person=person), "day", f"the day of my event with {person}")
     for person, _ in states["bank"][0]:
@@ -144,7 +148,7 @@ def sources(states: Mapping[str, AppState]) -> Iterator[Source]:
 
 
 def _uses(kind: str, value: str, draw: np.random.Generator) -> list[tuple[str, Asked]]:
-    """What a value may be used for: the words, with {} for the value, and the call."""
+    """Return uses of a value: the words of the user, with {} for the value, and the call."""
     person, title, paper = (names[int(draw.integers(len(names)))] for names in (PEOPLE, TITLES, PAPERS))
     count, amount = int(draw.choice(COUNTS)), int(draw.choice(AMOUNTS))
     written = [
@@ -166,7 +170,7 @@ def _uses(kind: str, value: str, draw: np.random.Generator) -> list[tuple[str, A
 def _request(
     calls: int, kept: tuple[str, str], states: Mapping[str, AppState], draw: np.random.Generator
 ) -> tuple[str, list[Asked]]:
-    """The words and the calls of a user turn."""
+    """Sample the words and the calls of a user turn."""
     if calls == 1:
         kind, value = kept
         words, call = _chosen(_uses(kind, value, draw), draw)
@@ -193,6 +197,6 @@ def _chosen(values: Sequence[Any], draw: np.random.Generator) -> Any:
 
 
 def _kept(call: Asked, before: Mapping[str, AppState]) -> tuple[str, str]:
-    """Kind and value of what a call looks up."""
+    """Return kind and value of the result of a look-up."""
     kind = next(source.kind for source in sources(before) if source.call == call)
     return kind, run(before, call)[1].split()[-1]

@@ -1,41 +1,42 @@
-"""bfcl-parallel-v0: Two agents make the calls that a user asks for at once, and neither sees those of the other.
+"""bfcl-parallel-v0: Two agents make the calls that a user asks for in parallel, and neither sees the other's calls.
 
 | fact | value |
 |---|---|
 | agents | agent_0 and agent_1, both "caller" |
-| turns | 1; `max_turns` for more, which pay as in `envs.turn_rewards` |
+| turns | 1; `max_turns` for more, with rewards as in `envs.turn_rewards` |
 | data | 440 rows of the distribution `bfcl-eval` (Apache-2.0); the same for training and test |
 | options | `category`: "parallel" (200), "parallel_multiple" (200), "live_parallel", "live_parallel_multiple" |
 | return | -0.4 to 1.1 |
 
 Install. `pip install --no-deps bfcl-eval==2026.3.23`; its requirements are not needed.
 
-Observation. Both agents are told the user's words, the functions and that another one works on the same.
+Observation. Both agents observe the user's words, the functions, and a note that a teammate works on the same request.
 
-Action. Calls, one a line, `f(a=1, b="x")`; JSON is read too. Nothing is run.
+Action. Calls, one a line, such as `f(a=1, b="x")`; JSON is also parsed. No call is run.
 
-Reward (one float for the team). The calls of both are put together, each once, and compared with the answer key of n
-calls:
+Reward (one float for the team). The calls of both agents are merged, each different call once, and compared with the
+answer key of n calls:
 
 | component | part |
 |---|---|
-| parse | 0.05 where there is a call |
+| parse | 0.05 if there is a call |
 | names | 0.25 F1 of the functions' names |
 | arguments | 0.35 mean share of right arguments, over best pairs |
 | count | 0.10 (1 - missing or surplus calls / n) |
 | balance | 0.15 (1 - difference to equal shares / n) |
-| exact | 0.20 where all calls are right |
-| overlap | -0.20 calls that both make / n |
+| exact | 0.20 if all calls are right |
+| overlap | -0.20 calls that both agents make / n |
 | lazy | -0.15 share of agents without a call |
 | extra | -0.05 surplus calls / n |
 | duplicate | -0.05 calls that were made before / n |
 
-It is the published formula (`contrib.calls.parallel_reward`), with what it does to lists: an argument whose value is a
-list is never right. So `script:gold` earns 1.1 on 354 rows and at least 0.325 on the others.
+This is the published formula (`contrib.calls.parallel_reward`), with one known defect: an argument whose value is a
+list is never right. So `script:gold` receives 1.1 on 354 rows and at least 0.325 on the remaining ones.
 
-Differences to what is published. The prompt is in our words. The rows are those of the distribution, whose split and
-normalised answer key the authors publish elsewhere. Texts that their reader fails on, and those of more than 10,000
-characters, hold no calls; where it depends on chance which function is looked for first, it is that of the row.
+Differences from the published environment. The prompt has other words. The rows are those of the distribution; the
+authors publish their own split with a normalised answer key elsewhere. Texts of more than 10,000 characters, and texts
+on which the published parser fails, hold no calls. Where the published parser looks for functions in random order, this
+one takes the order of the row.
 
 Source: github.com/OpenMLRL/LLM_Collab_BFCL-v4, `native_parallel`; rows of the Berkeley Function-Calling Leaderboard v4.
 
@@ -63,7 +64,7 @@ from .parallel_reward import HIGHEST, LOWEST, WEIGHTS, score
 from .published import rows
 
 Category = Literal["", "parallel", "parallel_multiple", "live_parallel", "live_parallel_multiple"]
-_SHAPES = {  # of fields
+_SHAPES = {  # an example of each field
     "functions": '[{"name": "f", "parameters": {"properties": {"a": {"type": "integer"}}}}]',
     "calls": '[{"f": {"a": [1]}}]',
 }
@@ -88,7 +89,7 @@ def _tasks() -> tuple[TaskItem, ...]:
 
 
 def _reference(gold: list[Mapping[str, Mapping[str, list[Any]]]]) -> tuple[str, ...]:
-    """The calls of the answer key, the first half by agent_0, with the first of the values that are right."""
+    """Return the calls of the answer key with the first right values; agent_0 has the first half."""
     lines = [
         f"{name}({', '.join(f'{argument}={values[0]!r}' for argument, values in arguments.items())})"
         for call in gold
@@ -99,10 +100,10 @@ def _reference(gold: list[Mapping[str, Mapping[str, list[Any]]]]) -> tuple[str, 
 
 
 class BFCLParallel(TextTask):
-    """Calls of two agents at once; the module is the manual.
+    """Environment in which two agents make calls in parallel. See the module docstring.
 
     Args:
-        category: Whose rows are played.
+        category: The category of rows; "" for all.
         tasks, common: See `TextTask`.
 
     Raises:
@@ -128,11 +129,11 @@ class BFCLParallel(TextTask):
         super().__init__(tasks, **common)
 
     def prepare(self, items: tuple[TaskItem, ...]) -> tuple[TaskItem, ...]:
-        """The rows of the category."""
+        """Return the rows of the category."""
         return tuple(item for item in items if self.category in ("", item.id.rpartition("_")[0]))
 
     def problem(self, item: TaskItem) -> str:
-        """Functions or calls that cannot be read."""
+        """Return the reason for which functions or calls of a row are invalid; "" if they are valid."""
         name = "functions"
         try:
             functions = _loaded(item, name)
@@ -144,12 +145,12 @@ class BFCLParallel(TextTask):
         return ""
 
     def observe(self, item: TaskItem, agent: str) -> str:
-        """The functions, the user's words and how to answer."""
+        """Return the functions, the user's words and the instruction."""
         functions = "\n".join(json.dumps(f, ensure_ascii=False) for f in _loaded(item, "functions"))
         return f"Functions:\n{functions}\n\nThe user: {item.prompt}\n\n{_REQUEST}"
 
     def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
-        """The published formula."""
+        """Compute the published reward, see `contrib.calls.parallel_reward`."""
         texts = [actions[agent] for agent in self.possible_agents]
         return score(texts, _loaded(item, "functions"), _loaded(item, "calls"))
 

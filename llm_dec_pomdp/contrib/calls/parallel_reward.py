@@ -1,14 +1,14 @@
-"""The published reward of bfcl-parallel-v0: how texts are read as calls, and what the calls of a team are worth.
+"""The published reward of bfcl-parallel-v0: how texts are parsed as calls, and how the calls of a team are scored.
 
-Reading. The blocks of a fenced text are read, without a fence the text. As JSON it is an object with `name` or
-`function` and `arguments` or `parameters`, `{"f": {"a": 1}}`, or a list of such, possibly among other text; as Python
-it is calls in lines, with commas between them or in a list. Where neither can be read, the first call of a known
-function in it counts.
+Parsing. If a text has fenced blocks, only these are parsed. As JSON, a call is an object with `name` or `function` and
+`arguments` or `parameters`, or an object such as `{"f": {"a": 1}}`. JSON may also be a list of calls, and may stand in
+other text. As Python, calls stand in lines, in a list, or with commas between them. If neither can be parsed, the first
+call of a known function in the text counts.
 
-Values are compared without case, outer quotes and repeated spaces, numbers to 1e-6. A list of the answer key is a list
-of values that are right, at every depth: so a list is never right, but one of its elements is.
+Values are compared without case, outer quotes and repeated spaces, and numbers to 1e-6. A list of the answer key is a
+list of right values, at every depth. So an argument that is a list is never right, but one of its elements is.
 
-Source: `native_parallel` of github.com/OpenMLRL/LLM_Collab_BFCL-v4, written anew here; equal to 1e-6.
+Source: `native_parallel` of github.com/OpenMLRL/LLM_Collab_BFCL-v4, reimplemented here; results are equal to 1e-6.
 """
 
 from __future__ import annotations
@@ -36,29 +36,29 @@ WEIGHTS: Mapping[str, float] = {
     "extra": -0.05,
     "duplicate": -0.05,
 }
-LOWEST, HIGHEST = -0.4, 1.1  # clamped at 1.2, which the parts do not reach
-LONGEST = 10_000  # characters of a text; the time to look through it may grow with their square
-_NO_ARGUMENTS = 0.7  # of a call with arguments where none is right
+LOWEST, HIGHEST = -0.4, 1.1  # the published formula clamps at 1.2, which the parts never reach
+LONGEST = 10_000  # longest text, in characters; the time of parsing may grow quadratically
+_NO_ARGUMENTS = 0.7  # score of a call with arguments if the right call has none
 _FENCED = re.compile(r"```(?:json|python|text)?\s*+(.*?)```", re.DOTALL | re.IGNORECASE)
 _CONSTANTS = {"true": "True", "false": "False", "null": "None"}
 _UNREADABLE = (ValueError, TypeError, SyntaxError, RecursionError, MemoryError)
 
 
 class Asked(NamedTuple):
-    """A call that is read."""
+    """A parsed call."""
 
     name: str
     arguments: Mapping[str, Any]
-    key: Any  # equal for calls that count as the same
+    key: Any  # equal for calls that are compared as equal
 
 
 def score(texts: Sequence[str], functions: Sequence[Mapping[str, Any]], right: Sequence[Mapping[str, Any]]) -> Score:
-    """What the calls of a team are worth.
+    """Compute the reward of a team, in [-0.4, 1.1], with its components.
 
     Args:
-        texts: By agent.
+        texts: The text of each agent.
         functions: Descriptions with `name` and `parameters`, a JSON schema.
-        right: Calls of the answer key, `{"f": {"a": [values that are right]}}`.
+        right: Calls of the answer key, `{"f": {"a": [right values]}}`.
     """
     known = {str(function.get("name", "")): _parameters(function) for function in functions}
     read = [calls_in(text, known) for text in texts]
@@ -98,7 +98,11 @@ def _f1(calls: Counter[str], gold: Counter[str]) -> float:
 
 
 def _paired(calls: Sequence[Asked], gold: Sequence[tuple[str, Mapping[str, Any]]]) -> tuple[float, int]:
-    """The mean worth of the answer key's calls, which are paired with those of the team, best first; exact pairs."""
+    """Pair the calls of the answer key with the team's calls, best pairs first.
+
+    Returns:
+        The mean score of the answer key's calls, in [0, 1], and the number of exact pairs.
+    """
     pairs = [(*_likeness(call, *right), i, j) for i, call in enumerate(calls) for j, right in enumerate(gold)]
     worth, exact, taken, found = 0.0, 0, set[int](), set[int]()
     for value, is_exact, i, j in sorted(pairs, key=lambda pair: pair[:2], reverse=True):
@@ -124,13 +128,13 @@ def _matches(value: Any, right: Any) -> bool:
         return any(_matches(value, element) for element in cast("list[Any]", right))
     a, b = _plain(value), _plain(right)
     if isinstance(a, (int, float)) and isinstance(b, (int, float)):
-        with contextlib.suppress(OverflowError):  # of an integer beyond all floats
+        with contextlib.suppress(OverflowError):  # an integer too large for a float
             return abs(float(a) - float(b)) < 1e-6
     return a == b
 
 
 def _plain(value: Any) -> Any:
-    """A value as it is compared, which can be a key."""
+    """Return the hashable form in which values are compared."""
     if isinstance(value, (list, tuple)):
         return tuple(map(_plain, cast("Sequence[Any]", value)))
     if isinstance(value, dict):
@@ -144,15 +148,15 @@ def _first(pair: tuple[str, Any]) -> str:
     return pair[0]
 
 
-# --- reading ----------------------------------------------------------------------------------------------------------
+# --- parsing ----------------------------------------------------------------------------------------------------------
 
 
 def calls_in(text: str, known: Mapping[str, Sequence[str]]) -> list[Asked]:
-    """The calls of a text, in order.
+    """Return the calls of a text, in order.
 
     Args:
-        text: Of an agent; one of more than 10,000 characters holds no calls.
-        known: The parameters of each function in the order in which arguments without a name are read.
+        text: The text of an agent; if it has more than 10,000 characters, the result is empty.
+        known: The parameters of each function, in the order of positional arguments.
     """
     plain = text.strip()
     if not plain or len(plain) > LONGEST:
@@ -202,7 +206,7 @@ def _from_json(value: Any) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _arguments(value: Any) -> dict[str, Any]:
-    """Arguments as an object, or as the text of one."""
+    """Return the arguments from an object, or from the text of one."""
     if isinstance(value, str):
         for load in (json.loads, parsing.literal):
             with contextlib.suppress(*_UNREADABLE):
@@ -222,7 +226,7 @@ def _python(text: str, known: Mapping[str, Sequence[str]]) -> list[tuple[str, di
 
 
 def _spans(text: str, known: Mapping[str, Sequence[str]]) -> Iterator[str]:
-    """What looks like a call of a known function, longest names first."""
+    """Yield the parts of a text that look like a call of a known function, longest names first."""
     closed, opened = dict[int, int](), list[int]()
     for place, letter in enumerate(text):
         if letter == "(":
@@ -236,7 +240,7 @@ def _spans(text: str, known: Mapping[str, Sequence[str]]) -> Iterator[str]:
 
 
 def _nodes(text: str) -> list[ast.Call]:
-    """The calls of an expression, a list, or of lines."""
+    """Return the calls in an expression, a list, or lines."""
     for word, constant in _CONSTANTS.items():
         text = re.sub(rf"\b{word}\b", constant, text, flags=re.IGNORECASE)
     try:
@@ -267,7 +271,7 @@ def _name(node: ast.expr) -> str:
 
 
 def _value(node: ast.expr) -> Any:
-    """A literal; another expression as its text."""
+    """Return the value of a literal, or the text of another expression."""
     if isinstance(node, ast.Constant):
         return node.value
     if isinstance(node, (ast.List, ast.Tuple)):

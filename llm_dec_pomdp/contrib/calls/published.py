@@ -2,7 +2,7 @@
 
     pip install --no-deps bfcl-eval==2026.3.23
 
-Its 32 requirements are not needed. The data are under Apache-2.0.
+The 32 requirements of the distribution are not needed. The data are under Apache-2.0.
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ COMMAND = "pip install --no-deps bfcl-eval==2026.3.23"
 
 
 def installed() -> bool:
-    """Whether the distribution is there."""
+    """Return whether the distribution is installed."""
     return find_spec("bfcl_eval") is not None
 
 
 def rows(name: str) -> list[dict[str, Any]]:
-    """The rows of a file.
+    """Return the rows of a file.
 
     Args:
-        name: Below `bfcl_eval/data`, without its suffix.
+        name: Path in `bfcl_eval/data`, without suffix.
 
     Raises:
         ModuleNotFoundError: The distribution is not installed; the message has the command.
     """
     spec = find_spec("bfcl_eval")
     if spec is None or not spec.submodule_search_locations:
-        raise ModuleNotFoundError(f"the rows of BFCL v4 are in a distribution that is missing; {COMMAND}")
+        raise ModuleNotFoundError(f"the rows of BFCL v4 need the distribution bfcl-eval; install it: {COMMAND}")
     path = Path(spec.submodule_search_locations[0]) / "data" / f"{name}.json"
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
 
 
 @functools.cache
 def memory_rows() -> tuple[TaskItem, ...]:
-    """The 155 questions of BFCL v4 about conversations, for `memory-v0`; a piece is what the user says at once.
+    """Return the 155 questions of BFCL v4 about conversations, for `memory-v0`; a piece is one message of the user.
 
     Raises:
         ModuleNotFoundError: See `rows`.

@@ -9,40 +9,47 @@
 | files | rows of `prompt`, `world`, and `turns`: words and calls of every user turn, a line of JSON each |
 | return | 0 to 1.0 |
 
-Observation. Only the dispatcher observes the messages of the user, and the names of the applications. A specialist
-observes its orders, its own tools and the results of its calls. Later the dispatcher observes its report. So every
-value that one application has and another needs passes through the messages of three agents.
+Observation. Only the dispatcher observes the messages of the user and the names of the applications. A specialist
+observes its orders, its own tools and the results of its calls. Later the dispatcher observes the specialist's report.
+So a value that one application has and another needs passes through the messages of three agents.
 
-Action. The dispatcher writes orders, a line `bank: pay 24 to Eva` each, or an answer in words, which ends the user
-turn. A specialist writes calls (docs/tools.md) in up to 3 texts for an order, and a text without calls is its report. A
-blank text of the dispatcher does nothing.
+Action. The dispatcher writes orders, one line such as `bank: pay 24 to Eva` each. If it writes an answer without an
+order, the user turn ends. A specialist writes calls (docs/tools.md) in up to 3 texts for an order. Its first text
+without calls is its report. A blank text of the dispatcher has no effect.
 
-Reward (one float for the team). A user turn is right if all applications are in the state in which the calls of the row
-leave them. Other look-ups do not matter. Texts that are sent or written have to be the bare value.
+Reward (one float for the team). A user turn is right if all applications are in the state that results from the calls
+of the row. Other look-ups do not matter. Texts in mails and files have to be the bare value.
 
 | `reward` | rule |
 |---|---|
 | outcome | 1 at the end if all user turns were right |
-| process | 1 / number of user turns, at the end of each one that was right |
-| call | 1 / number of calls of the row, for each one when it is first made in its user turn |
+| process | 1 / number of user turns, at the end of each user turn that was right |
+| call | 1 / number of calls of the row, for each of these calls when it is first made in its user turn |
 
-All three are diagnostics of every score, whichever is the reward: `outcome`, `process`, `call`; and `calls`, the number
-of calls. `call` also rewards calls that no meaningful order asked for: if the dispatcher writes "x" to all applications
-in every user turn and the specialists look up everything, the team receives 38.8 % on the test rows (50 % at most); 0 %
-with `process` and `outcome`.
+Every score has all three as diagnostics (`outcome`, `process`, `call`), and the number of calls (`calls`).
 
-Options. With `candidates=True` agents act with a letter. The dispatcher chooses among the order that is needed next,
-the same with a wrong value, an order to another application, and ending the user turn; a specialist among the call that
-its order means, one with a wrong argument, another tool and none. The results of its calls are its report, and its
-history is reset with each order. The letters depend only on row and order. `rows=[2, 3]` plays only
-the third and the fourth row.
+Degenerate strategies. `call` also rewards calls that no meaningful order asked for. In one such strategy the dispatcher
+writes "x" to all applications in every user turn, and the specialists look up everything. On the test rows this team
+receives 38.8 % with `call` (50 % on the best row), and 0 % with `process` and `outcome`.
 
-Teams. `script:gold` receives 1. `script:parrot` passes the words of the user on to all applications, which do what they
-understand. `script:random` orders and calls at random.
+Options. `rows=[2, 3]` selects only the third and the fourth row. With `candidates=True` agents act with a letter:
 
-Measured (`env.measure`): the value of each of the three rewards; the calls of an episode; the shares of calls of
-unknown tools, with wrong arguments, and repeated by the same agent. Traces have an event `knows` where an agent first
-observes a value of the calls of the row, with its source, so that the viewer shows which agent knew which value when.
+| agent | chooses among |
+|---|---|
+| dispatcher | the order needed next, the same with a wrong value, an order to another application, the turn's end |
+| specialist | the call that its order means, the same with a wrong argument, a call of another tool, no call |
+
+The results of a specialist's calls are then its report, and its history is reset with each order. The letters depend
+only on the row and the order.
+
+Teams. `script:gold` receives 1. In `script:parrot` the dispatcher passes the words of the user to all applications,
+and these carry out the orders that they understand. `script:random` writes random orders and calls.
+
+Measured (`env.measure`): the value of each of the three rewards, and the number of calls in an episode. Three shares of
+calls are also measured: unknown tools, wrong arguments, and calls that the same agent repeats.
+
+Traces have an event `knows` where an agent first observes a value of the calls of the row, with its source. The viewer
+uses these events to show which agent knew which value when.
 
 Source: this suite's own.
 
@@ -100,7 +107,7 @@ from .generator import (
 
 DONE = "Done."
 REFUSED = "I cannot do that."
-VALUES: Mapping[str, Sequence[Any]] = {  # of arguments
+VALUES: Mapping[str, Sequence[Any]] = {  # possible values of each argument
     **dict.fromkeys(("person", "sender", "to"), PEOPLE),
     "item": ITEMS,
     "title": TITLES,
@@ -111,7 +118,7 @@ VALUES: Mapping[str, Sequence[Any]] = {  # of arguments
 
 
 class Calls(Dispatch):
-    """Orders, calls and reports in five applications; the module is the manual.
+    """Environment with orders, calls and reports in five applications. See the module docstring.
 
     Args:
         tasks, common: See `Dispatch`.
@@ -127,14 +134,14 @@ class Calls(Dispatch):
 
     def with_candidates(self) -> TextDecPOMDP:
         """Return the task with agents that choose orders and calls by letter."""
-        from .choices import CallsChoices  # which imports this module
+        from .choices import CallsChoices  # here, since it imports this module
 
         return CallsChoices(self)
 
-    # --- rows --------------------------------------------------------------------------------------------------------
+    # --- rows ---------------------------------------------------------------------------------------------------------
 
     def problem(self, item: TaskItem) -> str:
-        """A world or calls that cannot be read, or that fail."""
+        """Return the reason for which the world or the calls of a row are invalid; "" if they are valid."""
         try:
             states = world_of(item.fields["world"])
         except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -148,40 +155,40 @@ class Calls(Dispatch):
                 f"field 'turns': {type(error).__name__}: {error}; give lines such as "
                 '{"words": "Ask Ada.", "calls": [["send_mail", {"to": "Ada", "text": "12"}]]}'
             )
-        return "" if turns else "field 'turns': holds no user turn"
+        return "" if turns else "field 'turns': has no user turn; give at least one line"
 
     def words(self, item: TaskItem) -> Sequence[str]:
-        """As the row has them."""
+        """Return the messages of the user, one for each user turn."""
         later = (turn.words for turn in turns_of(item.fields["turns"])[1:])
         return [" ".join(words.split()) for words in (item.prompt, *later)]
 
     def tools_at_first(self, item: TaskItem) -> ToolState:
-        """The world of the row."""
+        """Return the applications in the world of the row."""
         world = world_of(item.fields["world"])
         return ToolState(tuple((place, "", world[name]) for place, name in enumerate(APPLICATIONS)))
 
-    # --- what is right -----------------------------------------------------------------------------------------------
+    # --- checks of user turns -----------------------------------------------------------------------------------------
 
     def right(self, state: State) -> bool:
-        """The applications are as the calls of the row leave them."""
+        """Return whether the applications are in the state that results from the calls of the row."""
         place = {kit: state_of for kit, _, state_of in state.tools.states}
         now = {name: place[i] for i, name in enumerate(APPLICATIONS)}
         return now == states_after(state.item.fields["world"], state.item.fields["turns"])[state.user]
 
     def gold(self, item: TaskItem) -> Sequence[tuple[str, Mapping[str, Any]]]:
-        """See `Dispatch`."""
+        """Return the calls of the row; see `Dispatch.gold`."""
         return _gold(item.fields["turns"])
 
     def missing(self, state: State, user: int) -> list[Asked]:
-        """See `Dispatch`."""
+        """Return the calls of the row in a user turn that were not made in it."""
         called = {(m.tool, m.arguments) for m in state.calls if m.valid and m.user == user}
         calls = turns_of(state.item.fields["turns"])[user].calls
         return [call for call in calls if (call.tool, json.dumps(dict(call.arguments), sort_keys=True)) not in called]
 
-    # --- teams without a model ---------------------------------------------------------------------------------------
+    # --- teams without a model ----------------------------------------------------------------------------------------
 
     def script(self, name: str) -> Script:
-        """The teams of the module."""
+        """Return the team "gold", "parrot" or "random"; see the module docstring."""
         if name not in self.declared.scripts:
             return super().script(name)
         teams = {"gold": self._gold, "parrot": self._parrot, "random": self._random}
@@ -196,20 +203,22 @@ class Calls(Dispatch):
             return self._understood(agent, history)
         prompt = history[0].text.partition("The user: ")[2].partition("\n")[0]
         if prompt not in self._known:
-            raise UnknownNameError(f'no request {prompt[:60]!r} is known; the team "gold" plays the tasks that it has')
+            raise UnknownNameError(
+                f'the team "gold" does not know the request {prompt[:60]!r}; play it on the tasks of its environment'
+            )
         texts = [text for turn in self._known[prompt] for text in (*map(ordered, turn.calls), DONE)]
         spoken = sum(message.role == "action" for message in history)
         return texts[min(spoken, len(texts) - 1)]
 
     def _understood(self, agent: str, history: Sequence[Message]) -> str:
-        """What a specialist does that understands orders by their usual words: a call, then what it gave."""
+        """Act as a specialist that understands orders in their usual words: call, then report the result."""
         if history[-1].role == "tool":
             return history[-1].text
         call = understood(self.role(agent), history[-1].text.rpartition("Order: ")[2])
         return call.text if call else REFUSED
 
     def _parrot(self, agent: str, history: Sequence[Message]) -> str:
-        """The words of the user go to all applications, once."""
+        """Pass the words of the user to all applications, once."""
         if agent != LEADER:
             return self._understood(agent, history)
         words = _heard(history)
@@ -218,7 +227,7 @@ class Calls(Dispatch):
         return "\n".join(f"{name}: {words}" for name in APPLICATIONS)
 
     def _random(self, agent: str, history: Sequence[Message]) -> str:
-        """An application and a call by chance, which follows from the history."""
+        """Choose a random application and call; the history is the seed."""
         label = derive(0, agent, *map(str, history))
         application = APPLICATIONS[label % len(APPLICATIONS)] if agent == LEADER else self.role(agent)
         call = drawn_call(application, label)
@@ -234,7 +243,7 @@ def _gold(turns: str) -> tuple[tuple[str, Mapping[str, Any]], ...]:
 
 @functools.lru_cache(maxsize=4096)
 def states_after(world: str, turns: str) -> tuple[dict[str, AppState], ...]:
-    """The states of the applications after every user turn of a row."""
+    """Return the states of the applications after every user turn of a row."""
     states, after = dict(world_of(world)), list[dict[str, AppState]]()
     for turn in turns_of(turns):
         for call in turn.calls:
@@ -249,13 +258,13 @@ def ordered(call: Asked) -> str:
 
 
 def _heard(history: Sequence[Message]) -> str:
-    """What the user said last."""
+    """Return the last message of the user."""
     heard = (m.text.rpartition("The user: ")[2] for m in history if "The user: " in m.text)
     return [words.partition("\n")[0] for words in heard][-1]
 
 
 def drawn_call(application: str, label: int, but: str = "") -> Asked:
-    """A call of an application, of another tool than `but`, decided by a number."""
+    """Return a random call of an application, not of the tool `but`; `label` is the seed."""
     tools = [tool for tool, owner in TOOLS.items() if owner == application and tool != but]
     tool = tools[derive(label, "tool") % len(tools)]
     schema = next(f.tool.json_schema for kit in KITS for f in kit.functions if f.tool.name == tool)

@@ -1,24 +1,25 @@
 """Text games of other suites, played by a team: the shared part of `gem` and `textarena` next to this module.
 
-A game of one player is played by a team of which the last role makes the moves and the others advise it. Who hears
-whom is up to the protocol, as for every task ("sequential": the advisers first, then the player). What they see:
+In a game of one player the last role of the team makes the moves, and the other roles advise it. As for every task,
+the protocol decides which agents observe each other's texts ("sequential": the advisers first, then the player). The
+option `sees` decides what the roles observe of the game:
 
 | `sees` | advisers | player |
 |---|---|---|
 | "advisers" (default) | all that the game shows | only that a game is played, and what the protocol passes on |
 | "all" | all that the game shows | all that the game shows |
-| "parts" | every n-th line, a different one each | the same |
+| "parts" | every n-th line, a different one each | every n-th line |
 
-In a game of several players every role is a player: it is shown what the game shows that player, moves when it is its
-turn, and is paid by itself.
+In a game of several players every role is a player. It observes what the game shows to this player, moves when it is
+its turn, and receives its own reward.
 
-A task is a start of the game: the seed that its `reset` is given. The state is the start and all moves since, and a
-position that is not at hand is played again from the start; so forks, snapshots and replays are exact as long as the
-game is. A game that draws from the global generators of Python and NumPy is given them seeded, and they are put back
-afterwards; one that draws from an unseeded generator of its own fails a check of `check_env`.
+A task is a start of the game: the seed for its `reset`. The state is this start and all moves since. If a position is
+not in the cache, the game is replayed from the start. So forks, snapshots and replays are as exact as the game. For
+games that use the global random generators of Python and NumPy, these are seeded before each move and restored after
+it. A game with its own unseeded generator fails a check of `check_env`.
 
-The score is the sum of what the game has paid. Its lowest is what a team earns that never says anything; `check_env`
-says where saying nothing pays, as it does in games that reward progress when an invalid move ends them.
+The score is the sum of the game's rewards. Its lower bound is the return of a team that sends only empty texts.
+`check_env` reports games that reward empty texts, such as games that reward progress when an invalid move ends them.
 """
 
 from __future__ import annotations
@@ -41,21 +42,21 @@ from llm_dec_pomdp.types import Message, Score, TaskItem
 
 Sees = Literal["advisers", "all", "parts"]
 TEAM = ("adviser", "player")
-STARTS = 64  # of which every fourth is for tests
+STARTS = 64  # number of tasks; every fourth is a test task
 TURNS = 20
-KEPT = 64  # games in progress
+KEPT = 64  # cached games in progress
 _EXAMPLE = re.compile(r"\\boxed\{(?!\.\.\.)[^{}]+\}|\[(?!GAME\]|Player)[^\[\]]+\]")  # no names of speakers
 
 
 class Shown(NamedTuple):
-    """What a game shows after a move, or at the start.
+    """The position of a game after a move, or at the start.
 
     Attributes:
-        text: To the player whose turn it is.
-        rewards: What the move paid each player.
-        over: The game is over.
-        player: Whose turn it is, from 0.
-        whole: The text holds all that was shown before.
+        text: The text for the player whose turn it is.
+        rewards: The reward of the move for each player.
+        over: Whether the game is over.
+        player: The player whose turn it is, from 0.
+        whole: Whether the text contains everything that the game showed before.
     """
 
     text: str
@@ -66,10 +67,10 @@ class Shown(NamedTuple):
 
 
 class Live(Protocol):
-    """A game of another suite."""
+    """A running game of another suite."""
 
     def reset(self, seed: int) -> Shown:
-        """Start it."""
+        """Start the game."""
         ...
 
     def step(self, text: str) -> Shown:
@@ -77,11 +78,11 @@ class Live(Protocol):
         ...
 
 
-Moves = tuple[tuple[str, int], ...]  # each with the seed of the chance that follows it
+Moves = tuple[tuple[str, int], ...]  # (text, seed of the random generators during the move)
 
 
 class Played(NamedTuple):
-    """The state: how the game came to where it is, what it shows there, and what it has paid the team."""
+    """The state: the start, the moves since, the position after them, and the return so far."""
 
     start: int
     moves: Moves
@@ -90,9 +91,9 @@ class Played(NamedTuple):
 
 
 class Table:
-    """Games in progress, by how they came about; copies of an environment share one."""
+    """A cache of games in progress, by start and moves; copies of an environment share it."""
 
-    _alone = threading.RLock()  # the global generators are one for all
+    _alone = threading.RLock()  # all games share the global random generators
 
     def __init__(self, build: Callable[[], Live]) -> None:
         self._build = build
@@ -102,7 +103,7 @@ class Table:
         return {"_build": self._build, "_games": OrderedDict()}
 
     def play(self, start: int, moves: Moves) -> Shown:
-        """What the game shows after these moves."""
+        """Return the position after these moves."""
         with self._alone:
             game = self._games.pop((start, moves[:-1]), None) if moves else None
             position, left = None, moves[-1:]
@@ -114,7 +115,7 @@ class Table:
             for text, seed in left:
                 with own_chance(seed):
                     position = game.step(text)
-            assert position is not None  # a game that was kept is followed by a move
+            assert position is not None  # a cached game is always followed by a move
             self._games[start, moves] = game
             while len(self._games) > KEPT:
                 self._games.popitem(last=False)
@@ -123,7 +124,7 @@ class Table:
 
 @contextlib.contextmanager
 def own_chance(seed: int) -> Generator[None]:
-    """Seeds the global generators of Python and NumPy, and puts them back at the end."""
+    """Seed the global generators of Python and NumPy, and restore them at the end."""
     before, numpy_before = random.getstate(), np.random.get_state()  # noqa: NPY002  # games use the legacy generator
     random.seed(seed)
     np.random.seed(seed % 2**32)  # noqa: NPY002
@@ -135,20 +136,20 @@ def own_chance(seed: int) -> Generator[None]:
 
 
 class Game(Task[Played]):
-    """A game of another suite as a task; the module says what a team sees and what it is paid.
+    """A game of another suite as a task. See the module docstring.
 
     Args:
-        name: Of the suite and the game.
-        build: Makes the game; pickled with the environment.
+        name: Name of suite and game.
+        build: Function that builds the game; it is pickled with the environment.
         roles: The advisers and, last, the player; in a game of several players, the players.
         sees: "advisers", "all" or "parts", in a game of one player.
-        players: Of the game.
-        best: The highest sum of rewards that a game can pay.
-        tasks, common: See `Task`; rows have a `prompt`, which nobody is shown, and a
+        players: The number of players of the game.
+        best: The highest sum of rewards in a game.
+        tasks, common: See `Task`; `max_turns` is 20 by default. Rows have a `prompt`, which no agent observes, and a
             `start`, the seed.
 
     Raises:
-        ValueError: Roles or `sees` do not fit the number of players.
+        ValueError: Roles or `sees` are incompatible with the number of players.
     """
 
     def __init__(
@@ -166,22 +167,24 @@ class Game(Task[Played]):
         if sees not in get_args(Sees):
             raise ValueError(f"sees is {sees!r}; {nearest(sees, get_args(Sees))}")
         if players > 1 and len(roles) != players:
-            raise ValueError(f"{name} is for {players} players, and there are {len(roles)} roles ({list(roles)})")
+            raise ValueError(
+                f"{name} has {players} players, and there are {len(roles)} roles ({list(roles)}); give {players} roles"
+            )
         if players == 1 and len(roles) < 2 and sees != "all":
-            raise ValueError(f"roles are {list(roles)}: a player without advisers has to see the game; set sees='all'")
+            raise ValueError(f"roles are {list(roles)}: a player without advisers must see the game; set sees='all'")
         self.declared = Facts(
             name=name,
             roles=tuple(roles),
             components=("game",),
-            score_range=(-math.inf, best),  # silence may follow max_turns
+            score_range=(-math.inf, best),  # set in `facts`, since the return of empty texts may depend on max_turns
             joint_reward=players == 1,
-            shares_texts=True,  # a game may show everybody the moves
+            shares_texts=True,  # a game may show the moves to all players
             scripts=("examples",),
         )
         self.sees, self.players, self.best = sees, players, best
         self.source = TaskSource(name, required=("prompt", "start"), sample=self._starts)  # type: ignore[misc]
         self._table = Table(build)
-        self._silent: dict[tuple[str, int], float] = {}  # what saying nothing earns, by start and turns
+        self._silent: dict[tuple[str, int], float] = {}  # return of empty texts, by start and turns
         common.setdefault("max_turns", TURNS)
         super().__init__(tasks, **common)
 
@@ -194,14 +197,14 @@ class Game(Task[Played]):
         ]
 
     def problem(self, item: TaskItem) -> str:
-        """A start that is no seed."""
+        """Return the reason for which the start of a row is no seed; "" if it is one."""
         start = item.fields["start"]
-        return "" if start.isascii() and start.isdigit() else f"field 'start': {start!r} is not a number from 0 on"
+        return "" if start.isascii() and start.isdigit() else f"field 'start': {start!r} is not a number of at least 0"
 
-    # --- the game ----------------------------------------------------------------------------------------------------
+    # --- the game -----------------------------------------------------------------------------------------------------
 
     def initial_state(self, item: TaskItem, seed: int) -> Played:
-        """The start of the game; the item says which."""
+        """Return the state at the start that the row names."""
         start = int(item.fields["start"])
         return Played(start, (), self._table.play(start, ()))
 
@@ -220,7 +223,7 @@ class Game(Task[Played]):
         return self.possible_agents[-1 if self.players == 1 else state.position.player]
 
     def observations(self, state: Played) -> Mapping[str, str | Message]:
-        """What the game shows, to those who see it; nothing when it is over."""
+        """Return the observation of each agent that acts next; empty when the game is over."""
         if state.position.over:
             return {}
         if self.players > 1:
@@ -244,17 +247,17 @@ class Game(Task[Played]):
         return f"{text}\n\n{request}" if len(roles) > 1 else text
 
     def describe(self, state: Played) -> Mapping[str, Any]:
-        """The start, the moves, and what they paid."""
+        """Return the start, the moves, and the return so far."""
         return {"start": state.start, "moves": [text for text, _ in state.moves], "paid": state.paid}
 
-    # --- what it can pay ---------------------------------------------------------------------------------------------
+    # --- bounds of the return -----------------------------------------------------------------------------------------
 
     @property
     def facts(self) -> Facts:
-        """From what saying nothing earns at the first start to the best.
+        """The facts; the score ranges from the return of empty texts at the first start to `best`.
 
-        A turn may pay all that there is between them, or take it; one of several players may lose as much as another
-        can win.
+        The reward of a turn may be any difference of two scores in this range. In a game of several players, one player
+        may lose as much as another can win.
         """
         low, high = self._silence(), self.best
         turn = min(low, low - high, -high if self.players > 1 else 0.0), max(high, high - low)
@@ -270,7 +273,7 @@ class Game(Task[Played]):
         return self._silent[first]
 
     def script(self, name: str) -> Script:
-        """ "examples": moves as the game quotes them at its first start, one after another; advisers say nothing."""
+        """Return the team "examples": the player repeats the moves that the game's rules quote; advisers are silent."""
         if name != "examples":
             return super().script(name)
         position = self.initial_state(self.items[0], 0).position

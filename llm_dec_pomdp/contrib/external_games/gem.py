@@ -5,7 +5,8 @@
     env = from_gem("game:Mastermind-v0-hard", roles=("adviser", "player"))
     env = llm_dec_pomdp.make("llm_dec_pomdp.contrib.external_games.gem:from_gem", game="game:Mastermind-v0-hard")
 
-`contrib.external_games.games` says what the roles observe and how they are rewarded. Needs `pip install -e '.[gem]'`.
+`contrib.external_games.games` describes the observations and rewards of the roles. GEM is installed by
+`pip install -e '.[gem]'`.
 """
 
 from __future__ import annotations
@@ -31,12 +32,12 @@ def from_gem(
     tasks: Tasks = "sample",
     **common: Unpack[TaskOptions],
 ) -> Game:
-    """An environment of GEM, played by a team.
+    """Return an environment of GEM as a task for a team.
 
     Args:
-        game: Its id there, e.g. "game:Mastermind-v0-hard".
+        game: The id in GEM, such as "game:Mastermind-v0-hard".
         roles, sees, best: See `Game`.
-        options: For GEM's constructor.
+        options: Options of GEM's constructor.
         tasks, common: See `Game`; a game may end before `max_turns`.
 
     Raises:
@@ -62,14 +63,15 @@ def from_gem(
 class GemGame:
     """A running environment of GEM, by its id and the options of its constructor.
 
-    Raises RuntimeError where GEM cannot build it.
+    Raises:
+        RuntimeError: GEM cannot build it.
     """
 
     def __init__(self, game: str, options: Mapping[str, Any]) -> None:
         self._env = construct(library("gem", "gem").make, game, options)
 
     def reset(self, seed: int) -> Shown:
-        """Start it."""
+        """Start the game."""
         text, info = self._env.reset(seed=seed)
         return Shown(_with_suffix(text, info), (0.0,))
 
@@ -82,6 +84,7 @@ class GemGame:
 def _with_suffix(text: Any, info: Mapping[str, Any]) -> str:
     if not isinstance(text, str):
         raise TypeError(
-            f"GEM shows a {type(text).__name__} ({text!r:.60}); only its environments of text can be played"
+            f"GEM returned a {type(text).__name__} ({text!r:.60}) as the observation; choose one of its text "
+            "environments"
         )
     return "\n".join(part for part in (text, info.get("suffix", "")) if part)

@@ -6,9 +6,9 @@
     env = from_textarena("IteratedPrisonersDilemma-v0", players=2, roles=("one", "other"))
     env = llm_dec_pomdp.make("llm_dec_pomdp.contrib.external_games.textarena:from_textarena", game="Mastermind-v0")
 
-`contrib.external_games.games` says what the roles observe and how they are rewarded. TextArena's ids that end in "-raw"
-show what is new, and the history of an agent grows. The other ids show at every turn all that matters, and histories
-are reset with it. Needs `pip install -e '.[textarena]'`.
+`contrib.external_games.games` describes the observations and rewards of the roles. TextArena's ids that end in "-raw"
+show only what is new at each turn, and the history of an agent grows. The other ids repeat everything that matters at
+every turn, and histories are reset at every turn. TextArena is installed by `pip install -e '.[textarena]'`.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ def from_textarena(
     tasks: Tasks = "sample",
     **common: Unpack[TaskOptions],
 ) -> Game:
-    """A game of TextArena, played by a team.
+    """Return a game of TextArena as a task for a team.
 
     Args:
-        game: Its id there, e.g. "Mastermind-v0".
+        game: The id in TextArena, such as "Mastermind-v0".
         roles, sees, players, best: See `Game`.
-        options: For TextArena's constructor.
+        options: Options of TextArena's constructor.
         tasks, common: See `Game`; a game may end before `max_turns`.
 
     Raises:
@@ -66,7 +66,8 @@ def from_textarena(
 class TextArenaGame:
     """A running game of TextArena, by its id, its number of players and the options of its constructor.
 
-    Raises RuntimeError where TextArena cannot build it.
+    Raises:
+        RuntimeError: TextArena cannot build it.
     """
 
     def __init__(self, game: str, players: int, options: Mapping[str, Any]) -> None:
@@ -74,12 +75,12 @@ class TextArenaGame:
         self._env = construct(library("textarena", "textarena").make, game, options)
 
     def reset(self, seed: int) -> Shown:
-        """Start it."""
+        """Start the game."""
         self._env.reset(num_players=self._players, seed=seed)
         return self._look()
 
     def step(self, text: str) -> Shown:
-        """Make a move; rewards come at the end."""
+        """Make a move; TextArena gives rewards at the end of a game."""
         over, _ = self._env.step(action=text)
         if not over:
             return self._look()

@@ -1,25 +1,25 @@
-"""bandit-v0: One agent is told a context and has to say the word that belongs to it.
+"""bandit-v0: One agent observes a context and has to answer with the word that belongs to it.
 
 | fact | value |
 |---|---|
 | agents | agent_0 "player" |
-| turns | 1; `max_turns` for more, which pay as in `envs.turn_rewards`; nobody is told how the last try went |
+| turns | 1; `max_turns` for more, with rewards as in `envs.turn_rewards`; no feedback on earlier turns |
 | data | 8 tasks: the contexts c0 to c7, each with one of the words w0 to w7; the same for training and test |
-| files | rows of `prompt` (what is told), `word` (w0 to w7) and `number`, the context's in the reward, from 0 to 7 |
+| files | rows of `prompt` (the observation), `word` (w0 to w7) and `number`, the context's in the reward, from 0 to 7 |
 | return | `offset` to `scale` + `offset` + 7 `slope`; optimum: their mean over the tasks with the right word |
 
 Observation. The context.
 
-Action. Any text. It is right where it is the word of the context and nothing else.
+Action. Any text. It is right if it is the word of the context and nothing else.
 
-Reward. `scale` for the right word, and `offset` + `slope` x the number of the context whatever is said. By default only
-the right word pays, 1. What is best does not depend on the options, but how well learners find it does. In reports 0 %
-is a player that is never right, and 100 % one that always is.
+Reward. `offset` + `slope` x the number of the context for every text, and `scale` in addition for the right word. By
+default the right word has the reward 1, and any other text 0. The options do not change the best action, but they
+change how well learners find it. In reports 0 % is a player that is never right, and 100 % one that always is.
 
-What it tests. Baselines and critics: units of the reward (`scale`), a large mean (`offset`), and tasks that pay
-differently (`slope`). One number as the baseline of all tasks fails on the last.
+What it tests. Baselines and critics: units of the reward (`scale`), a large mean (`offset`), and different means for
+different tasks (`slope`). A single baseline for all tasks fails with a large `slope`.
 
-Source: this suite's own. A uniform team is right one time in eight.
+Source: this suite's own. A uniform policy is right one time in eight.
 
 Version history: v0, the first.
 
@@ -55,12 +55,12 @@ def _tasks() -> list[TaskItem]:
 
 
 class Bandit(TextTask):
-    """A word for each context; the module is the manual.
+    """Environment with one right word for each context. See the module docstring.
 
     Args:
-        scale: What the right word pays, above 0.
-        offset: What every text earns, at least 0.
-        slope: What every text earns for each step of the context's number, at least 0.
+        scale: The additional reward of the right word, above 0.
+        offset: The reward of every text, at least 0.
+        slope: The additional reward of every text, for each step of the context's number, at least 0.
         tasks, common: See `TextTask`; the embedded tasks are in every split.
     """
 
@@ -84,7 +84,7 @@ class Bandit(TextTask):
     ) -> None:
         for name, value in {"scale": scale, "offset": offset, "slope": slope}.items():
             if not 0 <= value < math.inf or (name == "scale" and not value):
-                raise ValueError(f"{name} is {value!r}; it is a finite number, scale above 0 and the others at least 0")
+                raise ValueError(f"{name} is {value!r}; give a finite number of at least 0 (scale: above 0)")
         self.scale, self.offset, self.slope = float(scale), float(offset), float(slope)
         super().__init__(tasks, **common)
         low, high = self.offset, self.scale + self.offset + (CONTEXTS - 1) * self.slope
@@ -97,48 +97,48 @@ class Bandit(TextTask):
         )
 
     def problem(self, item: TaskItem) -> str:
-        """A word that is none of `WORDS`, or a number that is none of a context."""
+        """Return the reason for which word or number of a row are invalid; "" if they are valid."""
         if item.fields["word"] not in WORDS:
-            return f"field 'word': {item.fields['word']!r} is none of {WORDS}"
+            return f"field 'word': {item.fields['word']!r} is unknown; give one of {', '.join(WORDS)}"
         if item.fields["number"] not in map(str, range(CONTEXTS)):
-            return f"field 'number': {item.fields['number']!r} is not a number from 0 to {CONTEXTS - 1}"
+            return f"field 'number': {item.fields['number']!r} is no context; give a number from 0 to {CONTEXTS - 1}"
         return ""
 
     @property
     def facts(self) -> Facts:
-        """Never right is 0 % and always right 100 %, on average over the tasks; other turns may pay too."""
+        """The facts: never right is 0 %, always right 100 %, on average over tasks. The optimum needs "final"."""
         worth = sum(map(self._context, self.items)) / len(self.items)
         scale = Scale(worth, worth + self.scale)
         return replace(super().facts, scale=scale, optimum=scale.high if self.turn_reward == "final" else None)
 
     def _context(self, item: TaskItem) -> float:
-        """What every text earns in a context."""
+        """Return the reward of every text in a context."""
         return self.offset + self.slope * int(item.fields["number"])
 
     def choices(self, agent: str, history: Sequence[Message] = ()) -> Sequence[str]:
-        """The words."""
+        """Return the words."""
         return WORDS
 
     def observe(self, item: TaskItem, agent: str) -> str:
-        """The context."""
+        """Return the context."""
         return item.prompt
 
     def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
-        """What the word earns, and the context whatever is said."""
+        """Compute the reward, the sum of the parts for the right word and for the context."""
         right = self.scale * (actions["agent_0"].strip() == item.fields["word"])
         context = self._context(item)
         return Score(right + context, {"right": right, "context": context})
 
     def prepare(self, items: tuple[TaskItem, ...]) -> tuple[TaskItem, ...]:
-        """With references: the words of their contexts."""
+        """Return the rows with the words of their contexts as references."""
         return tuple(replace(item, reference=(item.fields["word"],)) for item in items)
 
     def script(self, name: str) -> Script:
-        """ "optimal" says the word of the context that was told."""
+        """Return the team "optimal", which answers with the word of the context."""
         return self._optimal if name == "optimal" else super().script(name)
 
     def _optimal(self, agent: str, history: Sequence[Message]) -> str:
         word = next((item.fields["word"] for item in self.items if item.prompt == history[0].text), None)
         if word is None:
-            raise ValueError(f"bandit-v0 tells of no {history[0].text!r:.60}; give a history of this environment")
+            raise ValueError(f"bandit-v0 has no context {history[0].text!r:.60}; give a history of this environment")
         return word

@@ -3,25 +3,32 @@
 | fact | value |
 |---|---|
 | agents | agent_0 "first", agent_1 "second" |
-| turns | 2 or 3: the first player, the second one, and where it bet after a pass the first again |
+| turns | 2 or 3: the first player, the second player, and the first again if it passed and the second bet |
 | data | 6 tasks: the deals of two of the cards J < Q < K; the same for training and test |
 | files | rows of `prompt` (the request to both) and `cards`, those of the first and of the second player, such as KJ |
-| return | of a player -2 to 2; the team's is the first player's |
+| return | of a player -2 to 2; the team's return is the first player's |
 | value | -1/18 for the first player |
 
-Observation. A player is told its card when it is first asked, and what the other one did.
+Observation. A player observes its own card at its first turn, and the other player's last move.
 
-Action. bet, or anything else, which is a pass. Both players have paid 1. A bet adds 1; after a bet of the other player
-bet calls it, and pass gives up. After two passes, or a bet and a call, the higher card wins.
+Action. The text `bet` is a bet; any other text is a pass. Both players have put 1 into the pot. A bet adds 1. After a
+bet of the other player, bet calls it and pass gives up. After two passes, or after a bet and a call, the higher card
+wins.
 
-Reward. Agents are paid individually (`joint_reward=False`), at the end: what the winner gets is what the loser has paid
-in, 1 or 2. Reports show the first player's, whose mean is the value of the game as it is played.
+Reward. Agents receive individual rewards (`joint_reward=False`) at the end. The winner receives the amount that the
+loser has put into the pot, 1 or 2, and the loser receives the negative amount. Reports show the first player's return.
 
-What it tests. Self-play with hidden cards: an equilibrium bluffs. `env.exploitability(strategy)` is the mean over the
-players of what each would gain by a best response, exactly: 0 in an equilibrium, 11/24 where both draw evenly. Measured
-(`env.measure`) is that of how often the players bet in each situation, which is a little higher for few episodes.
-`script:equilibrium` plays the equilibrium in which the first player never opens with a bet: it calls with K, and with Q
-one time in three; the second bets with K, bluffs with J one time in three, and calls with K, and with Q one in three.
+What it tests. Self-play with hidden cards: an equilibrium includes bluffs. `env.exploitability(strategy)` returns the
+exact mean, over the players, of the gain by a best response. It is 0 in an equilibrium, and 11/24 if both players
+choose uniformly. `script:equilibrium` plays this equilibrium:
+
+| player | bets with | calls a bet with |
+|---|---|---|
+| first | no card | K, and Q one time in three |
+| second | K, and J one time in three (a bluff) | K, and Q one time in three |
+
+Measured (`env.measure`): the exploitability of the observed frequencies of a bet in each situation. With few episodes
+it is a little too high.
 
 Source: Kuhn, A simplified two-person poker, Contributions to the Theory of Games I, 1950.
 
@@ -62,16 +69,16 @@ class State(NamedTuple):
     """The state of `Kuhn`."""
 
     item: TaskItem
-    played: tuple[bool, ...] = ()  # whether each move was a bet
+    played: tuple[bool, ...] = ()  # for each move whether it was a bet
     over: bool = False
 
 
 class Kuhn(Task[State]):
-    """Three-card poker; the module is the manual.
+    """Environment of three-card poker. See the module docstring.
 
     Args:
-        tasks: "sample" are the six deals, which are in every split; items of your own ask in other words.
-        common: See `Task`; H is 3.
+        tasks: "sample": the six deals, which are in every split; rows of your own have another request.
+        common: See `Task`; `max_turns` is 3 by default.
     """
 
     source = TaskSource("kuhn", required=("prompt", "cards"), sample=_tasks, every_split=True)
@@ -91,17 +98,17 @@ class Kuhn(Task[State]):
         super().__init__(tasks, **common)
 
     def problem(self, item: TaskItem) -> str:
-        """Cards that are no deal."""
+        """Return the reason for which the cards of a row are invalid; "" if they are valid."""
         cards = item.fields["cards"]
         deal = len(cards) == 2 and set(cards) <= set(CARDS) and cards[0] != cards[1]
-        return "" if deal else f"field 'cards': {cards!r:.60} is no deal of two of {', '.join(CARDS)}, such as KJ"
+        return "" if deal else f"field 'cards': {cards!r:.60} is no deal; give two of {', '.join(CARDS)}, such as KJ"
 
     def initial_state(self, item: TaskItem, seed: int) -> State:
-        """The deal of the item."""
+        """Return the state after the deal."""
         return State(item)
 
     def observations(self, state: State) -> Mapping[str, str | Message]:
-        """The card, and the last move of the other player."""
+        """Return the card at a player's first turn, and the last move of the other player."""
         if state.over:
             return {}
         mover = len(state.played) % 2
@@ -112,7 +119,7 @@ class Kuhn(Task[State]):
         return {self.possible_agents[mover]: text}
 
     def transition(self, state: State, actions: Mapping[str, str], seed: int) -> Transition[State]:
-        """A move, and the payment where it was the last."""
+        """Make a move; after the last one, compute the rewards."""
         mover = self.possible_agents[len(state.played) % 2]
         played = (*state.played, actions[mover].strip().lower() == BET)
         over = len(played) == 3 or (len(played) == 2 and played != (False, True)) or len(played) == self.max_turns
@@ -121,23 +128,23 @@ class Kuhn(Task[State]):
         return Transition(State(state.item, played, over), won, Score(won, {"won": won}), over, rewards)
 
     def choices(self, agent: str, history: Sequence[Message] = ()) -> Sequence[str]:
-        """The two moves."""
+        """Return the two moves."""
         return PASS, BET
 
     def exploitability(self, strategy: Strategy) -> float:
-        """The mean gain of a best response, see `self_play.exploitability`."""
+        """Return the mean gain of a best response, see `self_play.exploitability`."""
         return exploitability(self, strategy)
 
     def measure(self, groups: Sequence[Group]) -> Mapping[str, Mapping[str, float]]:
-        """The exploitability of how often the players bet in each situation."""
+        """Return the exploitability of the observed frequencies of bets in each situation."""
         return {"self-play": {"exploitability": self.exploitability(frequencies(groups))}} if groups else {}
 
     def equilibrium(self, agent: str, history: History) -> Mapping[str, float]:
-        """A Nash equilibrium as a strategy: that of Kuhn's with alpha = 0."""
+        """Return the probability of each move in a Nash equilibrium: Kuhn's with alpha = 0."""
         first = history[0].text
         card = next((card for card in CARDS if first.startswith(f"Your card is {card} ")), None)
         if card is None:
-            raise ValueError(f"kuhn-v0 tells of no {first!r:.60}; give a history of this environment")
+            raise ValueError(f"kuhn-v0 has no observation {first!r:.60}; give a history of this environment")
         if agent == self.possible_agents[0] and len(history) == 1:
             bet = 0.0
         elif "player bets" in history[-1].text:
@@ -147,13 +154,13 @@ class Kuhn(Task[State]):
         return {PASS: 1 - bet, BET: bet}
 
     def script(self, name: str) -> Script:
-        """ "equilibrium" draws its moves from an equilibrium."""
+        """Return the team "equilibrium", which samples moves from an equilibrium."""
         return drawn(self.equilibrium) if name == "equilibrium" else super().script(name)
 
 
 def _won(cards: str, played: Sequence[bool]) -> float:
-    """What the first player wins: the pot of a player that gave up, or of the lower card."""
-    bets = [any(played[0::2]), any(played[1::2])]  # who has paid 2
+    """Return the reward of the first player; the second player's reward is its negative."""
+    bets = [any(played[0::2]), any(played[1::2])]  # whether each player has put 2 into the pot
     if bets[0] != bets[1]:
         return 1.0 if bets[0] else -1.0
     stake = 1.0 + all(bets)

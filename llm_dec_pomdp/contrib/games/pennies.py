@@ -1,23 +1,25 @@
-"""pennies-v0: Two players show a side of a coin; one wins where the sides are equal, and the other where they are not.
+"""pennies-v0: Two players show a side of a coin; one wins if the sides are equal, and the other if they differ.
 
 | fact | value |
 |---|---|
 | agents | agent_0 "matcher", agent_1 "mismatcher" |
 | turns | 1 |
 | data | one task; the same for training and test |
-| return | of a player -1 to 1; the team's is the matcher's |
-| value | 0: each side half of the time, for both players |
+| return | of a player -1 to 1; the team's return is the matcher's |
+| value | 0: both players choose each side with probability 1/2 |
 
-Observation. Which sides make this player win.
+Observation. Whether this player wins if the sides are equal, or if they differ.
 
-Action. heads or tails. A player that says anything else loses its coin; where both do, nobody is paid.
+Action. heads or tails. A player with any other text loses; if both players have another text, the reward is 0 for both.
 
-Reward. Agents are paid individually (`joint_reward=False`): the winner gets 1 and the loser -1. Reports show the
-matcher's, so that a mean return of 0 is the value of the game.
+Reward. Agents receive individual rewards (`joint_reward=False`): 1 for the winner and -1 for the loser. Reports show
+the matcher's return, so that a mean return of 0 is the value of the game.
 
-What it tests. Self-play with opposite interests: no pure strategy is stable. `env.exploitability(strategy)` is the mean
-over the players of what each would gain by a best response, exactly: 0 in the equilibrium, and 1 where both always say
-the same. Measured (`env.measure`) is that of how often the players showed each side. `script:equilibrium` draws evenly.
+What it tests. Self-play with opposite interests: no pure strategy is stable. `env.exploitability(strategy)` returns the
+exact mean, over the players, of the gain by a best response. It is 0 in the equilibrium, and 1 if both players always
+show the same side. `script:equilibrium` chooses uniformly.
+
+Measured (`env.measure`): the exploitability of the observed frequencies of the sides.
 
 Source: von Neumann, Zur Theorie der Gesellschaftsspiele, 1928.
 
@@ -56,11 +58,11 @@ class State(NamedTuple):
 
 
 class Pennies(Task[State]):
-    """Matching pennies; the module is the manual.
+    """Environment of matching pennies. See the module docstring.
 
     Args:
-        tasks: "sample" is the one task, which is in every split; items of your own ask in other words.
-        common: See `Task`; H is 1.
+        tasks: "sample" is the one task, which is in every split; rows of your own have another request.
+        common: See `Task`; `max_turns` is 1.
 
     Raises:
         ValueError: `max_turns` is not 1.
@@ -83,18 +85,18 @@ class Pennies(Task[State]):
         super().__init__(tasks, **common)
 
     def initial_state(self, item: TaskItem, seed: int) -> State:
-        """Nothing is shown yet."""
+        """Return the state before the turn."""
         return State(item)
 
     def observations(self, state: State) -> Mapping[str, str | Message]:
-        """Who wins when."""
+        """Return for each player when it wins."""
         if state.over:
             return {}
         wins = dict(zip(self.possible_agents, ("are equal", "differ"), strict=True))
         return {agent: f"You win where the two coins {when}. {state.item.prompt}" for agent, when in wins.items()}
 
     def transition(self, state: State, actions: Mapping[str, str], seed: int) -> Transition[State]:
-        """Pay the winner."""
+        """Compare the sides and compute the rewards."""
         sides = [actions[agent].strip().lower() for agent in self.possible_agents]
         shown = [side in SIDES for side in sides]
         won = (1.0 if sides[0] == sides[1] else -1.0) if all(shown) else float(shown[0] - shown[1])
@@ -102,21 +104,21 @@ class Pennies(Task[State]):
         return Transition(State(state.item, over=True), won, Score(won, {"won": won}), terminated=True, rewards=rewards)
 
     def choices(self, agent: str, history: Sequence[Message] = ()) -> Sequence[str]:
-        """The sides."""
+        """Return the sides."""
         return SIDES
 
     def exploitability(self, strategy: Strategy) -> float:
-        """The mean gain of a best response, see `self_play.exploitability`."""
+        """Return the mean gain of a best response, see `self_play.exploitability`."""
         return exploitability(self, strategy)
 
     def measure(self, groups: Sequence[Group]) -> Mapping[str, Mapping[str, float]]:
-        """The exploitability of how often the players showed each side."""
+        """Return the exploitability of the observed frequencies of the sides."""
         return {"self-play": {"exploitability": self.exploitability(frequencies(groups))}} if groups else {}
 
     def equilibrium(self, agent: str, history: History) -> Mapping[str, float]:
-        """The Nash equilibrium as a strategy."""
+        """Return the probability of each side in the Nash equilibrium."""
         return dict.fromkeys(SIDES, 0.5)
 
     def script(self, name: str) -> Script:
-        """ "equilibrium" draws the sides evenly."""
+        """Return the team "equilibrium", which samples the sides uniformly."""
         return drawn(self.equilibrium) if name == "equilibrium" else super().script(name)

@@ -1,4 +1,4 @@
-"""How far players of a small game are from an equilibrium: best responses by enumeration."""
+"""Exploitability of the players of a small game: best responses by enumeration."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from llm_dec_pomdp.seeding import generator
 from llm_dec_pomdp.types import Group, Message
 
 History = tuple[Message, ...]
-Strategy = Callable[[str, History], Mapping[str, float]]  # from agent and its own history to the chance of each text
+Strategy = Callable[[str, History], Mapping[str, float]]  # (agent, its history) -> probability of each text
 
 
 class _Node(NamedTuple):
-    """A position: its state, what every agent was told and said, and its chance under all but the best responder."""
+    """A position: its state, the history of every agent, and its probability without the choices of the responder."""
 
     state: Any
     histories: Mapping[str, History]
@@ -24,14 +24,16 @@ class _Node(NamedTuple):
 
 
 def exploitability(task: Task[Any], strategy: Strategy) -> float:
-    """The mean over the agents of what each would gain by a best response to the others; 0 in an equilibrium.
+    """Compute the mean, over the agents, of the gain by a best response to the others; 0 in an equilibrium.
 
-    Every task is as likely as any other. Exact for games without chance after their start in which agents remember all
-    that they were told and said.
+    All tasks are equally likely. The result is exact for games with perfect recall and without chance after the start.
 
     Args:
-        task: A game that pays its agents individually.
-        strategy: How all agents play.
+        task: A game with individual rewards.
+        strategy: The strategy of all agents.
+
+    Returns:
+        The exploitability, at least 0, in the unit of the reward.
     """
     starts = [_node(task, task.initial_state(item, 0), {}, 1 / len(task.items)) for item in task.items]
     agents = task.possible_agents
@@ -39,7 +41,7 @@ def exploitability(task: Task[Any], strategy: Strategy) -> float:
 
 
 def value(task: Task[Any], strategy: Strategy, agent: str) -> float:
-    """The mean return of an agent where all play a strategy; exact as `exploitability` is."""
+    """Compute the expected return of an agent if all agents play a strategy; exact as `exploitability` is."""
     starts = [_node(task, task.initial_state(item, 0), {}, 1 / len(task.items)) for item in task.items]
     total = 0.0
     while starts:
@@ -49,7 +51,7 @@ def value(task: Task[Any], strategy: Strategy, agent: str) -> float:
 
 
 def frequencies(groups: Sequence[Group]) -> Strategy:
-    """How agents played: the share of each text after each of their histories; the empty text after all others."""
+    """Return the observed strategy: the share of each text after each history; the empty text after other histories."""
     counts: dict[tuple[str, History], Counter[str]] = {}
     for episode in (episode for group in groups for episode in group.episodes):
         histories: dict[str, History] = {}
@@ -68,7 +70,7 @@ def frequencies(groups: Sequence[Group]) -> Strategy:
 
 
 def drawn(strategy: Strategy) -> Script:
-    """A team that draws its texts from a strategy, from a generator of its own."""
+    """Return a team that samples its texts from a strategy, with its own random generator."""
     random = generator(0, "strategy")
 
     def say(agent: str, history: Sequence[Message]) -> str:
@@ -79,11 +81,11 @@ def drawn(strategy: Strategy) -> Script:
 
 
 def _best(task: Task[Any], strategy: Strategy, agent: str, nodes: Sequence[_Node]) -> float:
-    """The return of a best response at positions that the agent may be in, each by its chance."""
+    """Compute the return of a best response from positions of an agent, weighted by their probabilities."""
     waiting = [node for node in nodes if agent not in task.observations(node.state)]
     earned, following = _play(task, strategy, agent, waiting, None) if waiting else (0.0, [])
     total = earned + (_best(task, strategy, agent, following) if following else 0.0)
-    alike: dict[History, list[_Node]] = {}  # what the agent cannot tell apart
+    alike: dict[History, list[_Node]] = {}  # information sets of the agent
     for node in nodes:
         if agent in task.observations(node.state):
             alike.setdefault(node.histories[agent], []).append(node)
@@ -96,7 +98,18 @@ def _best(task: Task[Any], strategy: Strategy, agent: str, nodes: Sequence[_Node
 def _play(
     task: Task[Any], strategy: Strategy, agent: str, nodes: Sequence[_Node], text: str | None
 ) -> tuple[float, list[_Node]]:
-    """One turn: what the agent is paid, by chance, and the positions that go on; it says the text, if one is given."""
+    """Play one turn from positions of an agent.
+
+    Args:
+        task: The game.
+        strategy: The strategy of all agents.
+        agent: The agent whose reward is summed.
+        nodes: The positions.
+        text: The action of the agent; None: it plays the strategy.
+
+    Returns:
+        The expected reward of the agent, and the positions that continue.
+    """
     earned, following = 0.0, list[_Node]()
     for node in nodes:
         asked = list(task.observations(node.state))

@@ -9,29 +9,43 @@
 | files | rows of `prompt` (the question), `pieces` (a line each), and `answer` (a line for each right one) |
 | return | 0 to 1.0: the share of questions that are answered |
 
-Observation. At each turn the writer observes one piece, about 250 characters, and the notes so far; its history is
-reset each time. In the last turn the reader observes the notes and the question, which the writer does not know.
+Observation. At each turn the writer observes one piece of about 250 characters and the notes so far. Its history is
+reset at each turn. In the last turn the reader observes the notes and the question. The writer never observes the
+question.
 
-Action. Lines of the writer change the notes, in order: `forget: 2` (the number of a note), `note: she lives in Oslo`,
-and `keep`, which notes the beginning of the piece as it is. If the notes are full, a new note replaces the oldest one.
-Other lines do nothing. The reader answers in at most 30 words.
+Action. The writer changes the notes by these lines, in order; other lines have no effect:
 
-Reward (one float for the team): 1 at the end if a right answer and no wrong one stands in the reader's text, else 0.
-Answers are found as whole words, in any case and without . , / - _ * ^ ( ), as in BFCL v4. In embedded rows the other
-values of the same kind are wrong answers: a text that lists all towns receives 0. Rows from files and of BFCL have no
-wrong answers, so that a reader may list up to 30 words there.
+| line | effect |
+|---|---|
+| `note: she lives in Oslo` | add a note; if the notes are full, it replaces the oldest one |
+| `keep` | add the beginning of the piece as a note |
+| `forget: 2` | delete the note with this number |
 
-What it tests. The writer has to select. A conversation has 8 facts that may be asked for, and 8 pieces of small talk. 4
-facts occur twice, and the later value is true. The notes have room for all facts, but not for all pieces. Options
-`facts`, `twice`, `talk` and `conversations` make smaller ones.
+The reader answers in at most 30 words.
 
-Teams. `script:gold` keeps each fact that may be asked for in a few words and receives 1. `choices` are keep and skip
-for the writer, all answers for the reader.
+Reward (one float for the team). It is 1 at the end if the reader's text contains a right answer and no wrong answer,
+otherwise 0. Answers are found as whole words, in any case and without . , / - _ * ^ ( ), as in BFCL v4. In embedded
+rows the other values of the same kind are wrong answers, so a text that lists all towns receives 0. Rows from files and
+of BFCL have no wrong answers, so there a reader may list up to 30 words.
 
-Measured (`env.measure`): in how many episodes the writer observes the answer, keeps it, and the reader observes it.
-Traces have events `knows`, `keeps` and `loses`, so that the viewer shows which agent knew the answer when.
+What it tests. The writer has to select. A conversation has 8 facts that the question may ask for, and 8 pieces of small
+talk. 4 facts occur twice, and the later value is the right one. The notes have room for all facts, but not for all
+pieces. The options `facts`, `twice`, `talk` and `conversations` make smaller tasks.
 
-Files. The 155 questions of BFCL v4 about 5 people, in 37 conversations: `tasks=memory_rows()`, see
+Teams. `script:gold` keeps each of the 8 facts in a few words and receives 1. `choices` are keep and skip for the
+writer, and all answers for the reader.
+
+Measured (`env.measure`):
+
+| column | share of episodes in which |
+|---|---|
+| told % | the writer observes the answer |
+| kept % | the writer keeps the answer in its notes |
+| reader was told % | the reader observes the answer |
+
+Traces have events `knows`, `keeps` and `loses`. The viewer uses them to show which agent knew the answer when.
+
+Files. BFCL v4 has 155 questions about 5 people, in 37 conversations. `tasks=memory_rows()` loads them; see
 `contrib.calls.published`.
 
 Source: this suite's own; the setting is that of the memory rows of BFCL v4 (gorilla.cs.berkeley.edu).
@@ -62,9 +76,9 @@ from llm_dec_pomdp.types import Event, Group, Message, Score, TaskItem
 
 WRITER, READER = "agent_0", "agent_1"
 KEEP, SKIP = "keep", "skip"
-MOST_WORDS = 30  # of an answer
+MOST_WORDS = 30  # most words of an answer
 CONVERSATIONS, QUESTIONS = 60, 5
-FEW = 30  # notes of embedded conversations that a model of words can read
+FEW = 30  # most notes with which the environment has a vocabulary
 _UNKNOWN = "I do not know."
 _WRITE = (
     "You keep notes of a conversation for somebody who will be asked about it. Lines `note: ...` and `forget: 2` "
@@ -73,9 +87,9 @@ _WRITE = (
 
 
 class Kind(NamedTuple):
-    """A fact that may be asked."""
+    """A kind of fact that a question may ask for."""
 
-    words: str  # in a piece and in a note
+    words: str  # words before the value in a piece and in a note
     question: str
     values: tuple[str, ...]
 
@@ -105,13 +119,13 @@ _LINE = re.compile(r"^[ \t]*(?:(note|forget)[ \t]*:[ \t]*+(.*\S)|(keep))[ \t]*$"
 
 
 def conversation(seed: int, facts: int = 8, twice: int = 4, talk: int = 8) -> tuple[list[str], list[tuple[str, str]]]:
-    """Pieces of a conversation, and all questions about it with their answers.
+    """Generate the pieces of a conversation, and all (question, answer) pairs about it.
 
     Args:
-        seed: All follows from it.
-        facts: Kinds of facts, at most 8.
-        twice: How many of them are told again with another value, which is true.
-        talk: Pieces without a fact.
+        seed: The seed of the conversation.
+        facts: The number of kinds of facts, at most 8.
+        twice: The number of facts that occur again with another value, which is the right one.
+        talk: The number of pieces without a fact.
     """
     draw = generator(seed, "conversation")
 
@@ -119,7 +133,7 @@ def conversation(seed: int, facts: int = 8, twice: int = 4, talk: int = 8) -> tu
         return [values[int(i)] for i in draw.permutation(len(values))[:count]]
 
     person, kinds = some(PEOPLE, 1)[0], some(KINDS, facts)
-    values = {kind: some(kind.values, 2) for kind in kinds}  # the last one is true
+    values = {kind: some(kind.values, 2) for kind in kinds}  # the last value is the right one
     left = {kind: values[kind][-2 if kind in kinds[:twice] else -1 :] for kind in kinds}
     pieces = list[str]()
     for kind in some([*[None] * talk, *kinds, *kinds[:twice]], talk + facts + twice):
@@ -129,7 +143,7 @@ def conversation(seed: int, facts: int = 8, twice: int = 4, talk: int = 8) -> tu
 
 
 def _piece(person: str, fact: tuple[Kind, str] | None, talk: Sequence[str]) -> str:
-    """Sentences, of which the first is the fact, if there is one."""
+    """Return sentences of small talk; a fact replaces the first one."""
     first, *rest = talk
     return " ".join([f"{person} {fact[0].words} {fact[1]}." if fact else first, *rest])
 
@@ -149,7 +163,7 @@ def _tasks(facts: int, twice: int, talk: int, conversations: int) -> tuple[TaskI
 
 @functools.cache
 def _vocabulary(notes: int) -> tuple[str, ...]:
-    """Every word of embedded conversations, of their questions, and of what the environment and its scripts say."""
+    """Return all words of embedded conversations and questions, and of the texts of environment and scripts."""
     texts = [_WRITE, *_TALK, _UNKNOWN, KEEP, SKIP, "Your notes of a conversation Notes note: forget:"]
     texts += [f"{person} {kind.question.format(person)}" for person in PEOPLE for kind in KINDS]
     texts += [f"{kind.words} {value} {value}. {value};" for kind in KINDS for value in kind.values]
@@ -161,20 +175,20 @@ class State(NamedTuple):
     """The state of `Memory`."""
 
     item: TaskItem
-    piece: int = 0  # pieces that were told before this turn
+    piece: int = 0  # pieces before this turn
     notes: tuple[str, ...] = ()
     over: bool = False
 
 
 class Memory(Task[State]):
-    """Notes for somebody else; the module is the manual.
+    """Environment in which a writer takes notes for a reader. See the module docstring.
 
     Args:
-        notes: How many are kept, at least 1.
-        characters: Of each, at least 1; a longer one is cut.
-        facts, twice, talk: Of each embedded conversation; see `conversation`.
-        conversations: How many of these there are, at least 3.
-        tasks, common: See `Task`; H is 200.
+        notes: The number of notes, at least 1.
+        characters: The longest note, at least 1 character; longer notes are cut.
+        facts, twice, talk: The sizes of each embedded conversation; see `conversation`.
+        conversations: The number of embedded conversations, at least 3.
+        tasks, common: See `Task`; `max_turns` is 200 by default.
     """
 
     declared = Facts(
@@ -210,14 +224,14 @@ class Memory(Task[State]):
         common.setdefault("max_turns", 200)
         super().__init__(tasks, **common)
 
-    # --- the task ----------------------------------------------------------------------------------------------------
+    # --- the task -----------------------------------------------------------------------------------------------------
 
     def initial_state(self, item: TaskItem, seed: int) -> State:
-        """There are no notes."""
+        """Return the state without notes."""
         return State(item)
 
     def observations(self, state: State) -> Mapping[str, str | Message]:
-        """The writer a piece, the reader the question, both the notes."""
+        """Return a piece and the notes for the writer, in the last turn the notes and the question for the reader."""
         pieces = _pieces(state.item)
         if state.over:
             return {}
@@ -230,7 +244,7 @@ class Memory(Task[State]):
         return "\n".join([f"{title} ({len(notes)} of {self.notes}):", *lines])
 
     def transition(self, state: State, actions: Mapping[str, str], seed: int) -> Transition[State]:
-        """The writer changes the notes, or the reader answers."""
+        """Change the notes by the writer's text, or score the reader's answer."""
         pieces = _pieces(state.item)
         if state.piece < len(pieces):
             notes = self.written(state.notes, pieces[state.piece], actions[WRITER])
@@ -245,7 +259,7 @@ class Memory(Task[State]):
         return Transition(following, answered, self._score(following, answered), terminated=True)
 
     def _passed(self, before: State, after: State) -> Iterator[Event]:
-        """What became of the answer: the writer is told it, keeps or loses it, and the reader finds it in the notes."""
+        """Yield events of the answer: the writer observes it, keeps or loses it, and the reader observes it."""
         right, pieces = before.item.fields["answer"].splitlines(), _pieces(before.item)
 
         def in_notes(state: State) -> str:
@@ -257,18 +271,18 @@ class Memory(Task[State]):
         was, now = in_notes(before), in_notes(after)
         if bool(was) != bool(now):
             yield Event("keeps" if now else "loses", WRITER, {"value": now or was})
-        if after.piece == len(pieces) and now:  # who reads whose text is said by protocols
+        if after.piece == len(pieces) and now:  # a `read` event is added by the protocol
             yield Event("knows", READER, {"value": now, "from": "writer"})
 
     def measure(self, groups: Sequence[Group]) -> Mapping[str, Mapping[str, float]]:
-        """How often the writer was told the answer, kept it, and still had it at the end; see the module."""
+        """Return shares of episodes in %: the writer observed the answer, kept it, and the reader observed it."""
         episodes = [episode for group in groups for episode in group.episodes]
         did = [{(e.kind, e.agent) for turn in episode.turns for e in turn.events} for episode in episodes]
         columns = {"told %": ("knows", WRITER), "kept %": ("keeps", WRITER), "reader was told %": ("knows", READER)}
         return {"answers": {c: 100 * fmean(event in of for of in did) for c, event in columns.items()}} if did else {}
 
     def written(self, notes: tuple[str, ...], piece: str, text: str) -> tuple[str, ...]:
-        """The notes after a text of the writer."""
+        """Return the notes after a text of the writer."""
         for verb, what, _ in _LINE.findall(text):
             if verb.lower() == "forget":
                 number = int(what[:9]) if what.isascii() and what.isdigit() else 0
@@ -283,19 +297,19 @@ class Memory(Task[State]):
         return Score(answered, {"answered": answered}, facts)
 
     def describe(self, state: State) -> Mapping[str, Any]:
-        """The notes."""
+        """Return the notes."""
         return {"notes": list(state.notes)}
 
     def choices(self, agent: str, history: Sequence[Message] = ()) -> Sequence[str]:
-        """Keep or skip; all answers of the rows."""
+        """Return keep and skip for the writer, all answers of the rows for the reader."""
         if agent == WRITER:
             return KEEP, SKIP
         return tuple(dict.fromkeys(item.fields["answer"].splitlines()[0] for item in self.items))
 
-    # --- teams without a model ---------------------------------------------------------------------------------------
+    # --- teams without a model ----------------------------------------------------------------------------------------
 
     def script(self, name: str) -> Script:
-        """Return the writer of the module, with a reader that finds facts in their usual words."""
+        """Return the team "gold": a writer that keeps each fact, and a reader that finds facts in the usual words."""
         if name != "gold":
             return super().script(name)
         return lambda agent, history: (_facts if agent == WRITER else _found)(history[-1].text)
@@ -306,12 +320,12 @@ def _pieces(item: TaskItem) -> list[str]:
 
 
 def answers(text: str, right: Sequence[str], most: int | None = MOST_WORDS) -> bool:
-    """Whether a right answer stands in a text of at most so many words, by the rule of BFCL v4.
+    """Return whether a text contains a right answer, by the rule of BFCL v4.
 
     Args:
-        text: What somebody wrote.
-        right: Answers, each of which is right.
-        most: Words; None: any number.
+        text: The text of an agent.
+        right: The answers, each of which is right.
+        most: The most words that the text may have; None: any number.
     """
     plain = _plain(text)
     if most is not None and len(plain.split()) > most:
@@ -330,7 +344,7 @@ def _facts_in(text: str) -> Iterator[tuple[Kind, str]]:
 
 
 def _facts(observation: str) -> str:
-    """One note of all facts so far, where the piece has one."""
+    """Return a text that replaces the note by one with all facts so far; skip if the piece has no fact."""
     piece, _, notes = observation.partition("Your notes (")
     if not (new := dict(_facts_in(piece))):
         return SKIP
@@ -339,7 +353,7 @@ def _facts(observation: str) -> str:
 
 
 def _found(observation: str) -> str:
-    """The answer to the question by the last note that has it."""
+    """Return the answer to the question from the last note that contains it."""
     notes, _, question = observation.rpartition("\n\n")
     pattern = {kind: re.escape(kind.question).replace(r"\{\}", ".*") for kind in KINDS}
     known = [value for kind, value in _facts_in(notes) if re.fullmatch(pattern[kind], question)]

@@ -1,1 +1,1 @@
-"""Planning in dialogue: what an agent knows, the others do not, and only words bring it together."""
+"""Planning in dialogue: each agent has private knowledge, and agents share it by messages."""

@@ -1,13 +1,16 @@
-"""What the planning tasks share: turns of messages and acts, their costs, and one agent that knows all.
+"""Base of the planning tasks: turns of messages and acts, their costs, and the form for a single agent.
 
-Each agent is told at first what only it knows. At every turn all speak at once: a text is a message to the others, or
-an act (`BOOK`, `PROPOSE`, ...), which each task reads by a rule of its own. The first turn is for words: an act counts
-from the second on. So a team can do no better than to share all at first, and then to play as one agent that knows
-all, which `KnowsAll` (`single_agent()`) is, and whose shortest plan each task finds by search (`optimal_turns`):
+Each agent first observes its private knowledge. At every turn all agents act at once. A text is a message to the
+teammates, or an act (`BOOK`, `PROPOSE`, ...) that the task parses. In the first turn only messages count. So no team
+can do better than to share all knowledge in the first turn, and then to act like a single agent that observes
+everything. `KnowsAll` (`single_agent()`) is this single agent. Each task finds the length of its shortest plan by
+search (`optimal_turns`):
 
-    optimum = 1 - turn_cost (shortest plan of one that knows all, in turns)        one turn less for that one
+    optimum = 1 - turn_cost * optimal_turns               of a team
+    optimum = 1 - turn_cost * (optimal_turns - 1)         of a single agent
 
-since its last turn is not charged, and the team's first turn is one more. A message has at most `LIMIT` words.
+The turn that settles the task is not charged, and a team spends one more turn on messages. A message has at most
+`LIMIT` words.
 """
 
 from __future__ import annotations
@@ -30,10 +33,10 @@ if TYPE_CHECKING:
     from typing import Self
 
 Words = Literal["fixed", "paraphrased"]
-LIMIT = 40  # words of a message
-LONGEST = 600  # characters of a message
-VARIANTS = 3  # sentences for the same thing
-TELL = "TELL"  # stands for all that its author knows
+LIMIT = 40  # longest message, in words
+LONGEST = 600  # longest message, in characters
+VARIANTS = 3  # paraphrases of each introduction
+TELL = "TELL"  # stands for all private knowledge of its author
 DECLARED = Facts(
     name="planning",
     components=("plan", "turns", "words"),
@@ -41,10 +44,10 @@ DECLARED = Facts(
     score_range=(-1.0, 1.0),
     shares_texts=True,
     scripts=("optimal", "tells_all", "silent"),
-)  # what the tasks share
-NOTHING = "-"  # what somebody is heard to say who says nothing
-COUNTS = {"train": 3, "test": 1}  # tasks of each split for every three of training
-LABELS = f"You know: knows: Turns left: {TELL} {NOTHING}"  # words that all are told or may say
+)  # declaration that the tasks share
+NOTHING = "-"  # shown to teammates in place of a text without a letter or a digit
+COUNTS = {"train": 3, "test": 1}  # proportion of training and test tasks
+LABELS = f"You know: knows: Turns left: {TELL} {NOTHING}"  # words of the vocabulary of every task
 _LEFT = "Turns left:"
 _KNOWN = "You know:"
 _WORDS_FIRST = (
@@ -57,27 +60,27 @@ class State(NamedTuple):
     """The state of a planning task."""
 
     item: TaskItem
-    wording: int = 0  # seed of the choice of sentences
-    plan: Any = ()  # what was done so far, an immutable value
-    heard: tuple[tuple[str, str], ...] = ()  # each agent and what it is told next
-    turns: int = 0  # that were played
-    charged: int = 0  # turns and acts that cost a turn
+    wording: int = 0  # seed of the paraphrases
+    plan: Any = ()  # effect of the acts so far, an immutable value
+    heard: tuple[tuple[str, str], ...] = ()  # next observation of each agent
+    turns: int = 0  # turns so far
+    charged: int = 0  # turns and acts that cost `turn_cost`
     words: int = 0  # words of all messages
-    worth: float = 0.0  # what was agreed on earns
-    over: bool = False  # it was agreed on
+    worth: float = 0.0  # reward of the agreed plan
+    over: bool = False  # whether a plan is agreed on
 
 
 class ActResult(NamedTuple):
-    """What follows the acts of a turn."""
+    """The result of the acts of a turn."""
 
     plan: Any
-    answers: Mapping[str, str]  # what agents are told of it
-    worth: float | None = None  # what it earns, where all is settled
-    wrong: int = 0  # acts that cost a turn more
+    answers: Mapping[str, str]  # what agents observe of the result
+    worth: float | None = None  # reward of the plan, in [0, 1]; None while no plan is agreed on
+    wrong: int = 0  # acts that cost `turn_cost` in addition
 
 
 class DialogueOptions(TaskOptions, total=False):
-    """The options that every planning task takes beside those of its size; see `Dialogue`."""
+    """Options that all planning tasks share; see `Dialogue`."""
 
     turn_cost: float
     word_cost: float
@@ -86,20 +89,20 @@ class DialogueOptions(TaskOptions, total=False):
 
 
 class Dialogue(Task[State]):
-    """Implement what is abstract below; a module of each task is its manual.
+    """Abstract base of the planning tasks. A task implements the abstract methods below.
 
     Args:
-        tasks: "sample" are tasks of the given size; rows of your own have the fields that the manual names.
-        turn_cost: What a turn costs that settles nothing, at least 0.
-        word_cost: What each word of a message costs, at least 0. Above 0 the optimum is not known.
-        words: How agents are told what the task is: "fixed", or in sentences that the seed chooses ("paraphrased").
-        count: Training tasks; there are a third as many for testing, from other seeds.
+        tasks: "sample": generated tasks of the given size. Rows of your own have the fields in `row_fields`.
+        turn_cost: Cost of each turn without an agreement, at least 0.
+        word_cost: Cost of each word of a message, at least 0. Above 0 the optimum is not known.
+        words: Wording of the task: "fixed", or sentences that the seed chooses ("paraphrased").
+        count: Number of training tasks; there are a third as many test tasks, from other seeds.
         common: See `Task`.
     """
 
-    most_wrong: ClassVar[int] = 0  # acts of a turn that may cost a turn more
-    first = 1  # turns in which acts do not count yet
-    alone_in_it = False  # nobody hears a message
+    most_wrong: ClassVar[int] = 0  # most acts of a turn that may cost `turn_cost` in addition
+    first = 1  # number of first turns in which acts do not count
+    alone_in_it = False  # whether there are no teammates that observe messages
 
     def __init__(
         self,
@@ -113,53 +116,57 @@ class Dialogue(Task[State]):
     ) -> None:
         for name, value in {"turn_cost": turn_cost, "word_cost": word_cost}.items():
             if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < math.inf:  # pyright: ignore[reportUnnecessaryIsInstance]
-                raise ValueError(f"{name} is {value!r}; it is a price, a number of at least 0")
+                raise ValueError(f"{name} is {value!r}; a cost is a finite number, give at least 0")
         if words not in get_args(Words):
             raise ValueError(f"words is {words!r}; {nearest(words, get_args(Words))}")
         check_int("count", count, 3)
         self.turn_cost, self.word_cost, self.words = float(turn_cost), float(word_cost), words
-        self.source = TaskSource(  # type: ignore[misc]  # embedded rows are drawn in that size
+        self.source = TaskSource(  # type: ignore[misc]  # embedded rows are generated in this size
             self.declared.name.partition("-")[0],
             required=("prompt", *self.row_fields),
             sample=functools.partial(sample_instances, self.sample_instance, self.size(), count),
         )
-        self._known: tuple[int, tuple[TaskItem, ...], Facts] | None = None  # facts, for which H and tasks
+        self._known: tuple[int, tuple[TaskItem, ...], Facts] | None = None  # cached facts, with their H and tasks
         super().__init__(tasks, **common)
 
-    # --- what a task implements --------------------------------------------------------------------------------------
+    # --- abstract methods ---------------------------------------------------------------------------------------------
 
     row_fields: ClassVar[tuple[str, ...]]
-    sample_instance: ClassVar[Callable[..., TaskItem]]  # from the numbers of the size, a split and a number to a row
+    sample_instance: ClassVar[Callable[..., TaskItem]]  # (*size, split, number) -> row
 
     @abstractmethod
     def size(self) -> tuple[int, ...]:
-        """The numbers that say how large tasks are."""
+        """Return the size of the tasks, the first arguments of `sample_instance`."""
 
     @abstractmethod
     def optimal_turns(self, item: TaskItem) -> int:
-        """How many turns the shortest plan takes that earns 1, for one that knows all."""
+        """Return the number of turns in which a single agent that observes everything reaches a plan of reward 1."""
 
     @abstractmethod
     def knows(self, item: TaskItem, agent: str) -> str:
-        """All that an agent alone knows, as it says it."""
+        """Return the private knowledge of an agent, in the words of a message."""
 
     @abstractmethod
     def introduction(self, item: TaskItem, agent: str, variant: int) -> str:
-        """What the task is and what the agent may do, in one of `VARIANTS` ways."""
+        """Return the description of the task and of the agent's acts, in one of `VARIANTS` wordings."""
 
     @abstractmethod
     def read(self, item: TaskItem, agent: str, text: str) -> tuple[Any, str]:
-        """The act of a text, None where it is a message; and what its author is told of its form."""
+        """Parse a text.
+
+        Returns:
+            The act, or None for a message; and a note to the author about a wrong form, or "".
+        """
 
     @abstractmethod
     def act(self, item: TaskItem, plan: Any, acts: Mapping[str, Any]) -> ActResult:
-        """What follows the acts of a turn."""
+        """Return the result of the acts of a turn."""
 
-    # --- facts -------------------------------------------------------------------------------------------------------
+    # --- facts --------------------------------------------------------------------------------------------------------
 
     @property
     def facts(self) -> Facts:
-        """With the optimum, where words are free and the turns are enough; 0 % is a team that settles nothing."""
+        """The facts; the optimum is known if words are free and there are enough turns. 0 % is no agreement."""
         if self._known is None or self._known[0] != self.max_turns or self._known[1] is not self.items:
             self._known = self.max_turns, self.items, self._facts()
         return self._known[2]
@@ -179,31 +186,31 @@ class Dialogue(Task[State]):
         )
 
     def single_agent(self) -> TextDecPOMDP:
-        """One agent that knows all and acts for all."""
+        """Return the task for a single agent that observes everything and acts for all agents."""
         return KnowsAll(self)
 
     def for_single_agent(self) -> Self:
-        """A copy in which acts count at once, and nobody hears a message."""
+        """Return a copy in which acts count in the first turn, and messages have no readers."""
         twin = copy.copy(self)
         twin.first, twin.alone_in_it, twin._known = 0, True, None
         return twin
 
     def single_agent_choices(self, history: Sequence[Message] = ()) -> Sequence[str]:
-        """What one that acts for all can do: the acts of all."""
+        """Return the actions of a single agent: the acts of all agents."""
         item, found = self.items[0], dict[str, None]()
         for agent in self.possible_agents:
             texts = self.choices(agent, history)
             found |= dict.fromkeys(text for text in texts if self.read(item, agent, text)[0] is not None)
         return list(found)
 
-    # --- the task ----------------------------------------------------------------------------------------------------
+    # --- the task -----------------------------------------------------------------------------------------------------
 
     def initial_state(self, item: TaskItem, seed: int) -> State:
-        """Nobody has spoken yet."""
+        """Return the state before the first turn."""
         return State(item, seed)
 
     def observations(self, state: State) -> Mapping[str, str]:
-        """At first the task and what the agent knows; then what the others said and what came of its own text."""
+        """Return first the task and private knowledge, later the teammates' messages and the result of the own text."""
         if state.over or state.turns >= self.max_turns:
             return {}
         left = f"{_LEFT} {self.max_turns - state.turns}"
@@ -215,12 +222,12 @@ class Dialogue(Task[State]):
         return f"{self.explained(state, agent)} {_WORDS_FIRST}\n{_KNOWN} {self.knows(state.item, agent)}"
 
     def explained(self, state: State, agent: str) -> str:
-        """The task in words, which the seed chooses where they are paraphrased."""
+        """Return the task in words; if paraphrased, the seed chooses the wording."""
         variant = derive(state.wording, agent) % VARIANTS if self.words == "paraphrased" else 0
         return f"{state.item.prompt} {self.introduction(state.item, agent, variant)}"
 
     def transition(self, state: State, actions: Mapping[str, str], seed: int) -> Transition[State]:
-        """Read all texts, do what they say, and let the others hear the messages."""
+        """Parse all texts, apply the acts, and deliver the messages."""
         acts: dict[str, Any] = {}
         messages: dict[str, str] = {}
         notes: dict[str, str] = {}
@@ -253,7 +260,7 @@ class Dialogue(Task[State]):
         return Transition(state, reward, self._score(state), terminated=state.over)
 
     def _message(self, item: TaskItem, agent: str, text: str) -> tuple[str, int]:
-        """What the others hear of a text, and how many words it has."""
+        """Return the part of a text that teammates observe, and the number of its words."""
         if text.strip() == TELL:
             text = self.knows(item, agent)
         words = text.split()
@@ -268,11 +275,11 @@ class Dialogue(Task[State]):
         return "\n".join(filter(None, [*lines, notes[agent], answers.get(agent, "")]))
 
     def named(self, agent: str) -> str:
-        """Its role, as it begins a line."""
+        """Return the role of an agent, capitalised."""
         return self.role(agent).capitalize()
 
     def role(self, agent: str) -> str:
-        """The human name of an agent; without `facts`, which change with the tasks."""
+        """Return the role of an agent. It is read from `declared`, since `facts` would enumerate the tasks."""
         return self.declared.roles[self.possible_agents.index(agent)]
 
     def _score(self, state: State) -> Score:
@@ -285,12 +292,12 @@ class Dialogue(Task[State]):
         return Score(sum(parts.values()), parts, counts)
 
     def describe(self, state: State) -> Mapping[str, Any]:
-        """What each knows, and what was done so far."""
+        """Return the private knowledge of each agent, and the plan so far."""
         known = {agent: self.knows(state.item, agent) for agent in self.possible_agents}
         return {"known": known, "plan": state.plan}
 
     def measure(self, groups: Sequence[Group]) -> Mapping[str, Mapping[str, float]]:
-        """Turns and words of an episode, and the shares that settled something, and the best."""
+        """Return mean turns and words, and the shares of episodes in % with an agreement and with the best one."""
         final = [e.final for group in groups for e in group.episodes if e.final]
         if not final:
             return {}
@@ -302,22 +309,22 @@ class Dialogue(Task[State]):
         }
         return {"dialogue": numbers}
 
-    # --- teams without a model ---------------------------------------------------------------------------------------
+    # --- teams without a model ----------------------------------------------------------------------------------------
 
     @abstractmethod
     def plays(self, agent: str, private: str, heard: Mapping[str, str], turn: int, observations: Sequence[str]) -> str:
-        """What the optimal team says after the first turn.
+        """Return the text of an agent of the optimal team after the first turn.
 
         Args:
-            agent: Who speaks.
-            private: What it alone knows.
-            heard: What the others have told of what they know, by agent; those who have not are missing.
-            turn: How many turns were played, at least 1.
-            told: All that it was told, in order.
+            agent: The agent.
+            private: Its private knowledge.
+            heard: For each teammate its messages so far, joined; "" without messages.
+            turn: The number of turns so far, at least 1.
+            observations: All observations of the agent, in order.
         """
 
     def script(self, name: str) -> Script:
-        """ "optimal" tells what others need and plays the shortest plan; "tells_all" lets all tell all; "silent"."""
+        """Return a team: "optimal" shares the needed knowledge, "tells_all" all knowledge, and "silent" none."""
         if name not in self.declared.scripts:
             return super().script(name)
 
@@ -326,7 +333,10 @@ class Dialogue(Task[State]):
             private = "\n".join(_lines_after(_KNOWN, observations[0]))
             if not private:
                 name_of = self.metadata["name"]
-                raise ValueError(f"{agent} of {name_of} is told at first what it knows, not {observations[0]!r:.60}")
+                raise ValueError(
+                    f"{agent} of {name_of} has the first observation {observations[0]!r:.60} without its knowledge; "
+                    "play the team on its own environment"
+                )
             if len(observations) == 1:
                 return {"tells_all": TELL, "silent": NOTHING}.get(name, self.opening(agent))
             heard = {
@@ -341,15 +351,15 @@ class Dialogue(Task[State]):
         return say
 
     def opening(self, agent: str) -> str:
-        """What the optimal team says at first. Default: all that it knows."""
+        """Return the first text of an agent of the optimal team. Default: all its private knowledge."""
         return TELL
 
 
 class KnowsAll(Task[State]):
-    """A planning task for one agent that is told what all know, and that acts for all: acts count at once.
+    """A planning task for a single agent, which observes everything and acts for all. Acts count in the first turn.
 
     Args:
-        team: The task.
+        team: The task of the team.
     """
 
     def __init__(self, team: Dialogue) -> None:
@@ -357,17 +367,17 @@ class KnowsAll(Task[State]):
         name = f"{team.metadata['name']}/alone"
         self.metadata = {**team.metadata, "name": name}
         self.declared = replace(team.declared, name=name, roles=("planner",), shares_texts=False, scripts=("optimal",))
-        TextDecPOMDP.__init__(self, 1, team.max_turns, team.render_mode)  # its rows are those of the team
+        TextDecPOMDP.__init__(self, 1, team.max_turns, team.render_mode)  # the rows are the team's
 
     @property
     def facts(self) -> Facts:
-        """As of the team, with the optimum of one that knows all."""
+        """The facts of the team's task, with the optimum of a single agent."""
         known, declared = self.team.facts, self.declared
         return replace(known, name=declared.name, roles=declared.roles, shares_texts=False, scripts=declared.scripts)
 
     @property
     def max_turns(self) -> int:
-        """That of the team's form."""
+        """The turn limit of the team's task."""
         return self.team.max_turns
 
     @max_turns.setter
@@ -376,21 +386,21 @@ class KnowsAll(Task[State]):
 
     @property
     def items(self) -> tuple[TaskItem, ...]:
-        """The task set."""
+        """The tasks."""
         return self.team.items
 
     def with_items(self, items: Sequence[TaskItem]) -> TextDecPOMDP:
-        """A copy that plays other tasks, as they are given."""
+        """Return a copy with other tasks."""
         twin = copy.copy(self)
         twin.team = cast("Dialogue", self.team.with_items(items))
         return twin
 
     def initial_state(self, item: TaskItem, seed: int) -> State:
-        """As of the team."""
+        """Return the initial state of the team's task."""
         return self.team.initial_state(item, seed)
 
     def observations(self, state: State) -> Mapping[str, str]:
-        """What all know, then what came of its text."""
+        """Return first the knowledge of all agents, later the results of the last text."""
         observations = self.team.observations(state)
         if not observations:
             return {}
@@ -405,28 +415,28 @@ class KnowsAll(Task[State]):
         return {self.possible_agents[0]: "\n".join(shown)}
 
     def transition(self, state: State, actions: Mapping[str, str], seed: int) -> Transition[State]:
-        """Its text is that of every member: each does what it can do."""
+        """Give the text to every agent of the team; each performs the acts that it can."""
         [text] = actions.values()
         return self.team.transition(state, dict.fromkeys(self.team.possible_agents, text), seed)
 
     def describe(self, state: State) -> Mapping[str, Any]:
-        """As of the team."""
+        """Return the description of the team's task."""
         return self.team.describe(state)
 
     def measure(self, groups: Sequence[Group]) -> Mapping[str, Mapping[str, float]]:
-        """As of the team."""
+        """Return the measures of the team's task."""
         return self.team.measure(groups)
 
     def choices(self, agent: str, history: Sequence[Message] = ()) -> Sequence[str]:
-        """The acts of all members."""
+        """Return the acts of all agents of the team."""
         return self.team.single_agent_choices(history)
 
     def tools(self, agent: str) -> tuple[Tool, ...]:
-        """Those of all members."""
+        """Return the tools of all agents of the team."""
         return tuple(tool for member in self.team.possible_agents for tool in self.team.tools(member))
 
     def script(self, name: str) -> Script:
-        """ "optimal" plays the shortest plan."""
+        """Return the team "optimal", which plays the shortest plan."""
         if name != "optimal":
             return super().script(name)
 
@@ -438,7 +448,8 @@ class KnowsAll(Task[State]):
             }
             if not all(heard.values()):
                 raise ValueError(
-                    f"who plays {self.metadata['name']} is told what all know, not {observations[0]!r:.60}"
+                    f"the player of {self.metadata['name']} has the first observation {observations[0]!r:.60} without "
+                    "the knowledge of all; play the script on its own environment"
                 )
             texts = [self.team.plays(m, heard[m], heard, len(observations), observations) for m in heard]
             return "\n".join(t for t in dict.fromkeys(texts) if t != NOTHING) or NOTHING
@@ -448,7 +459,7 @@ class KnowsAll(Task[State]):
 
 @functools.cache
 def sample_instances(sample: Callable[..., TaskItem], size: tuple[int, ...], training: int) -> tuple[TaskItem, ...]:
-    """Return the embedded tasks of a size, `training` of them for training; every row has a seed of its own."""
+    """Generate the tasks of a size: `training` for training, a third as many for testing, each with its own seed."""
     numbers = {split: training * share // 3 for split, share in COUNTS.items()}
     return tuple(sample(*size, split, n) for split, count in numbers.items() for n in range(count))
 
@@ -456,10 +467,10 @@ def sample_instances(sample: Callable[..., TaskItem], size: tuple[int, ...], tra
 def check_length(text: str, what: str) -> None:
     """Raise ValueError if a text has more words than a message may have."""
     if (count := len(text.split())) > LIMIT:
-        raise ValueError(f"{what} takes {count} words, and a message has {LIMIT}; take fewer")
+        raise ValueError(f"{what} has {count} words, and a message at most {LIMIT}; make it smaller")
 
 
 def _lines_after(label: str, text: str) -> list[str]:
-    """The rest of each line that begins with a label; of somebody who said nothing there is none."""
+    """Return the remainder of each line that begins with a label; lines without a message are left out."""
     rest = (line[len(label) :].strip() for line in text.split("\n") if line.startswith(label))
     return [line for line in rest if line != NOTHING]

@@ -1,43 +1,47 @@
-"""meeting-v0: People with calendars of their own agree on a time to meet.
+"""meeting-v0: People with private calendars agree on a time to meet.
 
 | fact | value |
 |---|---|
 | agents | agent_0 "person 1" ... agent_{n-1} "person n", n from 2 to 5 (`n_agents`, 3) |
-| turns | up to 6 (`max_turns`); all speak at once |
-| options | `days` 3 (1 to 5), `hours` a day 4 (1 to 8), `common` hours that all are free, 2 |
+| turns | up to 6 (`max_turns`); all agents act at once |
+| options | `days` 3 (1 to 5), `hours` a day 4 (1 to 8), `common` hours at which all are free, 2 |
 | costs | `turn_cost` 0.05 of a turn without a meeting, `word_cost` 0 of a word |
-| data | 300 / 100 tasks (`count`: training tasks), drawn from different seeds; `words`: "fixed" or "paraphrased" |
+| data | 300 / 100 tasks (`count`: training tasks), generated from different seeds; `words`: "fixed" or "paraphrased" |
 | files | rows of `prompt` and `calendars`, a line for each person: `Monday 9 11 Tuesday 10 best Tuesday 10` |
-| return | at most 1.0 less a turn; optimum 0.95 |
+| return | at most 1.0 minus the cost of one turn; optimum 0.95 |
 
-Observation. At first the task, the hours at which only this person knows itself to be free, the one it likes best, and
-the turns left. Then what the others said, and what came of the bookings.
+Observation. In the first turn an agent observes the task, the hours at which it is free, and the hour that it likes
+best. No teammate knows these hours. Later it observes the messages of its teammates and the results of the bookings. At
+every turn it observes the number of turns left.
 
-Action. `BOOK Monday 9`: the last such words in a text, in any case, are a booking, and the rest of it is not heard. Any
-other text is a message to all: its first 40 words are heard, and `TELL` alone stands for all that its author knows. A
-text without a letter or a digit says nothing. In the first turn a booking does not count. `choices` are such messages.
+Action. A text with words such as `BOOK Monday 9`, in any case, is a booking. The last such words count, and the
+remaining text is ignored. Any other text is a message to all teammates, who observe its first 40 words. The text `TELL`
+stands for the whole private calendar of its author. A text without a letter or a digit is no message. In the first turn
+a booking does not count. `choices` are such messages and bookings.
 
-Reward (one float for the team). A turn in which all book the same hour at which all are free ends the episode:
+Reward (one float for the team). A turn in which all agents book the same hour, at which all are free, ends the episode:
 
 | part | value |
 |---|---|
-| plan 0..1 | (1 + how many like the hour best) / (the same of the best common hour) |
-| turns | -`turn_cost` for every other turn |
+| plan 0..1 | (1 + number of agents that like the hour best) / (the same number for the best common hour) |
+| turns | -`turn_cost` for every turn except the last one of an episode with a meeting |
 | words | -`word_cost` for every word of a message |
 
-Other bookings are answered: the hour is past, is not in the calendar, or is not free for all.
+After other bookings all agents observe who has booked which hour. An agent whose hour is past or not in the calendar
+observes this, too. If all agents book the same hour, they observe that it is not free for all.
 
-Optimum. All tell what they know in the first turn, and book the best common hour in the second, the earliest of equal
-ones: 1 less one turn. No team can do better, since nobody can book in the first. A single agent observes all calendars,
-books at once and receives 1. With `word_cost` the optimum is not known. `script:optimal` and
-`script:tells_all` play the optimum, `script:silent` says nothing, and each of it books the hours that it likes.
+Optimum. All agents send their calendars in the first turn. In the second turn they book the best common hour; of equal
+hours the earliest. The return is 1 minus the cost of one turn. No team can do better, because a booking in the first
+turn does not count. A single agent observes all calendars, books at once and receives 1. With `word_cost` above 0 the
+optimum is not known. `script:optimal` and `script:tells_all` play the optimum. In `script:silent` no agent sends
+messages, and each books its own free hours one after another, the best one first.
 
-Measured (`env.measure`): turns, words, and the share of episodes with a meeting, and with the best one.
+Measured (`env.measure`): turns, words, and the shares of episodes with a meeting and with the best meeting.
 
-What it tests. Sharing private knowledge in few words, and acting alike on it.
+What it tests. Agents have to share private knowledge in few words, and then to coordinate on one hour.
 
-Source: this suite's own, after the calendar task of NATURAL PLAN (arXiv:2406.04520). A server can play a person, as a
-member of a team (`agents.io.load`).
+Source: this suite's own, after the calendar task of NATURAL PLAN (arXiv:2406.04520). A model behind a server can act as
+one person (`agents.io.load`).
 
 Version history: v0, the first.
 
@@ -70,32 +74,32 @@ FIRST_HOUR = 9
 _DAY = "|".join(DAYS)
 _BOOKING = re.compile(rf"\bBOOK\s+({_DAY})\s+(\d{{1,2}})(?!\w)", re.IGNORECASE | re.ASCII)
 _TIMES = re.compile(rf"(best\s+)?\b({_DAY})((?:\s+\d{{1,2}}\b)+)(\s+is\s+best)?", re.IGNORECASE | re.ASCII)
-Slot = tuple[int, int]  # number of the day, and hour
+Slot = tuple[int, int]  # (number of the day, hour)
 
 
 class Calendar(NamedTuple):
-    """What a person knows."""
+    """The calendar of a person: its free hours and the hour that it likes best."""
 
     free: frozenset[Slot]
     best: Slot | None
 
 
 class World(NamedTuple):
-    """All calendars, and what a meeting is worth at each common hour."""
+    """All calendars, and the reward of a meeting at each common hour, in [0, 1]."""
 
     calendars: tuple[Calendar, ...]
     worth: Mapping[Slot, float]
 
 
 class Meeting(Dialogue):
-    """Find an hour for all; the module is the manual.
+    """Environment in which agents find an hour to meet. See the module docstring.
 
     Args:
-        n_agents: 2 to 5.
-        days: Of the calendar, 1 to 5.
-        hours: Of a day, 1 to 8.
-        common: Hours at which all are free, at least 1.
-        tasks, common_options: See `Dialogue`; H is 6.
+        n_agents: The number of agents, 2 to 5.
+        days: Days of the calendar, 1 to 5.
+        hours: Hours of a day, 1 to 8.
+        common: The number of hours at which all agents are free, at least 1.
+        tasks, common_options: See `Dialogue`; `max_turns` is 6 by default.
     """
 
     row_fields = ("calendars",)
@@ -119,7 +123,7 @@ class Meeting(Dialogue):
         self.common = common
         slots = [(day, FIRST_HOUR + hour) for day in range(days) for hour in range(hours)]
         if check_int("common", common, 1) > len(slots):
-            raise ValueError(f"common is {common}, and {days} days of {hours} hours have {len(slots)}; lower common")
+            raise ValueError(f"common is {common}, and {days} days of {hours} hours have {len(slots)}; reduce common")
         check_length(_in_words(Calendar(frozenset(slots), slots[0])), f"a calendar of {days} days of {hours} hours")
         self.slots = tuple(slots)
         roles = tuple(f"person {number}" for number in range(1, n_agents + 1))
@@ -129,15 +133,19 @@ class Meeting(Dialogue):
         common_options.setdefault("max_turns", 6)
         super().__init__(tasks, **common_options)
 
-    # --- rows --------------------------------------------------------------------------------------------------------
+    # --- rows ---------------------------------------------------------------------------------------------------------
 
     def size(self) -> tuple[int, ...]:
-        """People, days, hours and common hours."""
+        """Return the numbers of agents, days, hours and common hours."""
         return len(self.declared.roles), self.days, self.hours, self.common
 
     @staticmethod
     def sample_instance(people: int, days: int, hours: int, common: int, split: str, number: int) -> TaskItem:
-        """Common hours at random; each other hour is free for some; half of the likings are for common hours."""
+        """Sample a task.
+
+        The common hours are random. Each other hour is free for some agents, but not for all. An agent likes a common
+        hour best with probability at least 1/2.
+        """
         random = generator(0, "meeting", people, days, hours, common, split, number)
         slots = [(day, FIRST_HOUR + hour) for day in range(days) for hour in range(hours)]
         order = [slots[int(place)] for place in random.permutation(len(slots))]
@@ -155,7 +163,7 @@ class Meeting(Dialogue):
         return TaskItem(f"{split}-{number}", "Find an hour to meet.", split, fields={"calendars": "\n".join(lines)})
 
     def problem(self, item: TaskItem) -> str:
-        """Calendars that cannot be read, are of another number of people, do not fit, or share no hour."""
+        """Return the reason for which the calendars are invalid for this environment; "" if they are valid."""
         lines = item.fields["calendars"].splitlines()
         people = len(self.declared.roles)
         if len(lines) != people:
@@ -173,18 +181,18 @@ class Meeting(Dialogue):
             return f"has {_slot(outside[0])}, which {self.days} days of {self.hours} hours do not; set days and hours"
         return ""
 
-    # --- the task ----------------------------------------------------------------------------------------------------
+    # --- the task -----------------------------------------------------------------------------------------------------
 
     def optimal_turns(self, item: TaskItem) -> int:
-        """One turn, of bookings."""
+        """Return 1: the turn of the bookings."""
         return 1
 
     def knows(self, item: TaskItem, agent: str) -> str:
-        """The calendar of a person."""
+        """Return the calendar of a person."""
         return item.fields["calendars"].splitlines()[self.possible_agents.index(agent)]
 
     def introduction(self, item: TaskItem, agent: str, variant: int) -> str:
-        """Who is there, and how to book."""
+        """Return the description of the team and of bookings."""
         me = f"{self.role(agent)} of {len(self.possible_agents)}"
         return (
             f"You are {me}. Each knows its own free hours, and which of them it likes best. Send a message, or say "
@@ -196,7 +204,7 @@ class Meeting(Dialogue):
         )[variant]
 
     def read(self, item: TaskItem, agent: str, text: str) -> tuple[Slot | None, str]:
-        """The last booking of a text."""
+        """Return the last booking of a text, or None and a note."""
         found = _BOOKING.findall(text)
         if not found:
             return None, "BOOK needs a day and an hour, such as BOOK Monday 9." if "BOOK" in text else ""
@@ -204,7 +212,7 @@ class Meeting(Dialogue):
         return slot, ""
 
     def act(self, item: TaskItem, plan: Any, acts: Mapping[str, Slot]) -> ActResult:
-        """A meeting where all book an hour that is free for all."""
+        """Return a meeting if all book the same hour and all are free; otherwise the answers to the bookings."""
         answers = {agent: self._outside(slot) for agent, slot in acts.items()}
         wanted = set(acts.values())
         if len(acts) == len(self.possible_agents) and len(wanted) == 1:
@@ -218,24 +226,24 @@ class Meeting(Dialogue):
         return ActResult((), {agent: f"{answers.get(agent, '')} {booked}".strip() for agent in self.possible_agents})
 
     def _outside(self, slot: Slot) -> str:
-        """What is wrong with an hour that is in no calendar."""
+        """Return an answer to the booking of an hour outside of the calendar; "" for an hour in it."""
         if slot in self.slots:
             return ""
         if slot < self.slots[0]:
             return f"{_slot(slot)} is past, it is {_slot(self.slots[0])}."
         return f"{_slot(slot)} is not in the calendar, which ends on {_slot(self.slots[-1])}."
 
-    # --- teams without a model ---------------------------------------------------------------------------------------
+    # --- teams without a model ----------------------------------------------------------------------------------------
 
     def choices(self, agent: str, history: Sequence[Message] = ()) -> Sequence[str]:
-        """All that is known, an hour, a day that is impossible, a booking, or nothing."""
+        """Return messages about hours and days, bookings, all knowledge (`TELL`), and no message."""
         slots = list(map(_slot, self.slots))
         free, best = [f"{slot} is free for me" for slot in slots], [f"{slot} is best for me" for slot in slots]
         days = [f"I cannot on {day}" for day in DAYS[: self.days]]
         return [TELL, *free, *best, *days, *(f"BOOK {slot}" for slot in slots), NOTHING]
 
     def plays(self, agent: str, private: str, heard: Mapping[str, str], turn: int, observations: Sequence[str]) -> str:
-        """Book the best hour of those that are free for all who have told theirs; another one at every turn."""
+        """Book the best hour that is free in all known calendars; after each failure the next best one."""
         calendars = [read_calendar(private), *(read_calendar(text) for a, text in heard.items() if a != agent)]
         known = [calendar for calendar in calendars if calendar.free]
         worth = _worth(known)
@@ -244,9 +252,10 @@ class Meeting(Dialogue):
 
 
 def read_calendar(text: str) -> Calendar:
-    """The hours that a text names: a day and hours are free; after "best", or before "is best", they are liked too.
+    """Return the calendar that a text states.
 
-    Day names and "best" count in any case; hours have one or two digits. Everything else is passed over.
+    A day followed by hours states free hours. After "best", or before "is best", the first of them is the hour that the
+    person likes best. Case does not matter, hours have one or two digits, and other words are ignored.
     """
     free: set[Slot] = set()
     best: Slot | None = None
@@ -258,7 +267,7 @@ def read_calendar(text: str) -> Calendar:
 
 
 def _in_words(calendar: Calendar) -> str:
-    """A calendar in words; `read_calendar` reads them."""
+    """Return a calendar in words that `read_calendar` parses."""
     days: dict[int, list[str]] = {}
     for day, hour in sorted(calendar.free):
         days.setdefault(day, []).append(str(hour))
@@ -272,13 +281,13 @@ def _slot(slot: Slot) -> str:
 
 @functools.lru_cache(maxsize=4096)
 def _world(calendars: str) -> World:
-    """The calendars of a row."""
+    """Return the calendars of a row, and the reward of each common hour."""
     known = tuple(map(read_calendar, calendars.splitlines()))
     return World(known, _worth(known))
 
 
 def _worth(calendars: Sequence[Calendar]) -> dict[Slot, float]:
-    """What a meeting is worth at every common hour: 1 at the best."""
+    """Return the reward of a meeting at every common hour: 1 for the best hour."""
     common = [slot for slot in calendars[0].free if all(slot in calendar.free for calendar in calendars)]
     liked = {slot: 1 + sum(calendar.best == slot for calendar in calendars) for slot in common}
     return {slot: count / max(liked.values()) for slot, count in liked.items()}

@@ -1,47 +1,51 @@
-"""repair-v0: An assistant with the manual and a customer with the phone mend its faults in the right order.
+"""repair-v0: An assistant with the manual and a customer with the phone repair its faults in the right order.
 
 | fact | value |
 |---|---|
 | agents | agent_0 "assistant", agent_1 "customer" |
-| turns | up to 8 (`max_turns`); both speak at once |
+| turns | up to 8 (`max_turns`); both agents act at once |
 | options | `settings` of the phone, 5 (1 to 8), `accounts`, items of the account, 2 (0 to 4), `faults` 3 |
-| costs | `turn_cost` 0.05 of a turn, and of an act that mends nothing; `word_cost` 0 of a word |
-| data | 300 / 100 tasks (`count`: training tasks), drawn from different seeds; `words`: "fixed" or "paraphrased" |
-| files | rows of `prompt`, `manual`: `sim on bill ok`, in its order, and `phone`, how these are: `sim off bill ok` |
-| return | at most 1.0 less the turns of the shortest plan; optimum known for every task, 0.879 on average |
+| costs | `turn_cost` 0.05 of a turn, and of an act that repairs nothing; `word_cost` 0 of a word |
+| data | 300 / 100 tasks (`count`: training tasks), generated from different seeds; `words`: "fixed" or "paraphrased" |
+| files | rows of `prompt`, `manual`: `sim on bill ok`, in its order, and `phone`, values now: `sim off bill ok` |
+| return | at most 1.0 minus the turns of the shortest plan; optimum known for every task, 0.879 on average |
 
-Observation. At first the assistant is told the manual, how every setting and item has to be and in which order faults
-are mended, and how the items of the account are; the customer is told how the settings of the phone are, and that it
-has no connection. Then each hears what the other said and what came of its act, and how many faults are mended.
+Observation. In the first turn the assistant observes the manual: the right value of every setting and account item, and
+the order in which faults have to be repaired. It also observes which items of the account are broken. The customer
+observes the present settings of the phone. Later each agent observes the message of the other agent, the result of its
+own act, and how many faults are repaired.
 
-Action. The assistant may call one tool: `fix_line()`, `fix_plan()`, `fix_bill()`, `fix_limit()` (other forms: see
-`envs.tools.calls`). The customer may `SET roaming on`, the last such words in its text. Any other text is a message:
-its first 40 words are heard, and `TELL` alone stands for all that its author knows. A text without a letter or a digit
-says nothing. In the first turn only messages count. `choices` are such messages.
+Action. The assistant may call one tool: `fix_line()`, `fix_plan()`, `fix_bill()` or `fix_limit()` (other forms: see
+`envs.tools.calls`). The customer may write `SET roaming on`; the last such words of a text count. Any other text is a
+message, of which the other agent observes the first 40 words. The text `TELL` stands for all private knowledge of its
+author. A text without a letter or a digit is no message. In the first turn only messages count. `choices` are such
+texts.
 
-Reward (one float for the team). The phone works and the episode ends when all faults are mended:
+Reward (one float for the team). When all faults are repaired, the phone works and the episode ends:
 
 | part | value |
 |---|---|
 | plan 0 or 1 | the phone works |
-| turns | -`turn_cost` for every other turn, and for every act that mends nothing |
+| turns | -`turn_cost` for every turn except the last repair, and for every act that repairs nothing |
 | words | -`word_cost` for every word of a message |
 
-An act mends a fault if it is the next one of the manual. Both may mend in one turn, where theirs follow each other. Any
-other act changes nothing, and its author is told so; so is who names a setting or a tool that does not exist.
+An act repairs a fault if this fault is the next one in the order of the manual. Both agents may repair in the same turn
+if their faults follow each other. Any other act changes nothing, and its author observes this. An act with an unknown
+setting or tool has the same effect.
 
-Optimum. Both tell all at first, and then mend one fault after the other by the shortest plan, found by search over the
-faults that are left and all acts of both: 1 less one turn and less all turns of the plan but the last. No team can do
-better, since nothing can be mended in the first turn. A single agent observes everything and may act on a setting and
-with a tool in one text; its optimum is a turn more. With `word_cost` the optimum is not known. `script:optimal` and
-`script:tells_all` play the optimum; in `script:silent` nobody says anything and each tries one thing after the other.
+Optimum. Both agents send all their knowledge in the first turn. Then they repair the faults by the shortest plan, found
+by search over the remaining faults and all joint acts. The return is 1 minus the cost of one turn and of all turns of
+the plan except the last. No team can do better, because an act in the first turn does not count. A single agent
+observes everything, and may change a setting and call a tool in one text; it needs one turn less. With `word_cost`
+above 0 the optimum is not known. `script:optimal` and `script:tells_all` play the optimum. In `script:silent` no agent
+sends messages, and each tries one repair after another.
 
 Measured (`env.measure`): turns, words, and the share of episodes in which the phone works.
 
-What it tests. Instructing somebody who sees what one does not, and waiting for one's turn.
+What it tests. An agent has to instruct a teammate who observes something else, and agents have to act in turn.
 
-Source: this suite's own, after the telecom domain of tau2-bench, which its authors model as a Dec-POMDP. A server can
-play the customer, as a member of a team (`agents.io.load`).
+Source: this suite's own, after the telecom domain of tau2-bench, whose authors model it as a Dec-POMDP. A model behind
+a server can act as the customer (`agents.io.load`).
 
 Version history: v0, the first.
 
@@ -79,29 +83,29 @@ OK, BROKEN = "ok", "broken"
 _SET = re.compile(r"\bSET\s+(\w{1,20})\s+(on|off)\b", re.IGNORECASE | re.ASCII)
 _PAIR = re.compile(rf"\b(?:({'|'.join(SETTINGS)}) (on|off)|({'|'.join(ACCOUNTS)}) (ok|broken))\b", re.ASCII)
 _MENDED = "Faults mended:"
-Pair = tuple[str, str]  # a setting or an item, and how it is or has to be
+Pair = tuple[str, str]  # (setting or account item, value)
 
 
 class World(NamedTuple):
-    """How things have to be, in the order of the manual, and how they are at first."""
+    """The right values in the order of the manual, and the initial values."""
 
     manual: tuple[Pair, ...]
     phone: Mapping[str, str]
 
     @property
     def faults(self) -> tuple[Pair, ...]:
-        """What has to be done, in order."""
+        """The repairs that are needed, in order: (name, right value)."""
         return tuple((name, value) for name, value in self.manual if self.phone[name] != value)
 
 
 class Repair(Dialogue):
-    """Mend a phone; the module is the manual.
+    """Environment in which two agents repair a phone. See the module docstring.
 
     Args:
-        settings: Of the phone, 1 to 8.
-        accounts: Items of the account, 0 to 4.
-        faults: How many of both are wrong; one of them is a setting.
-        tasks, common: See `Dialogue`; H is 8.
+        settings: The number of settings of the phone, 1 to 8.
+        accounts: The number of account items, 0 to 4.
+        faults: The number of wrong settings and items, at least 1; at least one is a setting.
+        tasks, common: See `Dialogue`; `max_turns` is 8 by default.
     """
 
     most_wrong = 2
@@ -124,7 +128,9 @@ class Repair(Dialogue):
         self.settings = SETTINGS[: check_int("settings", settings, 1, len(SETTINGS))]
         self.accounts = ACCOUNTS[: check_int("accounts", accounts, 0, len(ACCOUNTS))]
         if check_int("faults", faults, 1) > settings + accounts:
-            raise ValueError(f"faults is {faults}, and {settings} settings and {accounts} accounts can be wrong")
+            raise ValueError(
+                f"faults is {faults}, and only {settings} settings and {accounts} accounts can be wrong; reduce faults"
+            )
         self.faults = faults
         calls = (f"fix_{name}()" for name in self.accounts)
         words = f"{LABELS} Assistant: Customer: {_MENDED} SET Set on off {OK} {BROKEN} is Please now".split()
@@ -133,15 +139,15 @@ class Repair(Dialogue):
         common.setdefault("max_turns", 8)
         super().__init__(tasks, **common)
 
-    # --- rows --------------------------------------------------------------------------------------------------------
+    # --- rows ---------------------------------------------------------------------------------------------------------
 
     def size(self) -> tuple[int, ...]:
-        """Settings, items of the account, and faults."""
+        """Return the numbers of settings, account items, and faults."""
         return len(self.settings), len(self.accounts), self.faults
 
     @staticmethod
     def sample_instance(settings: int, accounts: int, faults: int, split: str, number: int) -> TaskItem:
-        """A manual in any order, and faults of which one is a setting."""
+        """Sample a task: a manual in random order, and random faults, at least one in a setting."""
         random = generator(0, "repair", settings, accounts, faults, split, number)
         names = [*SETTINGS[:settings], *ACCOUNTS[:accounts]]
         order = [names[int(place)] for place in random.permutation(len(names))]
@@ -154,7 +160,7 @@ class Repair(Dialogue):
         return TaskItem(f"{split}-{number}", "A phone has no connection.", split, fields=fields)
 
     def problem(self, item: TaskItem) -> str:
-        """A manual or a phone that cannot be read, or another size of either, or no fault."""
+        """Return the reason for which manual or phone are invalid; "" if they are valid."""
         names = {*self.settings, *self.accounts}
         for field in self.row_fields:
             text = " ".join(item.fields[field].split())
@@ -162,22 +168,25 @@ class Repair(Dialogue):
             if _spoken(pairs) != text or len(dict(pairs)) < len(pairs):
                 return f"field {field!r}: {text[:60]!r} is no list such as 'roaming on line ok', each name once"
             if strange := sorted(names.symmetric_difference(dict(pairs))):
-                return f"field {field!r}: {strange[0]!r} must stand in it exactly if settings and accounts have it"
+                return (
+                    f"field {field!r}: {strange[0]!r} is missing or not among the settings and accounts of this size; "
+                    "change the row, or the options settings and accounts"
+                )
             if field == "manual" and any(value == BROKEN for _, value in pairs):
-                return f"field 'manual': asks for something {BROKEN}; an item of the account has to be {OK}"
-        return "" if self._faults(item) else "field 'phone': has no fault; set something otherwise than the manual"
+                return f"field 'manual': has an item that is {BROKEN}; give every account item the value {OK}"
+        return "" if self._faults(item) else "field 'phone': has no fault; give a setting another value than the manual"
 
-    # --- the task ----------------------------------------------------------------------------------------------------
+    # --- the task -----------------------------------------------------------------------------------------------------
 
     def optimal_turns(self, item: TaskItem) -> int:
-        """The turns of the shortest plan."""
+        """Return the number of turns of the shortest plan."""
         return shortest(self._faults(item))
 
     def _faults(self, item: TaskItem) -> tuple[Pair, ...]:
         return _world(*(item.fields[field] for field in self.row_fields)).faults
 
     def knows(self, item: TaskItem, agent: str) -> str:
-        """The manual and the account, or the settings of the phone."""
+        """Return the manual and the broken account items, or the settings of the phone."""
         phone = read_pairs(item.fields["phone"])
         if agent == CUSTOMER:
             return _spoken(pair for pair in phone if pair[0] in SETTINGS)
@@ -185,7 +194,7 @@ class Repair(Dialogue):
         return " ".join([*item.fields["manual"].split(), *([_NOW, _spoken(broken)] if broken else [])])
 
     def introduction(self, item: TaskItem, agent: str, variant: int) -> str:
-        """What is known, and what can be done."""
+        """Return the description of the role and of its acts."""
         calls = " or ".join(f"fix_{name}()" for name in self.accounts) or "no tool"
         if agent == ASSISTANT:
             return (
@@ -206,7 +215,7 @@ class Repair(Dialogue):
         )[variant]
 
     def read(self, item: TaskItem, agent: str, text: str) -> tuple[str | Pair | None, str]:
-        """The first tool that the assistant calls, or the last setting of the customer."""
+        """Return the first tool call of the assistant, or the last setting of the customer."""
         if agent == CUSTOMER:
             found = _SET.findall(text)
             if not found:
@@ -217,7 +226,7 @@ class Repair(Dialogue):
         return (calls[0].name.removeprefix("fix_"), OK) if calls else None, ""
 
     def act(self, item: TaskItem, plan: Any, acts: Mapping[str, Pair]) -> ActResult:
-        """Mend the next fault, and the one after it where the other has mended that."""
+        """Repair the next fault, and the one after it if both agents' acts follow each other."""
         faults, before = self._faults(item), len(plan)
         mended = mend(faults, before, tuple(acts.values()))
         done = faults[before:mended]
@@ -235,15 +244,15 @@ class Repair(Dialogue):
         return f"{name} is {value} now." if mended else f"{name} {value} mends nothing now."
 
     def tools(self, agent: str) -> tuple[Tool, ...]:
-        """One for each item of the account, for the assistant."""
+        """Return for the assistant one tool for each account item."""
         if agent == CUSTOMER:
             return ()
         return tuple(Tool(f"fix_{name}", f"Mends the {name} of the account.") for name in self.accounts)
 
-    # --- teams without a model ---------------------------------------------------------------------------------------
+    # --- teams without a model ----------------------------------------------------------------------------------------
 
     def choices(self, agent: str, history: Sequence[Message] = ()) -> Sequence[str]:
-        """All that is known, an instruction or how a setting is, a tool or a setting, or nothing."""
+        """Return messages about settings, tool calls or settings, all knowledge (`TELL`), and no message."""
         pairs = list(itertools.product(self.settings, VALUES))
         if agent == ASSISTANT:
             calls = (f"fix_{name}()" for name in self.accounts)
@@ -252,13 +261,13 @@ class Repair(Dialogue):
         return [TELL, *known, *acts, NOTHING]
 
     def single_agent_choices(self, history: Sequence[Message] = ()) -> Sequence[str]:
-        """Those of both, and a tool and a setting in one text."""
+        """Return the acts of both agents, and every pair of a tool call and a setting in one text."""
         acts = super().single_agent_choices(history)
         sets, calls = ([text for text in acts if text.startswith(word)] for word in ("SET", "fix"))
         return [*acts, *map("\n".join, itertools.product(calls, sets))]
 
     def plays(self, agent: str, private: str, heard: Mapping[str, str], turn: int, observations: Sequence[str]) -> str:
-        """Mend the next fault, or the one after it while the other mends that; without words try what there is."""
+        """Repair the next fault, or the one after it if a teammate repairs the next; without messages try all."""
         known = [heard.get(ASSISTANT, ""), heard.get(CUSTOMER, "")]
         known[agent == CUSTOMER] = private
         manual, _, broken = known[0].partition(_NOW)
@@ -277,11 +286,11 @@ class Repair(Dialogue):
         return NOTHING
 
 
-_NOW = "now"  # before what is broken in the account
+_NOW = "now"  # precedes the broken account items
 
 
 def mend(faults: Sequence[Pair], mended: int, acts: Sequence[Pair]) -> int:
-    """How many faults are mended after the acts of a turn, in whatever order they help."""
+    """Return the number of repaired faults after the acts of a turn, which count in any order."""
     left = list(acts)
     while mended < len(faults) and faults[mended] in left:
         left.remove(faults[mended])
@@ -291,7 +300,7 @@ def mend(faults: Sequence[Pair], mended: int, acts: Sequence[Pair]) -> int:
 
 @functools.cache
 def shortest(faults: tuple[Pair, ...]) -> int:
-    """The least number of turns that mend all faults: breadth-first search over faults mended and all joint acts."""
+    """Return the least number of turns that repair all faults, by breadth-first search over all joint acts."""
     by_owner = [[pair for pair in faults if _owner(pair) == agent] for agent in (ASSISTANT, CUSTOMER)]
     joint = [tuple(filter(None, acts)) for acts in itertools.product(*([None, *private] for private in by_owner))]
     reached, turns = {0}, 0
@@ -302,7 +311,7 @@ def shortest(faults: tuple[Pair, ...]) -> int:
 
 
 def read_pairs(text: str) -> list[Pair]:
-    """What a text says of settings and items, in order: `roaming on`, `line ok`; everything else is passed over."""
+    """Return the settings and items that a text states, in order: `roaming on`, `line ok`; other words are ignored."""
     return [(setting or account, value or state) for setting, value, account, state in _PAIR.findall(text)]
 
 

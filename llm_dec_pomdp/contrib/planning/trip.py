@@ -1,46 +1,53 @@
-"""trip-v0: A guide knows the events of a day and a traveller its own wishes, and they agree on three events.
+"""trip-v0: A guide knows the events of a day, a traveller knows its own wishes, and they agree on three events.
 
 | fact | value |
 |---|---|
 | agents | agent_0 "traveller", agent_1 "guide" |
-| turns | up to 6 (`max_turns`); both speak at once |
+| turns | up to 6 (`max_turns`); both agents act at once |
 | options | `wishes` 10 (2 to 12), `events` 6 (4 to 8), `lists` of events that tasks share, 0: each has its own |
 | costs | `turn_cost` 0.05 of a turn that settles nothing, `word_cost` 0 of a word |
-| data | 300 / 100 tasks (`count`: training tasks), drawn from different seeds; `words`: "fixed" or "paraphrased" |
+| data | 300 / 100 tasks (`count`: training tasks), generated from different seeds; `words`: "fixed" or "paraphrased" |
 | files | rows of `prompt`, `wishes`: `museum 5 budget 40`, and `events`, lines of `harbour boat quiet 9-11 12` |
-| return | at most 1.0 less two turns; optimum 0.9 |
+| return | at most 1.0 minus the cost of two turns; optimum 0.9 |
 
-Observation. At first the traveller is told its wishes, a weight from 1 to 9 for each, and the budget; the guide is told
-the events: name, two things that each offers, first and last hour, price. Then each hears what the other said, the
-traveller what is proposed, and both how many turns are left.
+Observation. In the first turn the traveller observes its wishes, each with a weight from 1 to 9, and its budget. The
+guide observes the events: the name, two things that each offers, the first and last hour, and the price. Later each
+agent observes the message of the other agent and the number of turns left. The traveller also observes the proposal.
 
-Action. The guide: `PROPOSE harbour, abbey, market`, three events in the order of the day; the last such words count.
-The traveller: `ACCEPT` or `REJECT`, in capitals, the last of them, about the proposal of an earlier turn. Any other
-text is a message: its first 40 words are heard, and `TELL` alone stands for all that its author knows. A text without a
-letter or a digit says nothing. In the first turn only messages count. `choices` are such messages.
+Action. The guide writes `PROPOSE harbour, abbey, market`: three events in the order of the day. The last such words
+count. The traveller writes `ACCEPT` or `REJECT` in capitals, about the proposal of an earlier turn; the last of these
+words counts. Any other text is a message, of which the other agent observes the first 40 words. The text `TELL` stands
+for all private knowledge of its author. A text without a letter or a digit is no message. In the first turn only
+messages count. `choices` are such texts.
 
-Reward (one float for the team). ACCEPT ends the episode where a proposal stands:
+Reward (one float for the team). If there is a proposal, ACCEPT ends the episode:
 
 | part | value |
 |---|---|
-| plan 0..1 | weights of the wishes that the three events offer / the same of the best three; 0 above the budget |
-| turns | -`turn_cost` for every other turn |
+| plan 0..1 | weights of the wishes that the three events offer / weights for the best three; 0 above the budget |
+| turns | -`turn_cost` for every turn except the one with ACCEPT |
 | words | -`word_cost` for every word of a message |
 
-A proposal of an unknown event, of one twice, or of events that overlap is refused, and the guide is told why.
+A proposal with an unknown event, a repeated event, or overlapping events is invalid. The guide observes the reason.
 
-Optimum. The traveller tells its wishes at first, the guide proposes the best three, found by enumeration of all ordered
-triples, and the traveller accepts: 1 less two turns. No team can do better, since nothing can be proposed in the first
-turn. A single agent observes both; it proposes and accepts, and receives 1 less one turn. With `word_cost` the optimum
-is not known. In `script:optimal` the guide says nothing at first, in `script:tells_all` both tell all, and in
-`script:silent` the guide proposes events that fit one after the other, and the traveller accepts.
+Optimum. The traveller sends its wishes in the first turn. The guide then proposes the best three events, found by
+enumeration of all ordered triples, and the traveller accepts in the third turn. The return is 1 minus the cost of two
+turns. No team can do better, because a proposal in the first turn does not count. A single agent observes both wishes
+and events; it proposes and accepts, and receives 1 minus the cost of one turn. With `word_cost` above 0 the optimum is
+not known.
 
-Measured (`env.measure`): turns, words, and the share of episodes with a trip, and with the best one.
+| team | plays |
+|---|---|
+| `script:optimal` | the optimum; the guide sends nothing in the first turn |
+| `script:tells_all` | the optimum; both agents send all their knowledge in the first turn |
+| `script:silent` | without messages: the guide proposes possible triples one after another, and the traveller accepts |
 
-What it tests. Asking for and telling what the other needs, and a choice among many that only both can judge.
+Measured (`env.measure`): turns, words, and the shares of episodes with a trip and with the best trip.
 
-Source: this suite's own, after the planning task of DialOp (arXiv:2305.20076). A server can play the traveller, as a
-member of a team (`agents.io.load`).
+What it tests. Agents have to ask for and send what the other agent needs. Only both together can find the best trip.
+
+Source: this suite's own, after the planning task of DialOp (arXiv:2305.20076). A model behind a server can act as the
+traveller (`agents.io.load`).
 
 Version history: v0, the first.
 
@@ -73,9 +80,9 @@ TRAVELLER, GUIDE = "agent_0", "agent_1"
 NAMES = ("harbour", "abbey", "market", "tower", "garden", "theatre", "island", "castle")
 OFFERS = ("museum", "music", "food", "boat", "view", "quiet", "crafts", "animals", "history", "walk", "art", "sport")
 BUDGET = "budget"
-_HOURS = (9, 18)  # of a day
-_LONGEST = 3  # hours of an event
-_TRIPLES = 3  # events of a trip
+_HOURS = (9, 18)  # first and last hour of a day
+_LONGEST = 3  # longest event, in hours
+_TRIPLES = 3  # number of events of a trip
 _NAME = "|".join(NAMES)
 _PROPOSAL = re.compile(rf"\bPROPOSE\s*+:?\s*({_NAME})[\s,]+({_NAME})[\s,]+({_NAME})(?!\w)", re.IGNORECASE | re.ASCII)
 _ANSWER = re.compile(r"\b(?:ACCEPT|REJECT)\b", re.ASCII)
@@ -87,7 +94,7 @@ Trip = tuple[str, str, str]
 
 
 class Event(NamedTuple):
-    """What there is to do."""
+    """An event: two things that it offers, its first and last hour, and its price."""
 
     offers: tuple[str, str]
     begins: int
@@ -96,13 +103,13 @@ class Event(NamedTuple):
 
 
 class Travel(Dialogue):
-    """Three events of a day; the module is the manual.
+    """Environment in which two agents choose three events of a day. See the module docstring.
 
     Args:
-        wishes: How many the traveller has, 2 to 12.
-        events: How many there are, 4 to 8.
-        lists: How many lists of events there are, which the tasks of a split share; 0: each task has its own.
-        tasks, common: See `Dialogue`; H is 6.
+        wishes: The number of wishes of the traveller, 2 to 12.
+        events: The number of events, 4 to 8.
+        lists: The number of lists of events that the tasks of a split share; 0: each task has its own list.
+        tasks, common: See `Dialogue`; `max_turns` is 6 by default.
     """
 
     row_fields = ("wishes", "events")
@@ -135,15 +142,15 @@ class Travel(Dialogue):
         common.setdefault("max_turns", 6)
         super().__init__(tasks, **common)
 
-    # --- rows --------------------------------------------------------------------------------------------------------
+    # --- rows ---------------------------------------------------------------------------------------------------------
 
     def size(self) -> tuple[int, ...]:
-        """Wishes, events, and lists of events."""
+        """Return the numbers of wishes, events, and lists of events."""
         return len(self.wishes), len(self.events), self.lists
 
     @staticmethod
     def sample_instance(wishes: int, events: int, lists: int, split: str, number: int) -> TaskItem:
-        """Events at random, and wishes, again until a trip within the budget has one."""
+        """Sample a task: random events, and random wishes such that a trip within the budget fulfils one."""
         size = (wishes, events, lists)
         listed = _drawn_events(size, split, number % lists if lists else number)
         random = generator(0, "trip wishes", *size, split, number)
@@ -156,7 +163,7 @@ class Travel(Dialogue):
                 return TaskItem(f"{split}-{number}", "Choose three events of a day.", split, fields=fields)
 
     def problem(self, item: TaskItem) -> str:
-        """Wishes or events that cannot be read, or of which no three fit."""
+        """Return the reason for which wishes or events are invalid; "" if they are valid."""
         wanted, offered = " ".join(item.fields["wishes"].split()), item.fields["events"]
         pairs = _WISH.findall(wanted)
         if " ".join(map(" ".join, pairs)) != wanted or [name for name, _ in pairs].count(BUDGET) != 1:
@@ -170,23 +177,24 @@ class Travel(Dialogue):
             return str(error)
         strange = sorted(set(read_events(offered)).difference(self.events))
         if strange:
-            return f"field 'events': has {strange[0]!r}, and events = {len(self.events)} are {', '.join(self.events)}"
+            known = ", ".join(self.events)
+            return f"field 'events': has {strange[0]!r}, but events = {len(self.events)} has only {known}"
         if not _worth(item.fields["wishes"], offered):
-            return "field 'events': no three fit the day, the budget and a wish; change times or prices"
+            return "field 'events': no three events fulfil a wish within day and budget; change times or prices"
         return ""
 
-    # --- the task ----------------------------------------------------------------------------------------------------
+    # --- the task -----------------------------------------------------------------------------------------------------
 
     def optimal_turns(self, item: TaskItem) -> int:
-        """Two turns: a proposal, and its acceptance."""
+        """Return 2: the turns of a proposal and of its acceptance."""
         return 2
 
     def knows(self, item: TaskItem, agent: str) -> str:
-        """The wishes, or the events."""
+        """Return the wishes, or the events."""
         return " ".join(item.fields["wishes" if agent == TRAVELLER else "events"].split())
 
     def introduction(self, item: TaskItem, agent: str, variant: int) -> str:
-        """What is known, and what can be done."""
+        """Return the description of the role and of its acts."""
         if agent == TRAVELLER:
             return (
                 "You are the traveller. You know your wishes, the weight of each, and your budget; the guide knows the "
@@ -207,7 +215,7 @@ class Travel(Dialogue):
         )[variant]
 
     def read(self, item: TaskItem, agent: str, text: str) -> tuple[Any, str]:
-        """The last proposal of the guide, or the last answer of the traveller."""
+        """Return the last proposal of the guide, or the last answer of the traveller."""
         if agent == TRAVELLER:
             found = _ANSWER.findall(text)
             return (found[-1], "") if found else (None, "")
@@ -217,7 +225,7 @@ class Travel(Dialogue):
         return None, f"PROPOSE needs three of {', '.join(self.events)}." if "PROPOSE" in text else ""
 
     def act(self, item: TaskItem, plan: Any, acts: Mapping[str, Any]) -> ActResult:
-        """An answer is to the proposal that stands; a new one takes its place."""
+        """Apply the answer to the earlier proposal, then replace it by a new valid one."""
         answers: dict[str, str] = {}
         answer = acts.get(TRAVELLER)
         if answer == "ACCEPT" and plan:
@@ -236,35 +244,35 @@ class Travel(Dialogue):
                 answers[TRAVELLER] = " ".join(filter(None, [answers.get(TRAVELLER), proposal]))
         return ActResult(plan, answers)
 
-    # --- teams without a model ---------------------------------------------------------------------------------------
+    # --- teams without a model ----------------------------------------------------------------------------------------
 
     def choices(self, agent: str, history: Sequence[Message] = ()) -> Sequence[str]:
-        """All that is known, a wish or an event, an answer or a proposal, or nothing."""
+        """Return messages, answers or proposals, all knowledge (`TELL`), and no message."""
         if agent == TRAVELLER:
             return [TELL, *(f"I want {wish}" for wish in self.wishes), "ACCEPT", "REJECT", NOTHING]
         trips = (f"PROPOSE {', '.join(trip)}" for trip in itertools.permutations(self.events, _TRIPLES))
         return [TELL, *(f"Is the {name} fine?" for name in self.events), *trips, NOTHING]
 
     def opening(self, agent: str) -> str:
-        """The traveller tells its wishes; the guide has nothing to say that the traveller needs."""
+        """Return all wishes for the traveller, and no message for the guide."""
         return TELL if agent == TRAVELLER else NOTHING
 
     def plays(self, agent: str, private: str, heard: Mapping[str, str], turn: int, observations: Sequence[str]) -> str:
-        """The guide proposes what is best by the wishes that it has heard, then the next; the traveller accepts."""
+        """Propose the best trip by the known wishes, after a rejection the next one; accept any proposal."""
         proposed = "The guide proposes" in observations[-1]
         if agent == TRAVELLER:
             return "ACCEPT" if proposed else NOTHING
-        if proposed:  # one that plays both
+        if proposed:  # a single agent acts for both roles
             return NOTHING
         known = _worth(heard[TRAVELLER], private) if heard[TRAVELLER] else {}
         trips = sorted(known, key=lambda trip: (-known[trip], trip)) or possible(read_events(private))
         if not trips or (heard[TRAVELLER] and turn % 2 == 0):
-            return NOTHING  # the traveller has been asked
+            return NOTHING  # a proposal waits for its answer
         return f"PROPOSE {', '.join(trips[(turn - 1) // 2 % len(trips)])}"
 
 
 def read_events(text: str) -> dict[str, Event]:
-    """The events of a text, by name; everything else is passed over."""
+    """Return the events that a text states, by name; other words are ignored."""
     return {
         name: Event((first, second), int(begins), int(ends), int(price))
         for name, first, second, begins, ends, price in _EVENT.findall(text)
@@ -272,7 +280,7 @@ def read_events(text: str) -> dict[str, Event]:
 
 
 def refused(events: Mapping[str, Event], trip: Sequence[str]) -> str:
-    """Why events are no trip; "" where they are one."""
+    """Return the reason for which events are no trip, as agents observe it; "" if they are one."""
     if unknown := [name for name in trip if name not in events]:
         return f"There is no {unknown[0]} today."
     if twice := [name for name in trip if trip.count(name) > 1]:
@@ -284,13 +292,13 @@ def refused(events: Mapping[str, Event], trip: Sequence[str]) -> str:
 
 
 def possible(events: Mapping[str, Event]) -> list[Trip]:
-    """All ordered triples that are a trip."""
+    """Return all ordered triples of events that do not overlap."""
     after = {name: [n for n in events if n != name and events[name].ends <= events[n].begins] for name in events}
     return [(a, b, c) for a in events for b in after[a] for c in after[b] if c != a]
 
 
 def _drawn_events(size: tuple[int, int, int], split: str, number: int) -> str:
-    """Events of which several trips can be made, and none offers all that the others do, so that the wishes decide."""
+    """Sample events such that no trip offers everything that other trips offer; so the wishes decide."""
     random, (wishes, events, _) = generator(0, "trip events", *size, split, number), size
     while True:
         hours = random.integers(_HOURS[0], _HOURS[1] - 1, size=events).tolist()
@@ -317,7 +325,7 @@ def _offered(events: Mapping[str, Event], trip: Trip) -> set[str]:
 
 @functools.lru_cache(maxsize=4096)
 def _worth(wishes: str, events: str) -> dict[Trip, float]:
-    """What every trip within the budget is worth: 1 for the best; none where none is worth anything."""
+    """Return the reward of every trip within the budget: 1 for the best one. Empty if no trip fulfils a wish."""
     weights = {name.lower(): int(number) for name, number in _WISH.findall(wishes)}
     budget, known = weights.pop(BUDGET, 0), read_events(events)
     found: dict[Trip, int] = {}

@@ -1,7 +1,7 @@
 """Calls, reports and answers by letter: `candidates=True` of research-v0.
 
-An agent chooses among three texts: one of an optimal team, one with a wrong argument, and one for another tool,
-specialist or end. The seed of the episode decides their order. Each prompt is complete and resets the history.
+An agent chooses among three texts: the text of an optimal team, the same with a wrong argument, and a text for another
+tool, specialist or end. The seed of the episode decides their order. Each prompt is complete and resets the history.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from .worlds import RELATIONS, SKILLS, World
 
 
 class ResearchChoices(TurnChoices):
-    """research-v0 by letter; the module says what is offered.
+    """Environment research-v0 with actions by letter. See the module docstring.
 
     Args:
         env: The task.
 
     Raises:
-        ValueError: A question has no steps, from which texts could be offered.
+        ValueError: A question has no known steps, from which the offered texts are made.
     """
 
     letters = "ABC"
@@ -36,11 +36,12 @@ class ResearchChoices(TurnChoices):
         super().__init__(env)
         if without := [item.id for item in env.items if not steps_of(item)]:
             raise ValueError(
-                f"task {without[0]!r} has no field 'steps', by which texts are offered; leave out candidates"
+                f"task {without[0]!r} has no field 'steps', which candidates need; use embedded questions, or leave "
+                "out candidates"
             )
 
     def prompt(self, state: TurnState, agent: str, message: str | Message) -> str:
-        """Return all that the agent knows."""
+        """Return a prompt with everything that the agent knows."""
         inner: QuestionState = state.inner
         if agent == LEADER:
             blocks = f"Question: {inner.item.prompt}", self.env.seen(inner)
@@ -50,18 +51,18 @@ class ResearchChoices(TurnChoices):
         return "\n\n".join(filter(None, blocks))
 
     def is_complete(self, agent: str) -> bool:
-        """Return True."""
+        """Return True: each prompt is complete and resets the history."""
         return True
 
     def offers(self, state: TurnState, agent: str, observation: str) -> Sequence[str]:
-        """Return the three texts in the order of the seed."""
+        """Return the three offered texts, in an order that the seed decides."""
         inner: QuestionState = state.inner
         texts = self.offers_of_main(inner) if agent == LEADER else offers_of_sub(inner.item, _invocation(inner, agent))
         first = derive(derive(state.seed, "options"), agent, inner.turn) % len(texts)
         return (*texts[first:], *texts[:first])
 
     def offers_of_main(self, state: QuestionState) -> tuple[str, str, str]:
-        """Return the next text of an optimal team, one with a wrong argument or specialist, and another one."""
+        """Return the next text of an optimal team, the same with a wrong argument or specialist, and a third one."""
         of, item, kinds = world_of(state.item), state.item, self.env.kinds
         reports = {work.subtask: work.reported for work in state.invocations}
 
@@ -78,7 +79,7 @@ class ResearchChoices(TurnChoices):
         return offers_of_lead(item, known, ask, ask_wrongly)
 
     def as_written(self, history: Sequence[Message]) -> list[Message]:
-        """Return the last prompt as a history: the calls in it, and their results."""
+        """Return the last prompt as a history of calls and results."""
         [first, *blocks] = super().as_written(history[-1:])[0].text.split("\n\n")
         if not first.startswith("Find out: "):
             return [Message("observation", "\n\n".join([first, *blocks]))]
@@ -86,7 +87,7 @@ class ResearchChoices(TurnChoices):
         return [Message("observation", first), *results]
 
     def instead(self, offers: Sequence[str], text: str, history: Sequence[Message]) -> str:
-        """Return the first of several calls, else a text that is no call."""
+        """Return the first of several calls if it is offered, else an offered text that is no call."""
         first = text.partition("\n")[0]
         return first if first in offers else next(text for text in offers if not text.endswith(")"))
 
@@ -98,13 +99,13 @@ def _invocation(state: QuestionState, agent: str) -> Invocation:
 def offers_of_lead(
     item: TaskItem, known: Sequence[Known], go_on: Callable[[Ask], str], err: Callable[[Ask, int], str]
 ) -> tuple[str, str, str]:
-    """Return three texts of an agent that leads, from what it knows.
+    """Return the three offered texts of the main agent.
 
     Args:
         item: The question.
-        known: Its steps, with what the agent knows of them.
-        go_on: Returns the text that asks for a fact.
-        err: Returns a text that does not, decided by a number.
+        known: Its steps, with the values that the agent knows.
+        go_on: Function from a fact to the text that asks for it.
+        err: Function from a fact and a seed to a wrong text.
     """
     facts = [fact_of(step) for step in known if step.open] or [fact_of(known[0])]
     label = derive(0, item.prompt, str(known))
@@ -115,7 +116,7 @@ def offers_of_lead(
 
 
 def offers_of_sub(item: TaskItem, work: Invocation) -> tuple[str, str, str]:
-    """Return the next text of an optimal sub-agent, and two others: another argument, tool or report."""
+    """Return the next text of an optimal sub-agent, and two with another argument, tool or report."""
     of, fact = world_of(item), meant(work.subtask)
     gold, other = found_by(work.kind, fact), another(of, fact, derive(0, work.subtask))
     able = fact[0].skill in work.kind.split("+")
@@ -132,7 +133,7 @@ def offers_of_sub(item: TaskItem, work: Invocation) -> tuple[str, str, str]:
 
 
 def another(of: World, fact: Ask, label: int) -> Ask:
-    """Return a fact about another subject of the same kind; of a sum the difference."""
+    """Return a fact about another subject of the same kind; for a sum the difference, and vice versa."""
     relation, subjects = fact
     if relation.program:
         [other] = [r for r in RELATIONS.values() if r.program and r != relation]
@@ -144,7 +145,7 @@ def another(of: World, fact: Ask, label: int) -> Ask:
 
 
 def guessed(item: TaskItem, known: Sequence[Known], label: int) -> str:
-    """Return a wrong answer of the right kind, from a report where one has such a name."""
+    """Return a wrong answer of the right kind, from a report if one has such a name; `label` is the seed."""
     of, right = world_of(item), item.fields["answer"].partition("\n")[0]
     kind = of.kind_of.get(right, "numbers")
     seen = {name for step in known for name in (*step.subjects, step.value) if name and name != known[-1].value}

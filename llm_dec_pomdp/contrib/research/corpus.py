@@ -1,12 +1,17 @@
-"""What is searched, read and queried.
+"""The corpus of a question: passages to search and read, and tables to query.
 
-A task names its corpus by a text: `world:3` (a procedural world), the path of a JSONL file or of a folder of text
-files, or the passages themselves as lines of JSON. Agents are told what is in a corpus, and task files come from
-strangers, so a path leads below the task file's folder or the working folder, also after links are followed.
+The field `corpus` of a task is one of these:
 
-A passage is an object with `text`, and optionally `title`, and `support: true` where the answer is known to rest on it.
-Rows of HotpotQA (arXiv:1809.09600) and 2WikiMultihopQA (arXiv:2011.01060) bring their passages with them. Only worlds
-have tables.
+- `world:3`, a procedural world;
+- the path of a JSONL file, or of a folder of text files;
+- the passages themselves, as lines of JSON.
+
+A passage is an object with `text`, and optionally `title`. It has `support: true` if the answer is known to rest on it.
+Rows of HotpotQA (arXiv:1809.09600) and 2WikiMultihopQA (arXiv:2011.01060) contain their passages. Only worlds have
+tables.
+
+Agents observe the contents of a corpus, and task files may come from strangers. So a path has to lead to a place in
+the folder of the task file or in the working folder, also after links are followed.
 """
 
 from __future__ import annotations
@@ -22,21 +27,21 @@ from llm_dec_pomdp.storage.reading import FileError, open_file
 
 from .worlds import worlds
 
-_KEPT = 64  # corpora in memory
-_MOST_BYTES = 1 << 28  # of the files of one
+_KEPT = 64  # cached corpora
+_MOST_BYTES = 1 << 28  # most bytes of the files of a corpus
 
 
 class Corpus(NamedTuple):
     """Passages and tables."""
 
-    texts: tuple[str, ...]  # of the passages, page by page
+    texts: tuple[str, ...]  # texts of the passages, page by page
     support: tuple[str, ...] = ()  # passages that the answer is known to rest on
-    script: str = ""  # SQL that makes the tables
+    script: str = ""  # SQL that creates the tables
 
 
 @functools.lru_cache(maxsize=_KEPT)
 def corpus(name: str) -> Corpus:
-    """The corpus of that name, read once.
+    """Return the corpus of a name; it is cached.
 
     Raises:
         TaskError: It is missing or malformed; the message names the file, the line and the field.
@@ -50,10 +55,14 @@ def corpus(name: str) -> Corpus:
 
 
 def placed(name: str, folder: Path) -> str:
-    """The name of a corpus, a path in it made independent of the folder of the task file and of links.
+    """Resolve the name of a corpus: a path becomes absolute and free of links, other names are unchanged.
+
+    Args:
+        name: The field `corpus`.
+        folder: The folder of the task file.
 
     Raises:
-        TaskError: The path leads nowhere, or neither below that folder nor below the working folder.
+        TaskError: The path does not exist, or is neither in that folder nor in the working folder.
     """
     if name.startswith("world:") or name.lstrip().startswith("{"):
         return name
@@ -71,8 +80,8 @@ def placed(name: str, folder: Path) -> str:
         if any(path.is_relative_to(root) for root in roots):
             return str(path)
     raise TaskError(
-        f"corpus {name!r:.200} is {str(found[0])!r:.200}, neither below the task file's folder {str(roots[0])!r} nor "
-        f"below the working folder {str(roots[1])!r}; put it, not a link to it, beside the task file"
+        f"corpus {name!r:.200} is {str(found[0])!r:.200}, neither in the task file's folder {str(roots[0])!r} nor "
+        f"in the working folder {str(roots[1])!r}; put the file itself, not a link, next to the task file"
     )
 
 
@@ -87,14 +96,14 @@ def _of_world(number: str) -> Corpus:
 def _from_lines(text: str, place: str) -> Corpus:
     passages = [_passage(row, where) for where, row in json_lines(text, place)]
     if not passages:
-        raise TaskError(f'{place}: no passages; a corpus has at least one line, such as {{"text": "..."}}')
+        raise TaskError(f'{place}: has no passages; give at least one line, such as {{"text": "..."}}')
     return Corpus(tuple(text for text, _ in passages), tuple(text for text, support in passages if support))
 
 
 def _passage(row: Any, place: str) -> tuple[str, bool]:
-    """The text of a passage, its title before it where it does not name it; and whether the answer rests on it."""
+    """Return the text of a passage, and whether the answer rests on it. A title that is not in it precedes the text."""
     if not isinstance(row, dict):
-        raise TaskError(f'{place}: holds a {type(row).__name__}; every line is an object such as {{"text": "..."}}')
+        raise TaskError(f'{place}: is a {type(row).__name__}; give an object such as {{"text": "..."}} in every line')
     fields = cast("dict[str, Any]", row)
     for name in ("text", "title"):
         value = fields.get(name, "" if name != "text" else None)
@@ -102,15 +111,15 @@ def _passage(row: Any, place: str) -> tuple[str, bool]:
             what = f"is {value!r:.60}" if name in fields else "is missing"
             raise TaskError(f"{place}, field {name!r}: {what}; give it text or remove the line")
     if not isinstance(fields.get("support", False), bool):
-        raise TaskError(f"{place}, field 'support': is {fields['support']!r:.60}; it is true or false")
+        raise TaskError(f"{place}, field 'support': is {fields['support']!r:.60}; give true or false")
     text, title = fields["text"], fields.get("title", "")
     return (text if title in text else f"{title}: {text}"), fields.get("support", False)
 
 
 def _from_folder(folder: Path) -> Corpus:
-    """Every line of the .txt files is a passage, after the name of its file where the line does not name it."""
+    """Return the lines of the .txt files as passages; a file name that is not in a line precedes it."""
     passages: list[str] = []
-    paths = [path for path in sorted(folder.rglob("*.txt")) if path.is_file()]  # and no pipes and devices
+    paths = [path for path in sorted(folder.rglob("*.txt")) if path.is_file()]  # without pipes and devices
     for path in paths:
         if not path.resolve().is_relative_to(folder.resolve()):
             raise TaskError(f"corpus file {str(path)!r} is a link out of its folder; put a copy of the file there")
@@ -123,7 +132,7 @@ def _from_folder(folder: Path) -> Corpus:
 
 
 def _read(paths: Sequence[Path]) -> list[str]:
-    """The texts of regular files, of a limited size together."""
+    """Return the texts of files, which together have at most `_MOST_BYTES` bytes."""
     texts, left = list[str](), _MOST_BYTES
     for path in paths:
         try:
@@ -134,7 +143,7 @@ def _read(paths: Sequence[Path]) -> list[str]:
             raise TaskError(f"corpus file {str(path)!r} cannot be read as UTF-8 text ({error}); convert it") from None
         left -= len(content)
         if left < 0:
-            raise TaskError(f"corpus file {str(path)!r}: a corpus has more than {_MOST_BYTES} bytes; leave some out")
+            raise TaskError(f"corpus file {str(path)!r}: a corpus has more than {_MOST_BYTES} bytes; remove passages")
     return texts
 
 
@@ -142,10 +151,10 @@ def _read(paths: Sequence[Path]) -> list[str]:
 
 
 def from_published(row: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Give a row of a published data set a `corpus`, a line for each sentence; other rows stay as they are.
+    """Add a `corpus` with a line for each sentence to a row of a published data set; return other rows unchanged.
 
-    Such rows have `question`, `answer`, `context` (titles and sentences of pages) and `supporting_facts` (title of a
-    page and index of a sentence). The last two are columns on the hub, and lists of pairs in the released files.
+    A published row has `question`, `answer`, `context` (titles and sentences of pages) and `supporting_facts` (title of
+    a page and index of a sentence). The last two are columns on the hub, and lists of pairs in the released files.
 
     Raises:
         TaskError: `context` or `supporting_facts` have another form.
@@ -163,7 +172,7 @@ def from_published(row: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _pairs(row: Mapping[str, Any], name: str, columns: tuple[str, str], kind: type) -> Sequence[tuple[str, Any]]:
-    """The pairs of a field, which may be stored in two columns."""
+    """Return the pairs of a field, which may be stored in two columns."""
     value: Any = row.get(name, [])
     try:
         if isinstance(value, dict):
@@ -174,6 +183,6 @@ def _pairs(row: Mapping[str, Any], name: str, columns: tuple[str, str], kind: ty
         pairs = None
     if pairs is None or not all(isinstance(title, str) and isinstance(other, kind) for title, other in pairs):
         raise TaskError(
-            f"field {name!r} is {value!r:.80}; it holds pairs of {columns[0]} and {columns[1]}, or these two as columns"
+            f"field {name!r} is {value!r:.80}; give pairs of {columns[0]} and {columns[1]}, or these two columns"
         )
     return pairs

@@ -1,19 +1,20 @@
-"""The five decisions of an agent that leads others (arXiv:2605.02801), in research-v0, from what was played.
+"""Five decisions of the main agent of research-v0 (arXiv:2605.02801), measured from episodes.
 
-They are when to spawn, whom to ask, what to say, how to combine and when to stop. They are counted for questions whose
-steps are known. A step is open until a report that main has read names its value. Every text of main that asks is a
-decision, and so is the one with which it goes on to its answer.
+The decisions are when to spawn, which specialist to ask, what to write, how to combine reports, and when to stop. They
+are counted for questions whose steps are known. A step is open until a report that main has observed names its value.
+Every text of main that asks is a decision, and so is its decision to answer.
 
-| figure | of | counted |
+| figure | counted over | right if |
 |---|---|---|
 | spawned when it helped | invocations while a step was open | at most one for each step that could be asked for |
-| asked the right one | invocations, where there are specialists | it has the skill that the step needs |
-| said what was needed | subtasks; reports of who was shown the value | the subject is named; the value is |
+| asked the right one | invocations, if there are several specialists | it has the skill that the step needs |
+| said what was needed | subtasks; reports after a call that showed the value | it names the subject; or the value |
 | kept what it was told | answers with no step open | the answer is right |
-| stopped in time | decisions to end, and others when it had to | to end with no step open, or with nobody left to ask |
+| stopped in time | decisions to end, and decisions when it had to end | it ends with no step or no invocation left |
 
-The first is 0 where main never asked though a step was open. A subtask is about the step whose relation or subject it
-names, an open one first. A figure is the mean over the episodes in which there is something to count.
+The first figure is 0 if main never asked although a step was open. A subtask belongs to the step whose relation or
+subject it names, and to an open step first. A figure is the mean over the episodes in which there is something to
+count.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ FIGURES = (
 
 
 class TeamLimits(NamedTuple):
-    """What the main agent may do."""
+    """The limits of the main agent: specialists, invocations and turns."""
 
     kinds: Sequence[str]  # specialists
     invocations: int
@@ -48,12 +49,12 @@ class TeamLimits(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """What main did with one text, and what it knew.
+    """A decision of main: one text, with the knowledge at that time.
 
     Attributes:
-        asks: The spawns that followed; () where it went on to its answer.
-        open: The steps that it did not know.
-        could_ask: Whether there were invocations and turns left.
+        asks: The `spawn` events of the text; () if main decided to answer.
+        open: The steps whose values main did not know.
+        could_ask: Whether invocations and turns were left.
     """
 
     asks: tuple[Event, ...]
@@ -62,14 +63,14 @@ class Decision(NamedTuple):
 
 
 def decision_means(items: Sequence[TaskItem], bounds: TeamLimits, groups: Sequence[Group]) -> dict[str, float]:
-    """The mean of each figure, as a share, over the episodes in which there is something to count."""
+    """Return the mean of each figure, in [0, 1], over the episodes in which there is something to count."""
     by_id = {item.id: item for item in items}
     episodes = [e for group in groups for e in group.episodes if steps_of(by_id[e.item_id])]
     return known_means([decisions(by_id[e.item_id], bounds, e) for e in episodes])
 
 
 def decisions(item: TaskItem, bounds: TeamLimits, episode: Episode) -> dict[str, float]:
-    """The five figures of an episode; NaN where there is nothing to count."""
+    """Return the five figures of an episode, in [0, 1]; NaN if there is nothing to count."""
     steps, taken = askable_of(item), decisions_of(item, bounds, episode)
     figures = (
         _spawned(taken),
@@ -82,12 +83,12 @@ def decisions(item: TaskItem, bounds: TeamLimits, episode: Episode) -> dict[str,
 
 
 def askable_of(item: TaskItem) -> tuple[Known, ...]:
-    """The steps of the question that take an invocation, with what is true of them; () where they are not known."""
+    """Return the steps that need an invocation, with their true values; () if the steps are not known."""
     return tuple(step for step in truth_of_steps(item) if step.step.relation in RELATIONS)
 
 
 def decisions_of(item: TaskItem, bounds: TeamLimits, episode: Episode) -> list[Decision]:
-    """What main decided, in order; its texts after it has gone on to its answer are part of that."""
+    """Return the decisions of main, in order. Texts after its decision to answer belong to this decision."""
     asked, still_open, taken = 0, askable_of(item), list[Decision]()
     for number, turn in enumerate(episode.turns, 1):
         if LEADER in turn.actions and not (taken and not taken[-1].asks):
@@ -147,14 +148,14 @@ def _stopped(taken: Sequence[Decision]) -> float:
 
 
 def _askable(still_open: Sequence[Known]) -> list[Known]:
-    """The open steps whose subjects are known: those of the question, or of steps that are not open."""
+    """Return the open steps whose subjects are known, from the question or from steps that are not open."""
     values = {step.value for step in still_open}
     named = [{s for s, ref in zip(step.subjects, step.step.subjects, strict=True) if s != ref} for step in still_open]
     return [step for step, following in zip(still_open, named, strict=True) if not following & values]
 
 
 def _about(ask: Event, still_open: Sequence[Known], steps: Sequence[Known]) -> Known:
-    """The step that a subtask is about."""
+    """Return the step that a subtask belongs to."""
     text = ask.details["subtask"]
     words = set(re.findall(r"\w+", text.lower()))
     candidates = [*_askable(still_open), *still_open, *steps]
@@ -162,7 +163,7 @@ def _about(ask: Event, still_open: Sequence[Known], steps: Sequence[Known]) -> K
     def fit(step: Known) -> tuple[bool, bool]:
         return bool(RELATIONS[step.step.relation].words & words), all(_names(text, name) for name in step.subjects)
 
-    return max(candidates, key=fit)  # of equals the first
+    return max(candidates, key=fit)  # the first of equal ones
 
 
 def _names(text: str, name: str) -> bool:

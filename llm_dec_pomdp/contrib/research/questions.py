@@ -1,9 +1,9 @@
 """Questions about procedural worlds, each with one right answer, and the state of a question.
 
-The steps of a question are lines `relation|subject`; the subject `#1` is the value of the first step. A chain ends in
-its answer (`founder|Bel Mills`, then `birthplace|#1`). Two chains may be compared (`most|#2|#4`: whichever subject of
-these steps has the greater value) or computed with (`sum|#2|#4`). Main compares itself; every other step takes an
-invocation, so that a question needs one to six.
+The steps of a question are lines `relation|subject`. The subject `#1` is the value of the first step. A chain ends in
+its answer (`founder|Bel Mills`, then `birthplace|#1`). Two chains may be compared: `most|#2|#4` is the subject of these
+two steps with the greater value. Their values may also be used in a calculation (`sum|#2|#4`). Main compares itself.
+Every other step needs an invocation, so a question needs one to six.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ COMPARISONS = {"most": max, "least": min}
 class QuestionStep(NamedTuple):
     """A step of a question."""
 
-    relation: str  # its name, or that of a comparison
-    subjects: tuple[str, ...]  # names; "#2" is the value of the second step, or the step itself in a comparison
+    relation: str  # name of a relation, or "most" or "least"
+    subjects: tuple[str, ...]  # names; "#2" is the value of the second step, in a comparison the second step itself
 
 
 class Known(NamedTuple):
-    """What is known of a step."""
+    """A step with the subjects and the value that an agent knows."""
 
     step: QuestionStep
-    subjects: tuple[str, ...] = ()  # () while they are not known
-    value: str | None = None
+    subjects: tuple[str, ...] = ()  # () while a subject is not known
+    value: str | None = None  # None while it is not known
 
     @property
     def open(self) -> bool:
-        """It can be asked for, and is not known."""
+        """Whether the value is not known, but can be asked for."""
         return bool(self.subjects) and self.value is None and self.step.relation in RELATIONS
 
 
@@ -49,12 +49,17 @@ def _steps(lines: str) -> tuple[QuestionStep, ...]:
 
 
 def steps_of(item: TaskItem) -> tuple[QuestionStep, ...]:
-    """The steps of a task; () where they are not known."""
+    """Return the steps of a task; () if they are not known."""
     return _steps(item.fields.get("steps", ""))
 
 
 def knowledge(steps: Sequence[QuestionStep], lookup: Callable[[Relation, tuple[str, ...]], str | None]) -> list[Known]:
-    """What is known of every step, by a function that gives the value of a relation where it is known."""
+    """Return every step with its known subjects and value.
+
+    Args:
+        steps: The steps of a question.
+        lookup: Function from a relation and subjects to the value; None if the value is not known.
+    """
     known: list[Known] = []
     for step in steps:
         before = [known[int(subject[1:]) - 1] if subject.startswith("#") else None for subject in step.subjects]
@@ -71,18 +76,18 @@ def knowledge(steps: Sequence[QuestionStep], lookup: Callable[[Relation, tuple[s
 
 
 def truth_of_steps(item: TaskItem) -> list[Known]:
-    """Every step as it is."""
+    """Return every step with its true subjects and value."""
     return knowledge(steps_of(item), lambda relation, subjects: world_of(item).fact(relation.name, subjects).value)
 
 
 def facts_of(item: TaskItem) -> tuple[Fact, ...]:
-    """The facts behind the steps; a comparison has none of its own."""
+    """Return the facts of the steps; a comparison has no fact of its own."""
     known = [step for step in truth_of_steps(item) if step.step.relation in RELATIONS]
     return tuple(world_of(item).fact(step.step.relation, step.subjects) for step in known)
 
 
 def world_of(item: TaskItem) -> World:
-    """The world that an embedded question is about."""
+    """Return the world of an embedded question."""
     return worlds()[int(item.fields["corpus"].partition(":")[2])]
 
 
@@ -91,7 +96,7 @@ def world_of(item: TaskItem) -> World:
 
 @functools.cache
 def embedded() -> tuple[TaskItem, ...]:
-    """Return the embedded questions, from `data/questions.jsonl`; `scripts/build_worlds.py` makes them.
+    """Return the embedded questions, from `data/questions.jsonl`. `scripts/build_worlds.py` generates the file.
 
     Training and test questions are about different worlds.
     """
@@ -104,39 +109,39 @@ def embedded() -> tuple[TaskItem, ...]:
 
 
 class Used(NamedTuple):
-    """A call and what it gave."""
+    """A call and its result."""
 
     tool: str
-    input: str  # the argument as text; "" where there is none
+    input: str  # first argument as text; "" without arguments
     answer: str
-    ran: bool
+    ran: bool  # whether the tool ran
 
 
 class Invocation(NamedTuple):
-    """A sub-agent that was asked once."""
+    """One invocation of a sub-agent."""
 
-    agent: str  # its id
-    kind: str  # which specialist it is
-    subtask: str  # what it is to find out
-    turns: int = 0  # texts that it wrote
+    agent: str  # id
+    kind: str  # role: its skills
+    subtask: str
+    turns: int = 0  # texts so far
     calls: tuple[Used, ...] = ()
-    report: str | None = None  # what main sees; None while it works
-    valid: bool = True  # whether it has reported in time
-    expert: float = 0.0  # how well it did its subtask, in [0, 1]; NaN where the judge gave no number
+    report: str | None = None  # report that main observes; None while it works
+    valid: bool = True  # whether the report has words and came in time
+    expert: float = 0.0  # score of the report, in [0, 1]; NaN if the judge returned no number
 
     @property
     def reported(self) -> str:
-        """Its report; "" while it works."""
+        """The report; "" while it works."""
         return self.report or ""
 
     @property
     def ran(self) -> tuple[Used, ...]:
-        """The calls that gave something."""
+        """The calls that ran."""
         return tuple(used for used in self.calls if used.ran)
 
     @property
     def usable(self) -> bool:
-        """It has reported, in a valid format."""
+        """Whether it has reported in a valid format."""
         return self.valid and self.report is not None
 
 
@@ -144,14 +149,14 @@ class QuestionState(NamedTuple):
     """The state of a question."""
 
     item: TaskItem
-    turn: int = 0  # joint actions played
+    turn: int = 0  # turns so far
     tools: ToolState = ToolState()
     invocations: tuple[Invocation, ...] = ()  # all of them, in order
-    calls: tuple[Used, ...] = ()  # main's
-    pending: tuple[str, ...] = ()  # for main's last calls the sub-agent that each has asked; "" where it asked nobody
-    messages: tuple[tuple[str, Message], ...] = ()  # what agents are told next
+    calls: tuple[Used, ...] = ()  # calls of main
+    pending: tuple[str, ...] = ()  # for each of main's last calls the sub-agent that it started; "" for none
+    messages: tuple[tuple[str, Message], ...] = ()  # next observations
 
     @property
     def working(self) -> tuple[Invocation, ...]:
-        """Those that have not reported yet."""
+        """The invocations that have not reported yet."""
         return tuple(invocation for invocation in self.invocations if invocation.report is None)

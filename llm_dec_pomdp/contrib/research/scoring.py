@@ -1,7 +1,7 @@
-"""What a report and an answer are worth.
+"""The scores of reports and answers in research-v0.
 
-Of a procedural world every fact is known. Of a published data set, or one of your own, only the answer is, and perhaps
-the passages that it rests on. Equations: "Multi-Agent Deep Research", arXiv:2511.13288, section 3.
+For a procedural world every fact is known. For a published data set, or one of your own, only the answer is known, and
+perhaps the passages that support it. Equations: "Multi-Agent Deep Research", arXiv:2511.13288, section 3.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from .corpus import corpus
 from .questions import COMPARISONS, Invocation, facts_of, steps_of, world_of
 from .worlds import RELATIONS, Fact, World, questions_about
 
-ANSWER_WORDS = 40  # of main's answer; what follows is not read
-_DEPTH = 3  # steps of a subtask
-_COMPUTE = ("python", "query")  # tools that can
+ANSWER_WORDS = 40  # words of main's answer that count
+_DEPTH = 3  # most steps of a subtask
+_COMPUTE = ("python", "query")  # tools that can compute
 
 TRIES = 3
 BEST = 10
@@ -30,21 +30,22 @@ _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 
 class WorldTruth:
-    """What is known of an embedded question."""
+    """The facts of an embedded question, by which reports and answers are scored."""
 
     def __init__(self, item: TaskItem) -> None:
         self.world: World = world_of(item)
         self.answer = item.fields["answer"].partition("\n")[0]
         self.facts = facts_of(item)
         compares = steps_of(item)[-1].relation in COMPARISONS
-        # Names that an answer may mention beside its own; in a comparison there are none.
+        # Names that an answer may contain in addition; in a comparison there are none.
         self._aside = () if compares else (*self.world.named(item.prompt), *(fact.value for fact in self.facts))
 
     def expert(self, work: Invocation) -> float:
-        """1 where the report holds what the subtask asked for, and a call showed the facts behind it; else 0.
+        """Return 1 if the report contains the value that the subtask asked for and calls showed its facts, else 0.
 
-        A subtask asks for the end of the longest chains that begin at a name in it and follow relations whose words are
-        in it, or for the sum or the difference of the two numbers in it.
+        A subtask asks for the end of a chain of relations, or for the sum or the difference of the two numbers in it. A
+        chain begins at a name in the subtask and follows relations whose words are in the subtask. The longest chains
+        count.
         """
         named = (*self.world.named(work.subtask), *self.world.named(work.subtask, "numbers"))
         words, ends = _words(work.subtask), list[tuple[Fact, ...]]()
@@ -64,15 +65,19 @@ class WorldTruth:
         )
 
     def right(self, answer: str) -> bool:
-        """Whether the answer is named, and no other name of its kind, except those of the steps that lead to it."""
+        """Return whether a text names the answer and no other name of its kind; names of its steps are allowed."""
         return self._holds(_beginning(answer), self.answer, self._aside)
 
     def hits(self, works: Sequence[Invocation]) -> float:
-        """Share of the steps whose facts were shown."""
+        """Return the share of facts that calls showed, in [0, 1]."""
         return sum(any(_shown(self.world, fact, work) for work in works) for fact in self.facts) / len(self.facts)
 
     def supported(self, works: Sequence[Invocation]) -> bool:
-        """Whether each fact is in a report of who was shown it, or one report of who was shown all has the answer."""
+        """Return whether the reports support the answer.
+
+        They do if each fact is in the report of an invocation whose calls showed it. They also do if one report has the
+        answer and the calls of its invocation showed all facts.
+        """
 
         def whole(work: Invocation) -> bool:
             return self.right(work.reported) and all(_shown(self.world, fact, work) for fact in self.facts)
@@ -93,13 +98,17 @@ class WorldTruth:
         return chains
 
     def _holds(self, text: str, value: str, aside: Sequence[str]) -> bool:
-        """Whether a text names a value and nothing else of its kind; names in `aside` are allowed."""
+        """Return whether a text names a value and nothing else of its kind; names in `aside` are allowed."""
         named = set(self.world.named(text, self.world.kind_of.get(value, "numbers")))
         return named - (set(aside) - {value}) == {value}
 
 
 def _shown(of: World, fact: Fact, work: Invocation) -> bool:
-    """Whether a call gave the sentence that states a fact, or, of tables, another answer if the fact were another."""
+    """Return whether a call of an invocation showed a fact.
+
+    It did if its result contains the sentence of the fact or the value of a calculation, or if the result of its query
+    would change with the fact.
+    """
     relation = RELATIONS[fact.relation]
     if relation.sentences:
         return any(fact.sentence in used.answer for used in work.ran if used.tool in ("search", "read"))
@@ -111,7 +120,7 @@ def _shown(of: World, fact: Fact, work: Invocation) -> bool:
 
 @functools.lru_cache(maxsize=4096)
 def _depends(script: str, falsified: str, statement: str) -> bool:
-    """Return whether the answer of a statement changes when a fact is falsified."""
+    """Return whether the result of a statement changes when a fact is falsified."""
     answers = set[str]()
     for text in (script, f"{script}\n{falsified}"):
         try:
@@ -122,34 +131,38 @@ def _depends(script: str, falsified: str, statement: str) -> bool:
 
 
 class PublishedTruth:
-    """What is known of a task whose facts are not."""
+    """The answer and supporting passages of a task whose facts are not known."""
 
     def __init__(self, item: TaskItem) -> None:
         self.support = corpus(item.fields["corpus"]).support
         self.answer = normal(item.fields["answer"].partition("\n")[0])
 
     def expert(self, work: Invocation) -> float:
-        """Share of the names and numbers of the report that stand in what calls gave, or in its subtask."""
+        """Return the share of the report's names and numbers that are in results of calls or in the subtask."""
         read = _words(f"{work.subtask} {_given([work])}")
         claims = {word for word in re.findall(r"\w+", work.reported) if word[:1].isupper() or word[:1].isdigit()}
         return sum(claim.lower() in read for claim in claims) / len(claims) if claims and work.ran else 0.0
 
     def right(self, answer: str) -> bool:
-        """Whether the text holds the answer, punctuation ignored; where that is yes or no the first word counts."""
+        """Return whether a text contains the answer, without punctuation; for yes or no the first word counts."""
         text = normal(_beginning(answer))
         if self.answer in ("yes", "no"):
             return text.split()[:1] == [self.answer]
         return self._stands_in(text)
 
     def hits(self, works: Sequence[Invocation]) -> float:
-        """Share of the supporting passages that calls gave; where none are known, whether one gave the answer."""
+        """Return the share of supporting passages in the results of calls; if none are known, 1 for the answer."""
         given = _given(works)
         if self.support:
             return sum(passage in given for passage in self.support) / len(self.support)
         return float(self._stands_in(given))
 
     def supported(self, works: Sequence[Invocation]) -> bool:
-        """Whether all supporting passages were given; where none are known, a report has the answer from a call."""
+        """Return whether calls showed all supporting passages.
+
+        If none are known, a report must have the answer from the result of one of its calls. If then the answer is yes
+        or no, a call must have run.
+        """
         if self.support or self.answer in ("yes", "no"):
             return self.hits(works) == 1.0 if self.support else any(work.ran for work in works)
         return any(self.right(work.reported) and self._stands_in(_given([work])) for work in works)
@@ -159,16 +172,19 @@ class PublishedTruth:
 
 
 def _given(works: Sequence[Invocation]) -> str:
-    """All that calls gave."""
+    """Return the results of all calls, joined."""
     return "\n".join(used.answer for work in works for used in work.ran)
 
 
 def truth_of(item: TaskItem) -> WorldTruth | PublishedTruth:
-    """What is known of a task.
+    """Return the scorer of a task.
 
-    `expert` says how well an invocation did its subtask, in [0, 1]; `right` whether a text gives the answer and no
-    other beside it; `hits` which share of what is behind the answer calls have given; `supported` whether the answer
-    follows from the reports, and these from what calls gave.
+    | method | returns |
+    |---|---|
+    | `expert` | score of a report for its subtask, in [0, 1] |
+    | `right` | whether a text has the answer and no other value of its kind |
+    | `hits` | share of the facts or supporting passages that calls showed, in [0, 1] |
+    | `supported` | whether the answer follows from reports, and the reports from results of calls |
     """
     return _truth(item.prompt, tuple(item.fields.items()))
 
@@ -180,9 +196,10 @@ def _truth(prompt: str, fields: tuple[tuple[str, str], ...]) -> WorldTruth | Pub
 
 
 def judged(judge: Reviewer, work: Invocation) -> float:
-    """A judge's score of a report, in [0, 1]; NaN, with a warning, where three tries give no number or raise.
+    """Return a judge's score of a report, in [0, 1].
 
-    The judge is not shown the answer of the task.
+    If three tries raise an error or return no number, warn and return NaN. The judge does not observe the answer of the
+    task.
     """
     prompt = (
         f"A sub-agent was to find out: {work.subtask}\n\nIt was shown:\n"
@@ -193,19 +210,21 @@ def judged(judge: Reviewer, work: Invocation) -> float:
     for number in range(TRIES):
         try:
             answer = judge(prompt, number)
-        except Exception as error:  # a judge that fails has said nothing
+        except Exception as error:  # a failing judge counts as a try without a number
             failures.append(f"it raised {type(error).__name__}: {error}")
             continue
         match = _NUMBER.search(answer)
         if match and float(match.group()) <= BEST:
             return float(match.group()) / BEST
-        failures.append(f"it said {answer!r:.80}, which holds no number from 0 to {BEST}")
-    warnings.warn(f"the judge gave no number in {TRIES} tries: {failures[-1]}", stacklevel=2)
+        failures.append(f"it returned {answer!r:.80} without a number from 0 to {BEST}")
+    warnings.warn(
+        f"the judge returned no number in {TRIES} tries: {failures[-1]}; the score of the report is NaN", stacklevel=2
+    )
     return math.nan
 
 
 def redundancy(works: Sequence[Invocation]) -> float:
-    """Share of the invocations whose calls gave only what earlier ones had given; 0 without invocations."""
+    """Return the share of invocations whose calls only repeated results of earlier ones; 0 without invocations."""
     seen, idle = set[str](), 0
     for work in works:
         given = {line for used in work.ran for line in used.answer.split("\n")}
@@ -215,7 +234,10 @@ def redundancy(works: Sequence[Invocation]) -> float:
 
 
 def normal(text: str) -> str:
-    """Lower case without punctuation, articles and extra spaces, as in the published evaluations of such data sets."""
+    """Return a text in lower case without punctuation, articles and extra spaces.
+
+    The published evaluations of HotpotQA and similar data sets normalise answers in the same way.
+    """
     bare = "".join(sign for sign in text.lower() if sign not in set(string.punctuation))
     return " ".join(word for word in bare.split() if word not in ("a", "an", "the"))
 

@@ -1,7 +1,7 @@
-"""Well-formed play of embedded questions: the call or question for each fact, and teams without a model.
+"""Scripted teams for embedded questions, and the call or sub-question for each fact.
 
-Main knows the steps of the question, as its readers do, but not the facts. Sub-agents know the sentences and the
-statements of SQL that find a fact, and believe no rumour.
+The main agent of a scripted team knows the steps of the question, but not the facts. Its sub-agents know the form of
+the sentences and SQL statements that state a fact, and ignore rumours.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _QUESTIONS = [
     for relation in RELATIONS.values()
 ]
 
-Ask = tuple[Relation, tuple[str, ...]]  # what is asked for, and about whom
+Ask = tuple[Relation, tuple[str, ...]]  # (relation, subjects) that a sub-question asks for
 
 
 def call(tool: str, *arguments: str) -> str:
-    """A call as text."""
+    """Return a call as text."""
     return f"{tool}({', '.join(json.dumps(argument, ensure_ascii=False) for argument in arguments)})"
 
 
@@ -40,30 +40,36 @@ def reported(work: Invocation) -> str:
 
 
 def notes(calls: Sequence[Used]) -> str:
-    """Calls and what they gave."""
+    """Return calls and their results as text."""
     return "\n\n".join(f"{call(used.tool, *filter(None, [used.input]))}\n{used.answer}" for used in calls)
 
 
 def asked(relation: Relation, subjects: Sequence[str]) -> str:
-    """The question for a fact."""
+    """Return the sub-question for a fact."""
     return relation.question.format(**dict(zip("xy", subjects, strict=False)))
 
 
 def meant(question: str) -> Ask:
-    """The relation and the subjects of a sub-question; ValueError where it is none."""
+    """Return the relation and the subjects of a sub-question.
+
+    Raises:
+        ValueError: The question is no sub-question of a scripted team.
+    """
     for relation, pattern in _QUESTIONS:
         if match := pattern.fullmatch(question):
             return relation, match.groups()
-    raise ValueError(f"the scripted team does not know the sub-question {question[:80]!r}; main is to be scripted, too")
+    raise ValueError(
+        f"a scripted sub-agent does not know the sub-question {question[:80]!r}; give main the same script"
+    )
 
 
 def holder(kinds: Sequence[str], relation: Relation) -> str:
-    """The specialist that can find a fact; the first where none can."""
+    """Return the specialist that can find a fact; the first specialist if none can."""
     return next((kind for kind in kinds if relation.skill in kind.split("+")), kinds[0])
 
 
 def found_by(kind: str, fact: Ask) -> str:
-    """The call by which a specialist finds a fact, or fails to."""
+    """Return the call by which a specialist tries to find a fact."""
     relation, subjects = fact
     skills = kind.split("+")
     skill = relation.skill if relation.skill in skills else skills[0]
@@ -75,7 +81,7 @@ def found_by(kind: str, fact: Ask) -> str:
 
 
 def stated(fact: Ask, text: str) -> str | None:
-    """The value that a sentence of a text states; None where no sentence but rumours does."""
+    """Return the value of a fact that a sentence of a text states; None if only rumours or no sentence state one."""
     relation, subjects = fact
     values: list[str] = []
     for line in re.split(r"\n|(?<=\.) ", text):
@@ -88,7 +94,7 @@ def stated(fact: Ask, text: str) -> str | None:
 
 
 def value_in(of: World, fact: Ask, text: str) -> str | None:
-    """The value of a fact by a text: what is stated, else the only name of its kind."""
+    """Return the value of a fact in a text: the stated value, else the only name of its kind, else None."""
     if value := stated(fact, text):
         return value
     names = [name for name in of.named(text, fact[0].value) if name not in fact[1]]
@@ -104,7 +110,13 @@ def fact_of(known: Known) -> Ask:
 
 
 class Scripts:
-    """What the scripted teams say; they recognise tasks by the text of their questions."""
+    """The scripted teams; they recognise a task by the text of its question.
+
+    Args:
+        items: The tasks that they know.
+        roles: The role of each agent.
+        most: The number of sub-agents that main may ask.
+    """
 
     def __init__(self, items: Sequence[TaskItem], roles: Mapping[str, str], most: int) -> None:
         self._items = {item.prompt: item for item in items}
@@ -112,18 +124,18 @@ class Scripts:
         self._kinds = list(dict.fromkeys(role for agent, role in roles.items() if agent != LEADER))
 
     def optimal(self, agent: str, history: Sequence[Message]) -> str:
-        """Asks for each open step, several at once where possible, and answers."""
+        """Ask for each open step, several at once if possible, and then answer."""
         return self._main(history, everything=False) if agent == LEADER else self._sub(agent, history)
 
     def ask_everything(self, agent: str, history: Sequence[Message]) -> str:
-        """The same, but asks until no invocation is left."""
+        """Act as `optimal`, but ask until no invocation is left."""
         return self._main(history, everything=True) if agent == LEADER else self._sub(agent, history)
 
     def never_ask(self, agent: str, history: Sequence[Message]) -> str:
-        """Answers at once, knowing nothing."""
+        """Answer at once, without knowledge."""
         return UNKNOWN
 
-    # --- who says what --------------------------------------------------------------------------------------------
+    # --- texts of main and sub-agents ---------------------------------------------------------------------------------
 
     def _main(self, history: Sequence[Message], *, everything: bool) -> str:
         known = self.known(history)
@@ -133,17 +145,22 @@ class Scripts:
         return "\n".join(asks) or known[-1].value or UNKNOWN
 
     def known(self, history: Sequence[Message]) -> list[Known]:
-        """The steps of the question that main was told, with what it was told of them."""
+        """Return the steps of main's question, with the values that its observations contain."""
         item, reports = self.item(history), {json.loads(s): r for s, r in _REPORT.findall(_observed(history))}
         of = world_of(item)
         return knowledge(steps_of(item), lambda r, s: value_in(of, (r, s), reports.get(asked(r, s), "")))
 
     def item(self, history: Sequence[Message]) -> TaskItem:
-        """The task whose question is in the history."""
+        """Return the task whose question is in the history.
+
+        Raises:
+            ValueError: The question is not known, or its steps are not.
+        """
         item = self._items.get(_first_line(history[0].text).removeprefix("Question: "))
         if item is None or not steps_of(item):
             raise ValueError(
-                f"the scripted team does not know the question of {history[0].text[:80]!r}; it plays embedded ones"
+                f"the scripted team does not know the question of {history[0].text[:80]!r}; play it on embedded "
+                "questions"
             )
         return item
 

@@ -3,66 +3,86 @@
 | fact | value |
 |---|---|
 | agents | agent_0 "main", agent_1 ... one for each possible invocation ("reader", "analyst", "calculator") |
-| turns | up to 32 (`max_turns`); sub-agents of one turn work at the same time |
+| turns | up to 32 (`max_turns`); sub-agents of one turn work in parallel |
 | data | task files; `"hub"`: `hotpotqa/hotpot_qa`, configuration "distractor", train[:1000] / validation[:1000] |
 | offline | 120 questions about 6 worlds for training, 60 about 3 others for tests |
 | a world | some 250 sentences about people, and three tables |
 | a question | needs 1 to 6 invocations: chains, comparisons, counts, sums and differences |
-| return | 0 to 1.0, less what invocations and turns cost |
+| return | 0 to 1.0, minus the costs of invocations and turns |
 
-Observation. Main is told the question, and later the reports of the sub-agents that it asked, never what their tools
-gave. Each invocation of a sub-agent joins with a history of its own: its subtask, then the answers to its calls. It
-stays until the end, since its reward depends on main's answer, but is not asked again when it has reported.
+Observation. Main observes the question, and later the reports of its sub-agents. It never observes the results of their
+tools. Each invocation of a sub-agent has its own history: its subtask, then the results of its calls. An invocation
+reports once and does not act again. It stays in the episode until the end, because its reward depends on main's answer.
 
-Action. Agents call [tools](../tools.md), in any of the forms there; a text without a call is main's answer, or a
-sub-agent's report (60 words; longer reports are cut with a note).
+Action. Agents call [tools](../tools.md#how-agents-call). A text without a call is the answer of main, or the report of
+a sub-agent. Reports have at most 60 words; longer reports are cut with a note.
 
-| who | tools |
+| agent | tools |
 |---|---|
 | main | `ask(to, subtask)`, several at once |
 | reader | `search(query)` (BM25, five passages), `read(number)` (the passages around one) |
 | analyst | `schema()`, `query(statement)` (sqlite) |
 | calculator | `python(code)` |
 
-Sub-agents have six texts, the last of which has to be the report. What cannot be run is answered with the reason. A
-text without words, a sixth text with a call and an end of the turns are invalid.
+A sub-agent has six texts, and the last one has to be the report. If a call cannot be run, its result is the reason.
+An answer or report is invalid if it has no words, if the sixth text of a sub-agent is a call, or if the turns run out.
 
-With `candidates=True`, for small models, every action is a letter (the first counts) that picks one of three texts: one
-of an optimal team (a call, a report, the answer), one with a wrong argument, and one for another tool, specialist or
-end. The seed decides their order. Each prompt is complete and resets the history. Only for embedded questions.
+With `candidates=True`, for small models, every action is a letter that selects one of three texts; the first letter
+counts. The texts are the one of an optimal team, the same with a wrong argument, and one for another tool, specialist
+or end. The seed decides their order. Each prompt is complete and resets the history. This form works for embedded
+questions only.
 
-Reward, individual, all of it at the end (arXiv:2511.13288, section 3):
+Reward. Agents receive individual rewards, all at the end (arXiv:2511.13288, section 3):
 
-| who | reward |
+| agent | reward |
 |---|---|
-| main, and the team | R_M = 0.1 format + 0.9 correct, both 0 where main's format is invalid; less the costs |
-| every invocation | R_S = 0.1 format + 0.4 correct + 0.5 expert; 0 where its own format is invalid |
+| main, and the team | R_M = 0.1 format + 0.9 correct, both 0 if main's format is invalid; minus the costs |
+| every invocation | R_S = 0.1 format + 0.4 correct + 0.5 expert; 0 if its own format is invalid |
 
-`correct`: the answer is right, names no second value of its kind, and `support` holds: every step of the question was
-reported by an invocation whose calls showed it. A right answer without that counts as wrong. `expert`: the report
-holds what its subtask asked for, shown by its calls, and no second value. A call shows a fact of the texts by its
-sentence, one of the tables if another value would change what the query gives, a sum by its value. Where the facts are
-not known (published tasks and your own) `expert` is the share of the report's names and numbers that calls gave. The
-option `expert` replaces both by the number that any policy gives.
+- `correct`: the answer is right, names no second value of its kind, and has support. It has support if every step of
+  the question was reported by an invocation whose calls showed it. A right answer without support counts as wrong.
+- `expert`: the report contains what its subtask asked for, its calls showed it, and it names no second value.
+- A call shows a fact of the texts by its sentence. It shows a fact of the tables if another value would change the
+  result of the query. It shows a sum or a difference by its value.
+- The facts of published tasks and of your own are not known. There `expert` is the share of the report's names and
+  numbers that the calls returned.
 
-Options: `max_invocations` (8); `cost_per_invocation`, `cost_per_turn` (0); `specialists`, each with one skill or
-several (`["reader", "analyst+calculator"]`); `context` (main is told only the last so many words of reports); `expert`
-(a function of a prompt and the number of the try, which returns a text with a number from 0 to 10); `needs` (only
-embedded questions that need so many invocations, such as `[1, 4]`).
+The option `expert` replaces both rules for `expert` by the score of an LLM judge or of any other function.
 
-Measured (`env.measure`) are the five decisions of main, each as the share of the right ones, on embedded questions.
-Spawned when it helped: invocations, while a step of the question was open, for each of which there was a step. Asked
-the right one: invocations of the specialist who could know. Said what was needed: subtasks that name their subject, and
-reports that name what was shown. Kept what it was told: right answers when all steps were reported. Stopped in time:
-ends when no step was open any more, of all ends and of all texts after that.
+Options:
 
-Teams. `script:optimal` receives 1.0 less its costs on all embedded questions, `script:ask_everything` the same with
-every invocation spent, `script:never_ask` 0.1.
+| option | default | effect |
+|---|---|---|
+| `max_invocations` | 8 | the number of sub-agents that main may ask |
+| `cost_per_invocation`, `cost_per_turn` | 0 | costs in main's reward |
+| `specialists` | all three | the skills of each, one or several: `["reader", "analyst+calculator"]` |
+| `context` | None | the number of words of reports that main observes, the last ones; None: all |
+| `expert` | None | function of a prompt and the number of the try; returns a text with a number from 0 to 10 |
+| `needs` | () | use only embedded questions that need so many invocations, such as `[1, 4]` |
 
-Files. A row of a task file has `question`, `answer` and `corpus`, the path of a JSONL file (`text`, and optionally
-`title`) or of a folder of text files (a line is a passage), relative to the task file or to the working folder. Instead
-of `corpus` it may have the fields of HotpotQA and 2WikiMultihopQA (`context`, `supporting_facts`). There are no tables
-then, so `specialists=["reader"]` is enough.
+Measured (`env.measure`): five decisions of main on embedded questions, each as the share of right ones.
+
+| name | share |
+|---|---|
+| spawned when it helped | invocations while a step of the question was open, at most one for each open step |
+| asked the right one | invocations of a specialist that can find the fact |
+| said what was needed | subtasks that name their subject, and reports that name the shown value |
+| kept what it was told | right answers when all steps were reported |
+| stopped in time | decisions to end with no step open, of all ends and of all texts after the last open step |
+
+Teams. On all embedded questions `script:optimal` receives 1.0 minus its costs. `script:ask_everything` uses every
+invocation and receives the same minus more costs. `script:never_ask` receives 0.1.
+
+Files. A row of a task file has `question`, `answer` and `corpus`, a path relative to the task file or to the working
+folder:
+
+| corpus | passages |
+|---|---|
+| a JSONL file | one in each line: `text`, and optionally `title` |
+| a folder of text files | the lines of the files |
+
+Instead of `corpus` a row may have the fields of HotpotQA and 2WikiMultihopQA (`context`, `supporting_facts`). Rows of
+files have no tables, so `specialists=["reader"]` is enough.
 
 Source: "Multi-Agent Deep Research: Training Multi-Agent Systems with M-GRPO", arXiv:2511.13288, for setting and
 rewards; worlds and questions are this suite's own. BM25: `bm25s`, arXiv:2407.03618.
@@ -105,13 +125,13 @@ from .scoring import judged, redundancy, truth_of
 from .scripts import TEAMS, Scripts, reported
 from .worlds import SKILLS
 
-Orders = tuple[tuple[str, str], ...]  # whom main has asked, and for what
-MOST = 64  # invocations
-SUB_TURNS = 6  # texts of an invocation, the last of which has to be its report
-CALLS = 24  # of each tool, by an invocation
+Orders = tuple[tuple[str, str], ...]  # (sub-agent, subtask) of each question of main
+MOST = 64  # most invocations
+SUB_TURNS = 6  # texts of an invocation; the last one has to be its report
+CALLS = 24  # most calls of each tool by an invocation
 REPORT_WORDS, SUBTASK_WORDS = 60, 60
-CHARACTERS = 8  # allowed for a word, on average, where a text is cut
-_TOOLS = {"search": "reader", "sql": "analyst", "python": "calculator"}  # skill by kit
+CHARACTERS = 8  # characters per word, on average, at which a text is cut
+_TOOLS = {"search": "reader", "sql": "analyst", "python": "calculator"}  # kit -> skill
 _DOES = {"reader": "searches texts", "analyst": "queries tables", "calculator": "runs Python"}
 
 
@@ -134,7 +154,7 @@ class AskTool(NamedTuple):
 
 @functools.lru_cache(maxsize=64)
 def toolbox(name: str, kinds: tuple[str, ...], most: int) -> Toolbox:
-    """The tools for the corpus of that name: `ask` for main, those of their skills for sub-agents."""
+    """Return the tools for a corpus: `ask` for main, and for sub-agents the tools of their skills."""
     held = corpus(name)
     kits = [search(held.texts), sql(held.script), replace(python(), private=True)]
     users = {
@@ -147,27 +167,27 @@ def toolbox(name: str, kinds: tuple[str, ...], most: int) -> Toolbox:
 
 
 class Research(Hierarchy[QuestionState]):
-    """Ask, read, query, compute, answer; the module is the manual.
+    """Environment in which a main agent asks specialists and answers a question. See the module docstring.
 
     Args:
-        max_invocations: How many sub-agents may be asked, 1 to 64.
-        specialists: Their skills, joined by "+"; each may be asked `max_invocations` times.
-        cost_per_invocation: Main pays it for every sub-agent that it asks.
-        cost_per_turn: Main pays it for every turn of the episode.
-        context: How many words of the reports main is told, the last ones; None: all.
-        expert: Judges reports instead of the rule.
-        needs: Embedded questions that need so many invocations, 1 to 6; () for all.
-        tasks, common: See `Task`; H is 32.
+        max_invocations: The number of sub-agents that main may ask, 1 to 64.
+        specialists: The skills of each specialist, joined by "+"; each may be asked `max_invocations` times.
+        cost_per_invocation: Cost in main's reward for every sub-agent that it asks, at least 0.
+        cost_per_turn: Cost in main's reward for every turn of the episode, at least 0.
+        context: The number of words of the reports that main observes, the last ones; None: all.
+        expert: Judge that scores reports in place of the rule.
+        needs: Use only embedded questions that need so many invocations, 1 to 6; () for all.
+        tasks, common: See `Task`; `max_turns` is 32 by default.
     """
 
     declared = Facts(
         name="research-v0",
         components=("format", "correct", "cost"),
         diagnostics=("right", "support", "expert", "retrieval_hit", "redundancy", "invocations", "valid_subs"),
-        score_range=(-math.inf, 1.0),  # follows max_turns
+        score_range=(-math.inf, 1.0),  # set in `facts`, since it depends on max_turns
         joint_reward=False,
         hierarchical=True,
-        shares_texts=True,  # reports are for main
+        shares_texts=True,  # main observes reports
         hidden_fields=("answer", "steps"),
         scripts=TEAMS,
     )
@@ -211,12 +231,12 @@ class Research(Hierarchy[QuestionState]):
 
     @property
     def facts(self) -> Facts:
-        """From minus all costs to 1."""
+        """The facts; the score ranges from minus all costs to 1."""
         costs = self.max_invocations * self.cost_per_invocation + self.max_turns * self.cost_per_turn
         return replace(self.declared, score_range=(-costs, 1.0))
 
     def script(self, name: str) -> Script:
-        """Return a team that plays embedded questions."""
+        """Return a scripted team for embedded questions."""
         if name not in self.declared.scripts:
             return super().script(name)
         teams = Scripts((*embedded(), *self.items), roles(self.kinds, self.max_invocations), self.max_invocations)
@@ -229,7 +249,7 @@ class Research(Hierarchy[QuestionState]):
         return ResearchChoices(self)
 
     def tools(self, agent: str) -> tuple[Tool, ...]:
-        """`ask` for main, those of their skills for sub-agents."""
+        """Return `ask` for main, and for sub-agents the tools of their skills."""
         return self._box(self.items[0]).tools(agent)
 
     def measure(self, groups: Sequence[Group]) -> Mapping[str, Mapping[str, float]]:
@@ -240,10 +260,10 @@ class Research(Hierarchy[QuestionState]):
     def _box(self, item: TaskItem) -> Toolbox:
         return toolbox(item.fields["corpus"], self.kinds, self.max_invocations)
 
-    # --- tasks ---------------------------------------------------------------------------------------------------
+    # --- tasks --------------------------------------------------------------------------------------------------------
 
     def prepare(self, items: tuple[TaskItem, ...]) -> tuple[TaskItem, ...]:
-        """Make the paths of corpora independent of the folder of the task file, and leave out what is not wanted."""
+        """Resolve the paths of corpora, and select the questions by `needs`."""
         return tuple(
             replace(item, fields={**item.fields, "corpus": placed(item.fields["corpus"], self._folder)})
             for item in items
@@ -251,26 +271,26 @@ class Research(Hierarchy[QuestionState]):
         )
 
     def problem(self, item: TaskItem) -> str:
-        """A corpus that cannot be read."""
+        """Return the reason for which the corpus of a row cannot be read; "" if it can."""
         try:
             corpus(placed(item.fields["corpus"], self._folder))
         except TaskError as error:
             return f"field 'corpus': {error}"
         return ""
 
-    # --- what agents are told ------------------------------------------------------------------------------------
+    # --- observations -------------------------------------------------------------------------------------------------
 
     def initial_state(self, item: TaskItem, seed: int) -> QuestionState:
-        """Main is told the question."""
+        """Return the state in which main observes the question."""
         state = QuestionState(item)
         return state._replace(messages=((LEADER, self._prompt(state)),))
 
     def observations(self, state: QuestionState) -> Mapping[str, str | Message]:
-        """What follows from the last texts."""
+        """Return the observations of the agents that act next."""
         return dict(state.messages)
 
     def _prompt(self, state: QuestionState) -> Message:
-        """All that main knows."""
+        """Return the prompt of main with the question, the rules, and the reports so far."""
         able = (f"{kind} ({', '.join(_DOES[skill] for skill in kind.split('+'))})" for kind in self.kinds)
         rules = (
             "You ask sub-agents, who know what you write to them and nothing else, and see nothing but their reports: "
@@ -297,19 +317,19 @@ class Research(Hierarchy[QuestionState]):
         )
 
     def describe(self, state: QuestionState) -> Mapping[str, Any]:
-        """What every invocation did, and what main called."""
+        """Return all invocations, and the calls of main."""
         works = [{**work._asdict(), "calls": [used._asdict() for used in work.calls]} for work in state.invocations]
         return {"invocations": works, "calls": [used._asdict() for used in state.calls]}
 
-    # --- the course of a question --------------------------------------------------------------------------------
+    # --- the course of a question -------------------------------------------------------------------------------------
 
     def transition(self, state: QuestionState, actions: Mapping[str, str], seed: int) -> Transition[QuestionState]:
-        """Main decides, or the sub-agents go on with their work."""
+        """Process the text of main, or the texts of the working sub-agents."""
         now = state._replace(turn=state.turn + 1, messages=())
         return self._work(now, actions) if state.working else self._lead(now, actions[LEADER])
 
     def _lead(self, state: QuestionState, text: str) -> Transition[QuestionState]:
-        """Main asks or answers."""
+        """Start the invocations that main asks for, or end with its answer."""
         box = self._box(state.item)
         if not (calls := box.calls(LEADER, text)):
             event = Event("answer" if text.strip() else "stop", LEADER, {"text": text})
@@ -335,7 +355,7 @@ class Research(Hierarchy[QuestionState]):
         return self._on(following, events) if following.working else self._tell_main(following, events)
 
     def _work(self, state: QuestionState, actions: Mapping[str, str]) -> Transition[QuestionState]:
-        """The sub-agents go on with their work; main is told when the last one has reported."""
+        """Run the calls of working sub-agents; when the last one has reported, main observes the reports."""
         box, events = self._box(state.item), list[Event]()
         for place, work in enumerate(state.invocations):
             if work.report is not None:
@@ -357,14 +377,14 @@ class Research(Hierarchy[QuestionState]):
         return self._on(state, events) if state.working else self._tell_main(state, events)
 
     def _reported(self, item: TaskItem, work: Invocation, text: str) -> Invocation:
-        """An invocation after its report."""
+        """Return an invocation after its report, with its expert score."""
         work = work._replace(report=cut(text, REPORT_WORDS), valid=bool(text.strip()))
         if not work.usable:
             return work
         return work._replace(expert=judged(self.expert, work) if self.expert else truth_of(item).expert(work))
 
     def _tell_main(self, state: QuestionState, events: Sequence[Event]) -> Transition[QuestionState]:
-        """Tell main what its calls gave, after all sub-agents have reported."""
+        """Return the transition after which main observes the reports of all sub-agents."""
         if self.context is not None:  # each prompt is complete and resets the history
             return self._on(state._replace(messages=((LEADER, self._prompt(state)),)), events, reset_history=(LEADER,))
         reports = {work.agent: reported(work) for work in state.invocations}
@@ -375,14 +395,14 @@ class Research(Hierarchy[QuestionState]):
     def _on(
         self, state: QuestionState, events: Sequence[Event], reset_history: Sequence[str] = ()
     ) -> Transition[QuestionState]:
-        """The question goes on, unless its turns are used up."""
+        """Continue the question, or end it if no turn is left."""
         if state.turn < self.max_turns:
             return self.go_on(state, events, reset_history)
         score = self.score(state, "", f"no answer in {self.max_turns} turns")
         return self.end(state._replace(messages=()), score, events)
 
     def score(self, state: QuestionState, answer: str, otherwise: str) -> Score:
-        """R_M and what explains it; `otherwise` says why there is no answer."""
+        """Compute R_M with its diagnostics; `otherwise` is noted as the reason if the answer is empty."""
         truth, works = truth_of(state.item), state.invocations
         valid, right, support = bool(answer.strip()), truth.right(answer), truth.supported(works)
         cost = self.cost_per_invocation * len(works) + self.cost_per_turn * state.turn
@@ -401,19 +421,19 @@ class Research(Hierarchy[QuestionState]):
 
 
 def roles(kinds: Sequence[str], most: int) -> dict[str, str]:
-    """Who may be there: main, and each specialist as often as it may be asked."""
+    """Return the role of each agent: main, and each specialist as often as it may be asked."""
     names = ["main", *(kind for kind in kinds for _ in range(most))]
     return {f"agent_{place}": name for place, name in enumerate(names)}
 
 
 def used(answered: Sequence[Answered]) -> tuple[Used, ...]:
-    """The calls of a text with the first argument of each."""
+    """Return the calls of a text, each with its first argument and its result."""
     first = (str(next(iter((*call.places, *call.arguments.values())), "")) for call, *_ in answered)
     return tuple(Used(a.call.name, argument, a.answer, a.valid) for a, argument in zip(answered, first, strict=True))
 
 
 def cut(text: str, words: int) -> str:
-    """A text cut to so many words; a cut is noted at its end."""
+    """Cut a text to a number of words; a cut is noted at its end."""
     characters = CHARACTERS * words
     kept = " ".join(text[: 4 * characters].split()[:words])[:characters]
     if len(kept) == len(" ".join(text[: 4 * characters].split())) and len(text) <= 4 * characters:
@@ -422,7 +442,7 @@ def cut(text: str, words: int) -> str:
 
 
 def last_words(text: str, count: int) -> str:
-    """The last words of a text, its line breaks kept; of 100 characters each at most, on average."""
+    """Return the last `count` words of a text with their line breaks, at most 100 characters per word on average."""
     text = text[-100 * count :]
     starts = [
         place for place, sign in enumerate(text) if not sign.isspace() and (not place or text[place - 1].isspace())
@@ -431,14 +451,14 @@ def last_words(text: str, count: int) -> str:
 
 
 def check_options(most: int, context: int | None, kinds: Sequence[str], costs: Mapping[str, float]) -> None:
-    """Refuse impossible options with a ValueError that names the option and its value."""
+    """Raise ValueError for invalid options; the message names the option and its value."""
     if isinstance(most, bool) or most not in range(1, MOST + 1):
-        raise ValueError(f"max_invocations is {most!r}; sub-agents may be asked 1 to {MOST} times")
+        raise ValueError(f"max_invocations is {most!r}; give an integer from 1 to {MOST}")
     if context is not None and (isinstance(context, bool) or context < 1):
-        raise ValueError(f"context is {context!r}; it counts words, at least 1, or is None for all")
+        raise ValueError(f"context is {context!r}; give a number of words, at least 1, or None for all words")
     for name, cost in costs.items():
         if not 0 <= cost < float("inf"):
-            raise ValueError(f"{name} is {cost!r}; a cost is finite and at least 0")
+            raise ValueError(f"{name} is {cost!r}; a cost is a finite number, give at least 0")
     if isinstance(kinds, str) or not kinds or len(set(kinds)) < len(kinds):
         raise ValueError(f"specialists is {kinds!r}; give a list of different skills, such as {list(SKILLS)}")
     if unknown := [skill for kind in kinds for skill in kind.split("+") if skill not in SKILLS]:

@@ -1,9 +1,9 @@
-"""Procedural worlds: who lives where, who founded what. Texts say one half of it, tables the other.
+"""Procedural worlds of research-v0: facts about people, towns, companies and works.
 
-No two worlds share a name, so that facts learnt in one are of no use in another.
-About people there are sentences (some 250), and a few of them are contradicted by a rumour, which says that it is one.
-What can be counted and compared stands in three tables of a database. Every subject of a relation has one value, so
-that a chain of relations has one right answer.
+Sentences (some 250 in each world) state the facts about people. A few of them are contradicted by a rumour, which is
+marked as one. Three tables of a database hold the facts that can be counted and compared. Every subject of a relation
+has one value, so a chain of relations has one right answer. No two worlds share a name, so facts learned in one world
+are of no use in another.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import Any, NamedTuple
 
-KINDS = ("people", "towns", "companies", "works")  # of entities that have a page or a row
-SKILLS = ("reader", "analyst", "calculator")  # who finds what texts say, what tables say, and what follows from numbers
+KINDS = ("people", "towns", "companies", "works")  # kinds of entities that have a page or a row
+SKILLS = ("reader", "analyst", "calculator")  # skills that find facts in texts, in tables, and by calculation
 
 RUMOURS = (
     "An unsigned letter claims: ",
@@ -30,38 +30,38 @@ RUMOURS = (
 class Relation:
     """A relation from a subject to its value. Sums and differences are relations of two numbers."""
 
-    name: str  # in the tasks
+    name: str  # name in the steps of tasks
     subject: str  # kind of the subject
     value: str  # kind of the value
     words: frozenset[str]  # words by which a text may ask for it
-    question: str  # about the subject {x}, or the two numbers {x} and {y}
+    question: str  # question about the subject {x}, or about two numbers {x} and {y}
     noun: str  # the value as a part of a longer question
-    sentences: tuple[str, ...] = ()  # statements with the subject {x} and the value {y}; () where texts do not say it
-    table: str = ""  # whose column says it; "" where tables do not
+    sentences: tuple[str, ...] = ()  # statements with the subject {x} and the value {y}; () if texts do not have it
+    table: str = ""  # table that has the value; "" if tables do not have it
     column: str = ""
     counts: bool = False  # the value is the number of rows that have the subject in the column
-    program: str = ""  # Python that computes it; "" where it is no calculation
+    program: str = ""  # Python that computes it; "" if it is no calculation
     compared: tuple[str, str] = ("", "")  # "most" or "least", and a question that compares two subjects
     computed: tuple[str, str] = ("", "")  # name of a calculation, and a question that asks for it about two subjects
 
     @property
     def skill(self) -> str:
-        """Who can find the value."""
+        """The skill that can find the value."""
         return SKILLS[0] if self.sentences else SKILLS[1] if self.table else SKILLS[2]
 
     @property
     def place(self) -> tuple[str, str]:
-        """Table and column."""
+        """The table and the column of the value."""
         return self.table, self.column
 
     def select(self, subject: str) -> str:
-        """The statement of SQL that finds the value."""
+        """Return the SQL statement that finds the value."""
         if self.counts:
             return f"SELECT count(*) FROM {self.table} WHERE {self.column} = '{subject}'"
         return f"SELECT {self.column} FROM {self.table} WHERE name = '{subject}'"
 
     def falsify(self, subject: str) -> str:
-        """A statement of SQL after which the value is another one."""
+        """Return an SQL statement that changes the value."""
         if not self.counts:
             return f"UPDATE {self.table} SET {self.column} = NULL WHERE name = '{subject}'"
         row = f"SELECT min(rowid) FROM {self.table} WHERE {self.column} <> '{subject}'"
@@ -83,7 +83,7 @@ def _relations(blocks: str) -> Iterator[Relation]:
         yield Relation(name, subject, value, frozenset(words.split()), question, noun, **says)
 
 
-# Lines: name, kinds of subject and value, words; question and noun; the sentences, the column or the program; for
+# Lines of each relation: name, kinds of subject and value, words; question and noun; sentences, column or program; for
 # numbers also a question that compares and one that computes.
 _RELATIONS = """
 birthplace | people | towns | born birth birthplace
@@ -181,7 +181,7 @@ RELATIONS = {relation.name: relation for relation in _relations(_RELATIONS)}
 
 
 def questions_about(kind: str) -> Iterable[Relation]:
-    """The relations of subjects of a kind, without calculations."""
+    """Return the relations whose subjects are of a kind, without calculations."""
     return (relation for relation in RELATIONS.values() if relation.subject == kind and not relation.program)
 
 
@@ -189,40 +189,48 @@ def questions_about(kind: str) -> Iterable[Relation]:
 
 
 class Fact(NamedTuple):
-    """That a subject has a value."""
+    """A fact: a relation, its subjects, and their value."""
 
-    relation: str  # its name
+    relation: str  # name of the relation
     subjects: tuple[str, ...]  # an entity, or two numbers
     value: str  # an entity, a river or a number
-    sentence: str = ""  # that states it; "" where texts do not
+    sentence: str = ""  # sentence that states the fact; "" if texts do not state it
 
 
 @dataclass(frozen=True)
 class World:
-    """A world."""
+    """A procedural world: its names, facts, sentences and tables."""
 
     number: int
-    names: Mapping[str, tuple[str, ...]]  # every name by kind
-    facts: Mapping[tuple[str, str], Fact]  # by relation and subject
+    names: Mapping[str, tuple[str, ...]]  # kind -> all names
+    facts: Mapping[tuple[str, str], Fact]  # (relation, subject) -> fact
     texts: tuple[str, ...]  # sentences, page by page
-    script: str  # SQL that makes the tables
+    script: str  # SQL that creates the tables
 
     @functools.cached_property
     def kind_of(self) -> Mapping[str, str]:
-        """Kind by name."""
+        """The kind of each name."""
         return {name: kind for kind, names in self.names.items() for name in names}
 
     def fact(self, relation: str, subjects: tuple[str, ...]) -> Fact:
-        """What is true; KeyError where the relation has no such subjects."""
+        """Return the fact about subjects.
+
+        Raises:
+            KeyError: The relation has no such subjects.
+        """
         if not RELATIONS[relation].program:
             return self.facts[relation, subjects[0]]
         x, y = map(int, subjects)
         return Fact(relation, subjects, str(x + y if relation == "sum" else abs(x - y)))
 
     def named(self, text: str, kind: str | None = None) -> tuple[str, ...]:
-        """The names of this world in a text, in order, each once; of a kind only, where one is given.
+        """Return the names of this world in a text, in order, each once.
 
-        Of names within names the longest counts. The kind "numbers" has those without a sign.
+        If a name contains another one, only the longer name counts.
+
+        Args:
+            text: Any text.
+            kind: The kind of names; None for all kinds of entities; "numbers" for numbers without a sign.
         """
         if kind == "numbers":
             return tuple(dict.fromkeys(re.findall(r"(?<![\w.])\d{1,12}\b", text.replace(",", ""))))
@@ -237,7 +245,7 @@ class World:
 
 @functools.cache
 def worlds() -> Mapping[int, World]:
-    """Return the worlds by number, from `data/worlds.jsonl`; `scripts/build_worlds.py` makes them."""
+    """Return the worlds by number, from `data/worlds.jsonl`. `scripts/build_worlds.py` generates the file."""
     text = (resources.files("llm_dec_pomdp.contrib.research") / "data" / "worlds.jsonl").read_text(encoding="utf-8")
     return {of.number: of for of in map(_world, text.splitlines())}
 

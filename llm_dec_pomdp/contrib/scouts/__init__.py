@@ -1,1 +1,1 @@
-"""Scouts that search a text for a leader."""
+"""Search for an offer by scouts, with a coordinator that decides when to stop."""

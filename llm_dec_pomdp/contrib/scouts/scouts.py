@@ -1,31 +1,43 @@
-"""scouts-v0: Scouts look for an offer and report, and a coordinator decides when to stop.
+"""scouts-v0: Scouts observe offers and report them, and a coordinator decides when to stop.
 
 | fact | value |
 |---|---|
 | agents | agent_0 "coordinator", agent_1 ... agent_n "scout" |
-| turns | 2 L - 1 = 11 (`max_turns`): the coordinator and the scouts speak in turn, L = 6 looks at most |
+| turns | 2 L - 1 = 11 (`max_turns`): coordinator and scouts act alternately, with at most L = 6 looks |
 | options | `scouts` n = 2, `offers` V = 10, `cost` = 1.0 of a look |
-| return | the best offer that was shown, less the cost of all looks |
+| return | the best offer of all looks, minus the cost of the looks |
 | optimal value | 6.114 with the defaults; known for all, see below |
 
-Observation. The coordinator is told the task, then after every look the report of each scout and how many looks are
-left. At each look a scout is told an offer that only it sees, one of 0 to V - 1, all equally likely and independent of
-each other; it is not told about earlier looks. Earlier offers stay open (recall): the best of all counts.
+Observation. The coordinator observes the task, and after every look the report of each scout and the number of looks
+left. At each look a scout observes an offer that no other agent sees. Offers are uniform on 0 to V - 1 and independent.
+A scout does not observe earlier looks. Earlier offers stay available (recall): the best offer of all looks counts.
 
-Action. The coordinator says LOOK or STOP: the last of these whole words in its text counts, in any case. A text without
-either stops and costs as much as a look. A scout says anything; the coordinator reads it on one line. The team decides
-what a report means; poor and good (`choices`) are enough for the optimum.
+Action. The coordinator writes LOOK or STOP, in any case; the last of these words in its text counts. A text without
+either word ends the episode and costs as much as a look. A scout may write any text, which the coordinator observes on
+one line. The team has to learn what a report means. Two reports, poor and good (`choices`), are enough for the optimum.
 
-Reward (one float for the team). A LOOK pays how much it improves the best offer, less its cost; STOP and reports pay 0.
-The sum is the score, with the parts `offer` (the best one) and `cost` (negative). The last look ends the episode, since
-nothing is left to decide. `looks` counts them; `optimal_looks` is how many the best rule makes on the same offers.
-Measured (`env.measure`) are the means of both, and the share of episodes with fewer (too early) or more (too late).
+Reward (one float for the team). The reward of a LOOK is its improvement of the best offer, minus the cost of a look.
+STOP and reports have reward 0. The sum is the score, with the parts `offer` (the best one) and `cost` (negative). The
+last look ends the episode, because no decision is left.
 
-Optimum. A look is one box of Weitzman's problem, whose prize M is the best of its n offers. The best rule looks while
-the best offer so far is below z, where E[(M - z)+] = cost (Weitzman, Econometrica 1979). It needs no more than the
-reports: a scout whose offer is at least z says so. `script:optimal` plays that team. `script:never-stop`,
-`script:stop-at-once` and `script:fixed-looks` (the best number of looks that is fixed beforehand) ignore the reports.
-Equations, and what learners reach: docs/stopping.md.
+Measured (`env.measure`):
+
+| column | mean over episodes |
+|---|---|
+| looks | number of looks |
+| best looks | number of looks of the best rule on the same offers |
+| too early %, too late % | share of episodes with fewer, or more, looks than the best rule |
+
+Optimum. A look is one box of Weitzman's problem; its prize M is the best of its n offers. The best rule looks while the
+best offer so far is below z, where E[(M - z)+] = cost (Weitzman, Econometrica 1979). One bit from each scout is enough:
+whether its offer is at least z. The equations and the results of learners are in docs/stopping.md.
+
+| team | plays |
+|---|---|
+| `script:optimal` | the best rule, from the reports |
+| `script:never-stop` | all looks |
+| `script:stop-at-once` | no look |
+| `script:fixed-looks` | the best number of looks that is fixed beforehand |
 
 Source: this suite's own.
 
@@ -76,27 +88,27 @@ class State(NamedTuple):
     """The state of `Scouts`."""
 
     item: TaskItem  # its prompt explains the task to the coordinator
-    seed: int  # all offers follow from it
-    looks: int = 0  # how many were made
-    best: int = 0  # the best offer so far; 0 before the first
-    looking: bool = False  # the scouts are to report
-    reports: tuple[str, ...] = ()  # their last reports
-    over: bool = False  # the episode has ended
+    seed: int  # seed of all offers
+    looks: int = 0  # looks so far
+    best: int = 0  # the best offer so far; 0 before the first look
+    looking: bool = False  # whether the scouts act next
+    reports: tuple[str, ...] = ()  # last report of each scout
+    over: bool = False  # whether the episode has ended
     total: float = 0.0  # return so far
 
 
 class Scouts(Task[State]):
-    """Search with recall by a team; the module is the manual.
+    """Environment in which a team searches with recall. See the module docstring.
 
     Args:
-        tasks: "sample" is the one task, which is in every split; items of your own explain it in other words.
-        scouts: n, at least 1.
-        offers: V, at least 2.
-        cost: Of a look, above 0.
-        common: See `Task`; H is 11, and there are (H + 1) // 2 looks.
+        tasks: "sample" is the one task, which is in every split; rows of your own explain it in other words.
+        scouts: The number of scouts n, at least 1.
+        offers: The number of different offers V, at least 2.
+        cost: The cost of a look, above 0, in the unit of the offers.
+        common: See `Task`; `max_turns` H is 11 by default, and there are (H + 1) // 2 looks.
 
     Attributes:
-        threshold: z, from which on an offer is good enough to stop.
+        threshold: z, the lowest value of an offer at which stopping is optimal.
     """
 
     source = TaskSource("scouts", sample=lambda: [_TASK], every_split=True)
@@ -104,7 +116,7 @@ class Scouts(Task[State]):
         name="scouts-v0",
         components=("offer", "cost"),
         diagnostics=("looks", "optimal_looks"),
-        score_range=(-math.inf, math.inf),  # follows max_turns, as the optimum does
+        score_range=(-math.inf, math.inf),  # set in `facts`, since it depends on max_turns
         silence_is_lowest=False,
         shares_texts=True,
         scripts=("optimal", "never-stop", "stop-at-once", "fixed-looks"),
@@ -121,9 +133,9 @@ class Scouts(Task[State]):
     ) -> None:
         for name, value, least in (("scouts", scouts, 1), ("offers", offers, 2)):
             if isinstance(value, bool) or not isinstance(value, int) or value < least:  # pyright: ignore[reportUnnecessaryIsInstance]
-                raise ValueError(f"{name} is {value!r}; it must be an integer of at least {least}")
+                raise ValueError(f"{name} is {value!r}; give an integer of at least {least}")
         if isinstance(cost, bool) or not isinstance(cost, (int, float)) or not 0 < cost < math.inf:  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ValueError(f"cost is {cost!r}; it is the price of a look, a number above 0")
+            raise ValueError(f"cost is {cost!r}; it is the cost of a look, give a finite number above 0")
         self.scouts, self.offers, self.cost = scouts, offers, float(cost)
         self.threshold = Search(scouts, offers, self.cost, looks=1).threshold()  # z
         self.declared = replace(self.declared, roles=("coordinator", *["scout"] * scouts))
@@ -140,10 +152,11 @@ class Scouts(Task[State]):
 
     @property
     def facts(self) -> Facts:
-        """With the optimum, by dynamic programming, and the bounds.
+        """The facts, with the optimum by dynamic programming, and the bounds.
 
-        The lowest score is all looks without an offer above 0, the highest the highest offer at the first look. A team
-        that stops at once is 0 %, an optimal one 100 %; the bounds where no look is worth its cost.
+        The lowest score is the return of all looks without an offer above 0, and the highest the return of the highest
+        offer at the first look. On the scale a team that stops at once has 0 %, and an optimal team 100 %. If no look
+        is worth its cost, the scale is given by the bounds.
         """
         best, most = self.search.value(), max(0.0, self.offers - 1 - self.cost)
         bounds = -self.cost * self.search.looks, most
@@ -151,21 +164,21 @@ class Scouts(Task[State]):
         return replace(self.declared, score_range=bounds, turn_range=(-self.cost, most), optimum=best, scale=scale)
 
     def choices(self, agent: str, history: Sequence[Message] = ()) -> Sequence[str]:
-        """LOOK and STOP, or poor and good."""
+        """Return LOOK and STOP for the coordinator, poor and good for scouts."""
         return (LOOK, STOP) if agent == COORDINATOR else (POOR, GOOD)
 
-    # --- the task ----------------------------------------------------------------------------------------------------
+    # --- the task -----------------------------------------------------------------------------------------------------
 
     def initial_state(self, item: TaskItem, seed: int) -> State:
-        """No look was made yet."""
+        """Return the state before the first look."""
         return State(item, seed)
 
     def shown_at(self, seed: int, look: int) -> tuple[int, ...]:
-        """The offer that each scout sees at a look (from 1)."""
+        """Return the offer that each scout observes at a look; looks count from 1."""
         return tuple(derive(seed, "offer", look, scout) % self.offers for scout in range(self.scouts))
 
     def observations(self, state: State) -> Mapping[str, str]:
-        """Each scout its offer after a LOOK, else the coordinator the task or the reports."""
+        """Return after a LOOK the offer of each scout, else the task or the reports for the coordinator."""
         if state.over:
             return {}
         if state.looking:
@@ -180,7 +193,7 @@ class Scouts(Task[State]):
         return {COORDINATOR: f"{state.item.prompt}\n\n{facts}There are {self.scouts} scouts.\n{left}"}
 
     def transition(self, state: State, actions: Mapping[str, str], seed: int) -> Transition[State]:
-        """The scouts report, or the coordinator looks or stops."""
+        """Store the reports of the scouts, or make the decision of the coordinator."""
         if state.looking:
             reports = tuple(" ".join(actions[agent].split()) for agent in self.possible_agents[1:])
             return Transition(state._replace(looking=False, reports=reports), 0.0)
@@ -208,7 +221,7 @@ class Scouts(Task[State]):
         return Score(state.total, {"offer": float(state.best), "cost": state.total - state.best}, facts)
 
     def optimal_looks(self, seed: int) -> int:
-        """How many looks the best rule makes on the offers of a seed."""
+        """Return the number of looks that the best rule makes on the offers of a seed."""
         most, looks, best = self.search.looks, 0, 0
         while looks < most and best < self.threshold:
             looks += 1
@@ -216,12 +229,12 @@ class Scouts(Task[State]):
         return looks
 
     def describe(self, state: State) -> Mapping[str, Any]:
-        """The best offer, and those of the last look."""
+        """Return the number of looks, the best offer, and the offers of the last look."""
         shown = self.shown_at(state.seed, state.looks) if state.looks else ()
         return {"looks": state.looks, "best": state.best, "offers": list(shown)}
 
     def measure(self, groups: Sequence[Group]) -> Mapping[str, Mapping[str, float]]:
-        """Looks that were made, and those of the best rule on the same offers; see the module."""
+        """Return looks per episode, those of the best rule, and the shares of wrong stops in %; see the module."""
         facts = [e.final.diagnostics for group in groups for e in group.episodes if e.final]
         looks, best = ([fact[name] for fact in facts] for name in self.declared.diagnostics)
         if not facts:
@@ -232,10 +245,10 @@ class Scouts(Task[State]):
         }
         return {"stopping": {"looks": fmean(looks), "best looks": fmean(best), **shares}}
 
-    # --- teams without a model ---------------------------------------------------------------------------------------
+    # --- teams without a model ----------------------------------------------------------------------------------------
 
     def script(self, name: str) -> Script:
-        """The optimal team, and three that ignore the reports."""
+        """Return the optimal team, or one of three teams that ignore the reports."""
         most = self.search.looks
         looks = {"never-stop": most, "stop-at-once": 0, "fixed-looks": self.search.best_fixed_looks()}
         if name in looks:
@@ -243,7 +256,7 @@ class Scouts(Task[State]):
         return self._optimal if name == "optimal" else super().script(name)
 
     def _optimal(self, agent: str, history: Sequence[Message]) -> str:
-        """A scout says good to an offer of at least z; the coordinator stops at the first good."""
+        """Act as a scout that reports good for an offer of at least z, or as a coordinator that stops at a good."""
         if agent != COORDINATOR:
             return GOOD if _number_after(_OFFER, history[-1].text) >= self.threshold else POOR
         _number_after(_LEFT, history[-1].text)
@@ -251,7 +264,7 @@ class Scouts(Task[State]):
         return STOP if self.threshold <= 0 or GOOD in heard else LOOK
 
     def _making(self, looks: int) -> Script:
-        """A team that always makes this many looks."""
+        """Return a team that always makes this many looks."""
         stops_at = self.search.looks - looks
 
         def say(agent: str, history: Sequence[Message]) -> str:
@@ -263,16 +276,20 @@ class Scouts(Task[State]):
 
 
 def _reports(observation: str) -> list[str]:
-    """What the scouts said, from what the coordinator is told."""
+    """Return the reports of the scouts from an observation of the coordinator."""
     return [line.partition(_REPORTS)[2].strip() for line in observation.splitlines() if line.startswith("Scout ")]
 
 
 def _number_after(label: str, observation: str) -> int:
-    """The number at the end of a message; ValueError where there is none."""
+    """Return the number at the end of an observation.
+
+    Raises:
+        ValueError: The observation does not end with the label and a number.
+    """
     before, _, number = observation.rpartition(f"{label} ")
     if not before or not number.isdigit():
         raise ValueError(
-            f"the scripts of scouts-v0 are told a message that ends with {label!r} and a number, not "
+            f"the scripts of scouts-v0 need an observation that ends with {label!r} and a number, not "
             f"{observation[-60:]!r}; play it without drafts and with one text per agent"
         )
     return int(number)

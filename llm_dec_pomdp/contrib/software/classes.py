@@ -1,7 +1,7 @@
-"""Rows of classes: our own from a text file, published ones in our fields.
+"""Rows of classes: this suite's own rows from a text file, and published rows converted to the same fields.
 
-A row has the fields that `REQUIRED` names. `solution` is a module that defines the class; methods that are not in
-`methods` (the constructor among them) are given to all authors. `data/classeval.txt` has our own rows:
+A row has the fields in `REQUIRED`. `solution` is a module that defines the class. Methods of the class that are not in
+`methods`, such as the constructor, are given to all authors. `data/classeval.txt` has this suite's rows:
 
     === name
     source of the class
@@ -28,17 +28,17 @@ from llm_dec_pomdp.types import TaskItem
 
 _DATA = resources.files("llm_dec_pomdp.contrib.software") / "data"
 REQUIRED = ("prompt", "class_name", "solution", "test", "methods")
-TEST_EVERY = 4  # of our own rows, every fourth is for testing
-WHOLE = "class"  # the lines of tests that are of no single method
+TEST_EVERY = 4  # every fourth of this suite's own rows is a test row
+WHOLE = "class"  # label of tests of the whole class, not of one method
 _RAISES = re.compile(r"^(.*) raises (\w+)$")
 
 
-# --- our own ----------------------------------------------------------------------------------------------------------
+# --- own rows ---------------------------------------------------------------------------------------------------------
 
 
 @functools.cache
 def own_rows() -> tuple[TaskItem, ...]:
-    """The embedded classes."""
+    """Return the embedded classes."""
     text = (_DATA / "classeval.txt").read_text(encoding="utf-8")
     sections = re.split(r"^=== .*\n", text, flags=re.MULTILINE)[1:]
     return tuple(_own_row(number, *section.split("\n---\n")) for number, section in enumerate(sections, 1))
@@ -46,19 +46,21 @@ def own_rows() -> tuple[TaskItem, ...]:
 
 @functools.cache
 def candidates() -> Mapping[str, Sequence[Mapping[str, str]]]:
-    """Return by class and author the versions of its methods by kind, from `data/class_candidates.jsonl`.
+    """Return the candidates of each class from `data/class_candidates.jsonl`.
+
+    The keys are row ids. The value has, for each author, the versions of its methods by kind:
 
     | kind | methods |
     |---|---|
     | gold | the solution, which calls the methods of teammates |
-    | off by one | the same with one change, so that a test of it fails and one passes |
+    | off by one | the solution with one change, so that one of its tests fails and another passes |
     | stub | return None |
     | other signature | have one parameter more than in the solution |
     | alone | do the work of the teammates themselves |
     | fallback | call the methods of teammates, and do their work if these raise an error |
 
-    Gold, alone and fallback pass all tests with the gold of the teammates. `scripts/build_class_candidates.py` keeps
-    the classes that have all kinds for both of two authors.
+    The kinds gold, alone and fallback pass all tests with the solutions of the teammates.
+    `scripts/build_class_candidates.py` keeps the classes that have all kinds for both of two authors.
     """
     text = (_DATA / "class_candidates.jsonl").read_text(encoding="utf-8")
     rows = [json.loads(line) for line in text.split("\n") if line]
@@ -114,7 +116,7 @@ def _asserted(statement: ast.stmt) -> str:
 
 
 def skeleton(source: str, class_name: str, methods: Sequence[str] | Mapping[str, Any]) -> str:
-    """The source with the bodies of these methods taken out, docstrings kept."""
+    """Return the source without the bodies of these methods; docstrings are kept."""
     tree = ast.parse(source)
     for method in methods_of(tree, class_name):
         if method.name in methods:
@@ -123,23 +125,27 @@ def skeleton(source: str, class_name: str, methods: Sequence[str] | Mapping[str,
 
 
 def methods_of(tree: ast.Module, class_name: str) -> list[ast.FunctionDef]:
-    """The methods of a class of a module."""
+    """Return the methods of a class of a module."""
     classes = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == class_name]
     return [node for found in classes for node in found.body if isinstance(node, ast.FunctionDef)]
 
 
-# --- published --------------------------------------------------------------------------------------------------------
+# --- published rows ---------------------------------------------------------------------------------------------------
 
 
 def converted(row: Row) -> Row:
-    """A row of ClassEval in our fields; other rows as they are."""
+    """Convert a row of ClassEval to the fields in `REQUIRED`; return other rows unchanged.
+
+    Raises:
+        TaskError: The solution has no class of the given name with methods.
+    """
     if "methods_info" not in row:
         return row
     name = str(row["class_name"])
     solution, skeleton_text = str(row["solution_code"]), str(row["skeleton"])
     known = {method.name for method in methods_of(ast.parse(solution), name)}
     if not known:
-        raise TaskError(f"field 'solution_code': has no class {name!r} with methods")
+        raise TaskError(f"field 'solution_code': has no class {name!r} with methods; correct or remove the row")
     methods: dict[str, str] = {}
     for info in cast("Sequence[Row]", row["methods_info"]):
         methods[str(info["method_name"])] = str(info["test_class"])
@@ -166,11 +172,10 @@ AUDIT: Mapping[str, str] = {
     "ClassEval_48": "expects the host name of its author's machine, LAPTOP-2CS86KUM",
     "ClassEval_50": "expects that a read-only file cannot be written, which root can, and changes its mode for that",
 }
-"""Published rows that are left out, and why: their tests cannot tell their own solution from others, or no author could
-read them."""
+"""Published rows that are left out, with the reason."""
 
-SLOW = frozenset({"ClassEval_35"})  # published rows of which a test takes some seconds
-BY_THE_SECOND = frozenset({"ClassEval_20", "ClassEval_36"})  # published rows whose tests expect their own time of day
+SLOW = frozenset({"ClassEval_35"})  # published rows with a test that takes some seconds
+BY_THE_SECOND = frozenset({"ClassEval_20", "ClassEval_36"})  # published rows whose tests compare times of day
 _EARLY = """
 import time
 import unittest
@@ -180,11 +185,11 @@ class Early(unittest.TestCase):
         left = 1 - time.time() % 1
         time.sleep(left if left < 0.5 else 0)
 
-"""  # so that a second does not end between what a test and the class see
+"""  # start in the first half of a second, so that the test and the class read the same second
 
 
 def left_out(item: TaskItem) -> str:
-    """Why a published row is left out; "" where it is not."""
+    """Return the reason for which a published row is left out; "" if it is used."""
     if item.id in AUDIT:
         return AUDIT[item.id]
     libraries = sorted(_imported(item) - standard_library())
@@ -207,7 +212,7 @@ def _nodes(*sources: str) -> Iterator[ast.AST]:
 
 
 def standard_library() -> frozenset[str]:
-    """Names of the modules that every Python has."""
+    """Return the names of the modules of the standard library."""
     import sys
 
     return frozenset(sys.stdlib_module_names)

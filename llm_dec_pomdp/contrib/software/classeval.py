@@ -4,19 +4,21 @@
 |---|---|
 | agents | `n_agents` authors (2); a tester with `tester=True`, a reviewer with `reviewer=True` |
 | turns | 1; `max_turns` for more, with rewards as in `envs.turn_rewards` |
-| data | `FudanSELab/ClassEval`, 100 classes, train [20:] / test [:20]; 82 are played |
+| data | `FudanSELab/ClassEval`, 100 classes, train [20:] / test [:20]; 82 are used |
 | offline | 43 classes written for this suite, 33 train / 10 test |
 | return | 0 to 4.0 |
 
 Observation. All authors read the class with its docstring, its constructor and other given code, and the signatures of
-all methods. With `assign="given"` the methods are divided so that methods that need each other have different authors,
-and each author reads the docstrings of its own methods only. With `assign="chosen"` each author chooses the methods
-that it writes, and reads all docstrings. No author reads the code of teammates. A single agent, the tester and the
-reviewer read all docstrings.
+all methods. No author reads the code of its teammates. A single agent, the tester and the reviewer read all docstrings.
+
+| `assign` | who writes a method | docstrings that an author reads |
+|---|---|---|
+| `"given"` | one author; methods that call each other or share a field are separated | of its own methods |
+| `"chosen"` | any author that chooses to write it | of all methods |
 
 Action. Any text with functions. Only the definition of a method counts, from `def` to the end of its body, as in
-coophumaneval-v0. Prose, imports, constants, classes and helper functions around it are dropped. Its decorators are
-those of the skeleton.
+coophumaneval-v0. Prose, imports, constants, classes and helper functions around it are dropped. The decorators of the
+skeleton replace those of the action.
 
 Reward (one float for the team):
 
@@ -26,18 +28,30 @@ Reward (one float for the team):
 | tests | 0..1.2 | share of tests that pass |
 | weakest | 0..2.0 | share of passed tests among those that need a method of an author; the smallest over authors |
 
-Only methods that count for form are in the class; all other methods raise NotImplementedError. A test passes if it
-passes in the class with the methods of all authors and, for each author, in the solution with this author's methods. A
-test needs a method if it fails for the solution with this method returning None. Tests are `unittest` classes. They run
-one by one in the code sandbox, separately from the class (docs/sandbox.md). Tests do not count if they pass when all
-methods raise NotImplementedError, or all return None, True, False, 0, "" or [].
+Only methods that count for `form` are part of the tested class. All other methods raise NotImplementedError.
 
-Turns. From the second turn on authors read the results of their methods (`feedback`: "none", "passed", "level_passed",
-"level_feedback" with reasons of `feedback_tests` failures). The tester writes asserts; it and the authors read which of
-them failed. The reviewer, in every other turn, reads all bodies and writes to each author.
+- A test passes if it passes in several classes. One has the methods of all authors. For each author there is another
+  one, which is the solution with the methods of this author.
+- A test needs a method if it fails for the solution with this method returning None.
+- A test does not count if it passes when all methods raise NotImplementedError, or all return None, True, False, 0, ""
+  or [].
 
-Protocols. They correspond to ClassEval's three strategies. Published class success (all tests pass) / method success in
-%, with greedy decoding:
+Tests are `unittest` classes. They run one by one in the code sandbox, separately from the class (docs/sandbox.md).
+
+Turns. From the second turn on, authors read the results of their methods. The option `feedback` selects them:
+
+| `feedback` | authors read |
+|---|---|
+| `"none"` | nothing |
+| `"passed"` | whether all tests passed |
+| `"level_passed"` | problems of form in their own methods, and the number of passed tests of the class |
+| `"level_feedback"` | the same, and the reasons of up to `feedback_tests` failed tests of their own methods |
+
+The tester writes asserts. It and the authors read which of them failed. The reviewer acts in every other turn: it reads
+all method bodies and writes a message to each author.
+
+Protocols. They correspond to the three strategies of ClassEval. The table shows the published results in %, with greedy
+decoding: class success (all tests pass) / method success.
 
 | model | holistic: `single` | incremental: `sequential` | compositional: `concat` |
 |---|---|---|---|
@@ -45,11 +59,11 @@ Protocols. They correspond to ClassEval's three strategies. Published class succ
 | DeepSeek-Coder-6.7B | 27 / 57.2 | 18 / 47.6 | 17 / 49.6 |
 | SantaCoder-1.1B | 0 / 0.6 | 10 / 30.3 | 0 / 18.9 |
 
-In ClassEval every author reads all docstrings. Class success here is stricter: a test passes only if it passes as in
-the reward.
+The published numbers are not directly comparable. In ClassEval every author reads all docstrings. Class success of this
+environment is stricter, because a test has to pass in all the classes that the reward describes.
 
-Without skill. Return in % of 4.0 with `assign="given"`: the mean over classes, and in brackets the highest. If the two
-authors differ, the mean is over both orders.
+Degenerate strategies. The table shows the return in % of 4.0 with `assign="given"`: the mean over classes, and in
+brackets the highest. If the two authors differ, the mean is over both orders.
 
 | first author | second author | 43 embedded classes | 12 published test classes |
 |---|---|---|---|
@@ -61,20 +75,34 @@ authors differ, the mean is over both orders.
 | its methods as in the solution | the best guess | 31 (67) | 33 (100) |
 | the solution of all methods, hidden in one of its own | calls of this method | 25 (46) | 29 (100) |
 
-A guess is a method of one line (a constant, an argument, a read or write of a field), chosen by the tests among up to
-60. It is right for ClassEval_19, whose given constructor shows what the getter returns. The first author of the last
-row has memorised the class. With `assign="chosen"` authors divide the work as they like, so that one of them may write
-almost all of it.
+A guess is a method of one line (a constant, an argument, a read or write of a field). The best of up to 60 guesses is
+selected by the tests. A guess solves ClassEval_19, because its given constructor shows what the getter returns. The
+last row needs a first author that has memorised the class. With `assign="chosen"` authors divide the work as they like,
+so one author may write almost all of it.
 
-Rows. Of 100 published classes 12 need other libraries, and three fail their own tests: ClassEval_17 expects an event of
-2024 to be in the future, _48 the host name of its author, _50 a read-only file that root cannot write. Every test of
-ClassEval_0 passes if all methods return True, or if all return False. The skeletons of ClassEval_5 and _22 do not parse
-as a class. All these are left out. ClassEval_20 and _36 compare times of day to the second, so their tests start in the
-first half of a second.
+Rows. 18 of the 100 published classes are left out:
+
+| rows | reason |
+|---|---|
+| 12 rows | need libraries that are not in the standard library |
+| ClassEval_17 | expects an event of 2024 to be in the future |
+| ClassEval_48 | expects the host name of its author's machine |
+| ClassEval_50 | expects that a read-only file cannot be written, but root can write it |
+| ClassEval_0 | all tests pass if all methods return True, or if all return False |
+| ClassEval_5, ClassEval_22 | the skeletons do not parse as a class |
+
+ClassEval_20 and ClassEval_36 compare times of day to the second. Their tests therefore start in the first half of a
+second.
 
 Candidates. With `make(..., candidates=True)` each of two authors chooses one of six versions of its methods by a letter
-(`envs.wrappers.Choices`), on 17 embedded classes: the solution; the same with an error, empty, or with other
-parameters; one that does the work of teammates itself; and one that does so if their methods fail.
+(`envs.wrappers.Choices`), on 17 embedded classes:
+
+- the solution;
+- the solution with an error;
+- empty methods;
+- methods with other parameters;
+- methods that do the work of teammates themselves;
+- methods that do this work only if the methods of teammates fail.
 
 Measured (`env.measure`): class and method success; with `assign="chosen"` coverage and overlap.
 
@@ -113,8 +141,8 @@ from .program import MODULE, Spec, Written, assembled, dealt, gold_of, in_order,
 
 Assign = Literal["given", "chosen"]
 Feedback = Literal["none", "passed", "level_passed", "level_feedback"]
-MOST_ASSERTS = 20  # of a tester that are run
-LONGEST_REVIEW = 1000  # characters for one author
+MOST_ASSERTS = 20  # asserts of the tester that are run
+LONGEST_REVIEW = 1000  # characters of a review for one author
 _ONLY = "Write only complete functions with `self`: no explanation, no code fences, no tests."
 
 
@@ -127,15 +155,15 @@ class Found(NamedTuple):
 
 
 class ClassEval(TextTask):
-    """Classes by several authors; the module is the manual.
+    """Environment in which several authors write one class. See the module docstring.
 
     Args:
-        n_agents: Authors; rows with fewer methods are left out.
-        assign: Whether methods are given to authors, or chosen by them.
-        tester: There is an agent that writes asserts.
-        reviewer: There is an agent that reads all bodies in every other turn; at least 3 turns.
-        feedback: What authors read from the second turn on.
-        feedback_tests: How many failed tests "level_feedback" may explain.
+        n_agents: The number of authors; rows with fewer methods are left out.
+        assign: "given": each method has one author; "chosen": authors choose their methods.
+        tester: Add an agent that writes asserts.
+        reviewer: Add an agent that reads all bodies in every other turn; needs at least 3 turns.
+        feedback: The results that authors observe from the second turn on.
+        feedback_tests: The number of failed tests that "level_feedback" explains.
         tasks, common: See `TextTask`.
     """
 
@@ -169,19 +197,19 @@ class ClassEval(TextTask):
         **common: Unpack[TextOptions],
     ) -> None:
         if isinstance(n_agents, bool) or not isinstance(n_agents, int) or n_agents < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ValueError(f"n_agents is {n_agents!r}; give a number of authors, at least 1")
+            raise ValueError(f"n_agents is {n_agents!r}; it is a number of authors, give an integer of at least 1")
         for name, value, offered in (("assign", assign, get_args(Assign)), ("feedback", feedback, get_args(Feedback))):
             if value not in offered:
                 raise ValueError(f"{name} is {value!r}; {nearest(str(value), offered)}")
         if feedback_tests < 0:
-            raise ValueError(f"feedback_tests is {feedback_tests}; it is a number of tests, at least 0")
+            raise ValueError(f"feedback_tests is {feedback_tests}; it is a number of tests, give at least 0")
         if reviewer and common.get("max_turns", 3) < 3:
             raise ValueError(
-                f"max_turns is {common.get('max_turns')} with a reviewer, who speaks second; give at least 3"
+                f"max_turns is {common.get('max_turns')}, and a reviewer acts in the second turn; give at least 3"
             )
         if reviewer and common.get("turn_reward", "final") != "final":
             raise ValueError(
-                f"turn_reward is {common.get('turn_reward')!r} with a reviewer, whose turns have no score; give 'final'"
+                f"turn_reward is {common.get('turn_reward')!r}, and turns of a reviewer have no score; give 'final'"
             )
         if reviewer:
             common.setdefault("max_turns", 3)
@@ -194,18 +222,20 @@ class ClassEval(TextTask):
         self.tester = f"agent_{roles.index('tester')}" if tester else ""
         self.reviewer = f"agent_{roles.index('reviewer')}" if reviewer else ""
 
-    # --- rows --------------------------------------------------------------------------------------------------------
+    # --- rows ---------------------------------------------------------------------------------------------------------
 
     def problem(self, item: TaskItem) -> str:
-        """Return why the fields are no class with methods and tests; "" if they are, or if the row is left out."""
+        """Return the reason for which a row is invalid; "" if it is valid or left out."""
         if item.id in AUDIT:
             return ""
         try:
             value = json.loads(item.fields["methods"])
         except ValueError as error:
-            return f"field 'methods': is no JSON ({error}); see contrib.software.classes"
+            return f"field 'methods': is no JSON ({error}); give an object of methods and their test classes"
         if not isinstance(value, dict) or not value:
-            return f"field 'methods': is {item.fields['methods']!r:.60}; see contrib.software.classes"
+            return (
+                f"field 'methods': is {item.fields['methods']!r:.60}; give an object of methods and their test classes"
+            )
         spec = spec_of(item)
         for name, source in {"solution": spec.solution, "test": spec.test, "prompt": item.prompt}.items():
             if problem := analysis.syntax_error(source):
@@ -217,13 +247,13 @@ class ClassEval(TextTask):
         return ""
 
     def prepare(self, items: tuple[TaskItem, ...]) -> tuple[TaskItem, ...]:
-        """The rows that can be played by so many authors, each with its reference."""
+        """Return the rows with at least as many methods as authors, each with its reference."""
         fitting = [item for item in items if not left_out(item)]
         fitting = [item for item in fitting if len(spec_of(item).names) >= self.n_authors]
         if not fitting:
             raise TaskError(
-                f"n_agents is {self.n_authors}, and none of {len(items)} rows is a class of the standard library with "
-                "so many methods; give fewer authors, or other rows"
+                f"n_agents is {self.n_authors}, and none of {len(items)} rows is a class with so many methods that "
+                "needs only the standard library; give fewer authors, or other rows"
             )
         return tuple(replace(item, reference=self._reference(item)) for item in fitting)
 
@@ -234,7 +264,11 @@ class ClassEval(TextTask):
         return (*texts, *[""] * (len(self.declared.roles) - self.n_authors))
 
     def try_rows(self) -> None:
-        """Run the solutions of rows that a user brought."""
+        """Run the tests on the solutions of the user's own rows.
+
+        Raises:
+            TaskError: A solution fails; the message names the row and the reason.
+        """
         if self._rows_of in ("", "hub"):
             return
         jobs = [reward.job(spec, gold_of(spec.solution, spec.class_name)) for spec in map(spec_of, self.items)]
@@ -242,13 +276,14 @@ class ClassEval(TextTask):
             if verdict.outcome != "passed":
                 note = next(iter(verdict.notes), verdict.outcome)
                 raise TaskError(
-                    f"{self._rows_of}, task {item.id!r}, field 'solution': fails {note!r:.200}; correct or remove it"
+                    f"{self._rows_of}, task {item.id!r}, field 'solution': fails its tests ({note!r:.200}); correct or "
+                    "remove the row"
                 )
 
-    # --- observations ------------------------------------------------------------------------------------------------
+    # --- observations -------------------------------------------------------------------------------------------------
 
     def observe(self, item: TaskItem, agent: str) -> str:
-        """Return the skeleton, as far as the agent reads it, and the request; "" for the reviewer."""
+        """Return the skeleton with the docstrings that the agent may read, and the request; "" for the reviewer."""
         if agent == self.reviewer:
             return ""
         spec = spec_of(item)
@@ -275,12 +310,12 @@ class ClassEval(TextTask):
         return [method for method, owner in dealt(key_of(spec), self.n_authors).items() if owner == author]
 
     def offered_texts(self, item: TaskItem, role: str) -> Mapping[str, str]:
-        """Return versions of the methods of an author by kind, of two authors of given methods."""
+        """Return the candidates of an author by kind; empty unless there are two authors with given methods."""
         if role not in self.declared.roles[: self.n_authors] or self.n_authors != 2 or self.assign != "given":
             return {}
         return candidates().get(item.id, ({}, {}))[self.declared.roles.index(role)]
 
-    # --- reward ------------------------------------------------------------------------------------------------------
+    # --- reward -------------------------------------------------------------------------------------------------------
 
     def written(self, item: TaskItem, actions: Mapping[str, str]) -> Written:
         """Return the methods in the texts of the authors."""
@@ -290,10 +325,10 @@ class ClassEval(TextTask):
         return written(spec, texts, None if self.assign == "chosen" else dealt(key_of(spec), self.n_authors))
 
     def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
-        """Compute the reward of `contrib.software.reward`."""
+        """Compute the reward, see `contrib.software.reward`."""
         return reward.score(spec_of(item), self.written(item, actions), self.n_authors)
 
-    # --- turns -------------------------------------------------------------------------------------------------------
+    # --- turns --------------------------------------------------------------------------------------------------------
 
     def transition(self, state: TextState, actions: Mapping[str, str], seed: int) -> Transition[TextState]:
         """Score the texts of the authors, or deliver the text of the reviewer in its turn."""
@@ -309,7 +344,7 @@ class ClassEval(TextTask):
         return after
 
     def observations(self, state: TextState) -> Mapping[str, str]:
-        """Return the observations of the next turn; authors and tester have none while the reviewer reads."""
+        """Return the observations of the next turn; in the reviewer's turn no other agent has one."""
         return {agent: text for agent, text in state.observations if text and not agent.startswith(_WAITING)}
 
     def _shown(self, item: TaskItem, actions: Mapping[str, str], turn: int) -> str:
@@ -377,7 +412,7 @@ class ClassEval(TextTask):
             lines += failed[: self.feedback_tests]
         return lines
 
-    # --- the tester --------------------------------------------------------------------------------------------------
+    # --- the tester ---------------------------------------------------------------------------------------------------
 
     def _tested(self, item: TaskItem, actions: Mapping[str, str]) -> Found:
         spec, found = spec_of(item), self.written(item, actions)
@@ -392,7 +427,7 @@ class ClassEval(TextTask):
         return Found(found, verdict, asserts)
 
     def measure(self, groups: Sequence[Group]) -> Mapping[str, Mapping[str, float]]:
-        """Class and method success, and how authors divided the methods among them, in %."""
+        """Return class and method success in %; if authors choose, also coverage and overlap of their methods."""
         final = [e.final.diagnostics for group in groups for e in group.episodes if e.final]
         if not final:
             return {}
@@ -402,7 +437,7 @@ class ClassEval(TextTask):
         return {"software": {column: 100 * fmean(d[name] for d in final) for name, column in names.items()}}
 
 
-_WAITING = "later: "  # before the name of an agent whose words wait for the reviewer's
+_WAITING = "later: "  # prefix of an agent whose observation waits for the review
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -410,7 +445,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _asserts(text: str) -> tuple[str, ...]:
-    """The lines of a text that are statements with an assert."""
+    """Return the lines of a text that are statements with an assert."""
     found: list[str] = []
     for line in text[: analysis.MAX_SOURCE].splitlines():
         tree = analysis.parse(line.strip()) if "assert" in line else None

@@ -11,21 +11,21 @@ Observation. Each author reads the module and the request for its own feature: a
 line of the function `describe`. No author reads the request or the code of its teammate.
 
 Action. The whole new module as Python source: the text if it parses, otherwise the first fenced block that does. A text
-without source leaves the module as it is.
+without source leaves the module unchanged.
 
-Reward. Both texts are merged by lines over the module. Changes of the same lines, or different additions at the same
-place, are a conflict, which receives 0. Otherwise the reward is the share of tests that pass; tests of the function
-`describe`, to which both authors add, have half the weight.
+Reward. The two new modules are merged by lines, as in a three-way merge with the given module as the base. Changes of
+the same lines, or different additions at the same place, are a conflict. A conflict has the reward 0. Otherwise the
+reward is the share of tests that pass. Both authors add to the function `describe`; its tests have half the weight.
 
 Rows from files have `prompt` (the module), `first` and `second` (the requests), and `test` (`unittest` classes that
 import the module `records`).
 
-Without skill. Teams of empty texts, or of texts that are in conflict, receive 0.
+Degenerate strategies. Teams of empty texts, and teams whose texts are in conflict, receive 0.
 
 Measured (`env.measure`): shares of modules that pass all tests, of passed tests, and of conflicts.
 
-Source: the form of CooperBench, whose teams complete a quarter of the pairs of features and whose
-single agents complete half (not measured here); rows and reward are this suite's own.
+Source: the form of CooperBench. Its teams complete a quarter of the pairs of features, and its single agents complete
+half (not measured here). Rows and reward are this suite's own.
 
 Version history: v0, the first.
 
@@ -58,7 +58,7 @@ _CONFLICT = "What both wrote is in conflict: the same place was changed in diffe
 
 
 class Merge(TextTask):
-    """Two features of one module, merged by lines; the module is the manual."""
+    """Environment in which two agents add features to one module. See the module docstring."""
 
     declared = Facts(
         name="merge-v0",
@@ -74,7 +74,7 @@ class Merge(TextTask):
     )
 
     def problem(self, item: TaskItem) -> str:
-        """Return why the tests do not parse; "" if they do."""
+        """Return the reason for which the tests do not parse; "" if they do."""
         problem = analysis.syntax_error(item.fields["test"])
         return f"field 'test': does not parse ({problem}); correct or remove the row" if problem else ""
 
@@ -103,7 +103,7 @@ class Merge(TextTask):
         return Score(share, {"tests": share}, counts, {"detail": "\n".join(verdict.notes)})
 
     def respond(self, item: TaskItem, actions: Mapping[str, str], score: Score) -> Mapping[str, str]:
-        """Return whether the texts were in conflict, for both authors."""
+        """Return for both authors whether there was a conflict or a failed test."""
         message = _CONFLICT if score.diagnostics.get("conflict") else "Not all tests passed."
         return dict.fromkeys(self.possible_agents, message)
 
@@ -126,7 +126,7 @@ class Merge(TextTask):
 
 
 def merged(base: str, first: str, second: str) -> str | None:
-    """Return a text with two changes of it, by lines; None if they are in conflict.
+    """Merge two changed versions of a text by lines; return None if they are in conflict.
 
     Changes of the same lines, or additions at the same place, are a conflict unless both are the same.
     """

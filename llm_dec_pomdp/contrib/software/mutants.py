@@ -1,16 +1,16 @@
-"""Mutations of a module of an embedded package: the candidates among which authors of `modules-v0` choose.
+"""Mutations of a module of an embedded package: the candidates of `modules-v0`, among which authors choose.
 
 | kind | module |
 |---|---|
 | gold | the solution, which calls the functions of teammates |
-| off by one | the same with one change, so that a test of it fails and one passes |
+| off by one | the solution with one change, so that one of its tests fails and another passes |
 | stub | its functions return None |
-| other signature | its first function has one parameter more |
+| other signature | its first function has one more parameter |
 | alone | does the work of the teammates itself |
 | fallback | calls the functions of teammates, and does their work if these raise an error |
-| raises, renamed | in place of the last two if it imports none: its functions raise an error, or have other names |
+| raises, renamed | replace the last two if the module imports none: functions that raise an error; other names |
 
-Gold, alone and fallback pass all tests with the gold of the teammates.
+The kinds gold, alone and fallback pass all tests with the solutions of the teammates.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from llm_dec_pomdp.envs.coding import analysis
 
 from .packages import emptied, stub, unpacked
 
-# by module what is changed for "off by one", so that a test of it fails and one passes
+# for each module the text that "off by one" replaces, and the new text
 _OFF: Mapping[str, tuple[str, str]] = {
     "reader": ("int(parts[2])", "int(parts[2]) + 1"),
     "rates": ("* -(-", "* ("),
@@ -63,7 +63,7 @@ def of_module(solution: str, place: int) -> Mapping[str, str]:
 
 
 def _plain(source: str) -> str:
-    """Return the source without docstrings, in the form in which all candidates are shown."""
+    """Return the source without docstrings, formatted alike for all candidates."""
     tree = ast.parse(source)
     tree.body = analysis.without_docstring(tree.body)
     for node in tree.body:
@@ -73,7 +73,13 @@ def _plain(source: str) -> str:
 
 
 def _by_itself(sources: Mapping[str, str], module: str, *, ask: bool) -> str:
-    """Return the module with copies of the functions of teammates that it needs; with `ask` these call them first."""
+    """Return the module with copies of the teammates' functions that it needs.
+
+    Args:
+        sources: The source of each module, by name.
+        module: The name of the module.
+        ask: Call the teammate's function first, and its copy only if the call raises an error.
+    """
     rest = ast.parse(sources[module]).body
     imports = [node for node in rest if isinstance(node, ast.ImportFrom)]
     needed = _Calls(sources, "")
@@ -99,11 +105,11 @@ def _by_itself(sources: Mapping[str, str], module: str, *, ask: bool) -> str:
 
 
 class _Calls(ast.NodeTransformer):
-    """Calls of functions of other modules become calls of copies: `reader.parse(a)` of `reader_parse(a)`.
+    """Transformer that replaces calls of other modules by calls of copies: `reader.parse(a)` by `reader_parse(a)`.
 
     Args:
-        sources: By module.
-        module: Whose functions are renamed too; "" for none.
+        sources: The source of each module, by name.
+        module: The module whose own functions are renamed too; "" for none.
     """
 
     def __init__(self, sources: Mapping[str, str], module: str) -> None:
@@ -113,7 +119,7 @@ class _Calls(ast.NodeTransformer):
         self.found: set[tuple[str, str]] = set()
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
-        """See the class."""
+        """Rename the called function, and record it in `found`."""
         self.generic_visit(node)
         match node.func:
             case ast.Attribute(value=ast.Name(id=owner), attr=name) if owner in self.modules:

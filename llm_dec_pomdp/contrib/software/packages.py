@@ -1,4 +1,4 @@
-"""Packages of `modules-v0`: their embedded rows, and the parts of a solution that authors read.
+"""Packages of `modules-v0`: their embedded rows, and the parts of a solution that authors observe.
 
 `scripts/build_packages.py` generates the rows and describes the packages.
 """
@@ -28,13 +28,13 @@ def own_rows(name: str) -> tuple[TaskItem, ...]:
 
 
 def class_of(module: str) -> str:
-    """Return the name of the class of the tests of a module."""
+    """Return the name of the test class of a module."""
     return f"Test{module.capitalize()}"
 
 
 @functools.lru_cache(maxsize=512)
 def unpacked(text: str) -> tuple[tuple[str, str], ...]:
-    """Return the paths and sources of a packed solution, in order; before each source stands `# file: path`."""
+    """Return the (path, source) pairs of a packed solution, in order; a line `# file: path` precedes each source."""
     parts = ("\n" + text).split("\n# file: ")[1:]
     return tuple((part.partition("\n")[0].strip(), part.partition("\n")[2].strip() + "\n") for part in parts)
 

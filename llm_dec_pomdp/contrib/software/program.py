@@ -1,4 +1,4 @@
-"""Assembly of a class from the methods that several authors wrote, and the assignment of methods to authors."""
+"""Assembly of a class from the methods of several authors, and the assignment of methods to authors."""
 
 from __future__ import annotations
 
@@ -22,27 +22,35 @@ _STUB = "def {name}(*arguments, **named):\n    raise NotImplementedError({name!r
 
 @dataclass(frozen=True)
 class Spec:
-    """What a row says of its class."""
+    """The class of a row.
+
+    Attributes:
+        class_name: Its name.
+        solution: A module that defines it.
+        test: A module of `unittest` classes.
+        methods: The methods that authors write: name and test class of each.
+        slow: Whether a test takes seconds.
+    """
 
     class_name: str
     solution: str
     test: str
-    methods: Mapping[str, str]  # by name its class of tests
-    slow: bool = False  # a test takes seconds
+    methods: Mapping[str, str]
+    slow: bool = False
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The methods that are to be written, in order."""
+        """The names of the methods that authors write, in order."""
         return tuple(self.methods)
 
     @property
     def tests(self) -> str:
-        """The tests as the judge takes them."""
+        """The tests as the sandbox runs them."""
         return f"from solution import {self.class_name}\n{self.test}"
 
 
 def spec_of(item: TaskItem) -> Spec:
-    """What a row says of its class."""
+    """Return the class of a row."""
     fields = item.fields
     texts = [fields[name] for name in ("class_name", "solution", "test", "methods")]
     return _spec(*texts, slow=item.id in SLOW)
@@ -55,7 +63,7 @@ def _spec(class_name: str, solution: str, test: str, methods: str, *, slow: bool
 
 @functools.lru_cache(maxsize=512)
 def signatures(skeleton: str, class_name: str, methods: tuple[str, ...]) -> tuple[str, Mapping[str, str]]:
-    """Return a skeleton with the docstrings of these methods taken out, and the methods with their docstrings by name.
+    """Return the skeleton without the docstrings of these methods, and the methods with docstrings by name.
 
     Raises:
         SyntaxError: The skeleton does not parse.
@@ -75,7 +83,7 @@ def assembled(spec: Spec, bodies: Mapping[str, str]) -> str:
     """Return the module of a row with these methods; methods without a source raise NotImplementedError.
 
     Args:
-        spec: Of the row, which has the constructor and all else that authors do not write.
+        spec: The class of the row, with the constructor and other code that authors do not write.
         bodies: Sources of functions that parse, by name. If they are nested too deeply, the module raises an error.
     """
     tree = ast.parse(spec.solution)
@@ -94,7 +102,7 @@ def assembled(spec: Spec, bodies: Mapping[str, str]) -> str:
 
 @functools.lru_cache(maxsize=64)
 def gold_of(solution: str, class_name: str) -> Mapping[str, str]:
-    """The sources of all methods of a solution, without docstrings and decorators."""
+    """Return the sources of all methods of a solution, without docstrings and decorators."""
     found: dict[str, str] = {}
     for method in methods_of(ast.parse(solution), class_name):
         method.body = analysis.without_docstring(method.body) or [ast.Pass()]
@@ -104,7 +112,7 @@ def gold_of(solution: str, class_name: str) -> Mapping[str, str]:
 
 
 def _function(source: str) -> ast.FunctionDef | None:
-    """The function of a source that is nothing else, docstring and all; None where it is none."""
+    """Return the function if the source is exactly one function definition, else None."""
     tree = analysis.parse(source)
     match tree.body if tree else []:
         case [ast.FunctionDef() as function]:
@@ -113,7 +121,7 @@ def _function(source: str) -> ast.FunctionDef | None:
             return None
 
 
-# --- what authors wrote -----------------------------------------------------------------------------------------------
+# --- the authors' methods ---------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -121,11 +129,11 @@ class Written:
     """The methods of a class in the texts of its authors.
 
     Attributes:
-        bodies: By method the source that counts; only of those that were written by whom they belong to.
-        owners: By method the author, a number from 0, to whom it belongs; those that nobody wrote alone are missing
-            where authors choose.
+        bodies: For each method the source that counts. Methods that their own author did not write are missing.
+        owners: For each method its author, a number from 0. If authors choose, methods without exactly one author are
+            missing.
         copies: Methods that several authors wrote, or one author twice.
-        foreign: Methods written by somebody to whom they do not belong, with that author.
+        foreign: (method, author) for each method that was written by an author other than its own.
     """
 
     bodies: Mapping[str, str]
@@ -134,28 +142,28 @@ class Written:
     foreign: frozenset[tuple[str, int]]
 
     def is_right(self, spec: Spec, method: str) -> bool:
-        """It was written once, by whom it belongs to, with the parameters of the skeleton."""
+        """Return whether the method was written once, by its author, with the parameters of the skeleton."""
         if method not in self.bodies or method in self.copies or method not in self.owners:
             return False
         parameters = _parameters(self.bodies[method])
         return parameters is not None and parameters == _parameters(gold_of(spec.solution, spec.class_name)[method])
 
     def right(self, spec: Spec) -> Mapping[str, str]:
-        """Return the sources that are right, by method."""
+        """Return the sources of the methods that count, by name; see `is_right`."""
         return {method: self.bodies[method] for method in spec.names if self.is_right(spec, method)}
 
     def of(self, author: int) -> list[str]:
-        """The methods that belong to an author."""
+        """Return the methods of an author."""
         return [method for method, owner in self.owners.items() if owner == author]
 
 
 def written(spec: Spec, texts: Sequence[str], dealt: Mapping[str, int] | None) -> Written:
-    """Find the methods.
+    """Find the methods in the texts of the authors.
 
     Args:
-        spec: Of the row.
-        texts: What each author wrote.
-        dealt: By method its author; None where authors choose what they write.
+        spec: The class of the row.
+        texts: The text of each author.
+        dealt: For each method its author; None if authors choose their methods.
     """
     times = {method: [_defined(text, method) for text in texts] for method in spec.names}
     writers = {m: [author for author, count in enumerate(counts) if count] for m, counts in times.items()}
@@ -171,12 +179,12 @@ def written(spec: Spec, texts: Sequence[str], dealt: Mapping[str, int] | None) -
 
 
 def _defined(text: str, method: str) -> int:
-    """How often a text defines a function of a name."""
+    """Count the definitions of a function in a text."""
     return len(re.findall(rf"^[ \t]*(?:async[ \t]+)?def[ \t]+{re.escape(method)}[ \t]*\(", text, re.MULTILINE))
 
 
 def _parameters(source: str) -> tuple[str, ...] | None:
-    """The parameters as a caller sees them: names, and how many may be left out; None where it does not parse."""
+    """Return the names of the parameters and the number of optional ones; None if the source does not parse."""
     function = _function(source)
     if function is None:
         return None
@@ -190,16 +198,19 @@ def _parameters(source: str) -> tuple[str, ...] | None:
     return (*names, *rest, str(len(optional)))
 
 
-# --- who writes what --------------------------------------------------------------------------------------------------
+# --- assignment of methods --------------------------------------------------------------------------------------------
 
 
 @functools.lru_cache(maxsize=512)
 def dealt(spec_key: tuple[str, str, str], n_authors: int) -> Mapping[str, int]:
-    """By method its author, in equal shares, so that methods that need each other go to different authors.
+    """Assign methods to authors in equal shares, so that methods that need each other have different authors.
 
     Args:
-        spec_key: Solution, class and the methods, separated by blanks.
-        n_authors: At most the number of methods.
+        spec_key: The source of the solution, the name of the class, and the names of the methods separated by spaces.
+        n_authors: The number of authors, at most the number of methods.
+
+    Returns:
+        For each method its author, a number from 0.
     """
     solution, class_name, listed = spec_key
     names = listed.split()
@@ -221,7 +232,11 @@ def dealt(spec_key: tuple[str, str, str], n_authors: int) -> Mapping[str, int]:
 
 
 def bonds(solution: str, class_name: str, names: Sequence[str]) -> Mapping[tuple[int, int], int]:
-    """How much pairs of methods need each other: 2 where one calls the other, 1 where they share a field."""
+    """Compute how much pairs of methods need each other: 2 if one calls the other, plus 1 if they share a field.
+
+    Returns:
+        The weight of each pair of indices into `names`; pairs with weight 0 are missing.
+    """
     used = {method.name: _attributes(method) for method in methods_of(ast.parse(solution), class_name)}
     found: dict[tuple[int, int], int] = {}
     for (a, first), (b, second) in itertools.combinations(enumerate(names), 2):
@@ -237,11 +252,11 @@ def _attributes(method: ast.FunctionDef) -> set[str]:
 
 
 def key_of(spec: Spec) -> tuple[str, str, str]:
-    """What `dealt` takes."""
+    """Return the key for `dealt`."""
     return spec.solution, spec.class_name, " ".join(spec.names)
 
 
 def in_order(names: Iterable[str], spec: Spec) -> list[str]:
-    """Methods in the order of the class."""
+    """Return the methods in the order of the class."""
     wanted = set(names)
     return [name for name in spec.names if name in wanted]

@@ -1,7 +1,7 @@
 """The reward of a class that several authors wrote, 0 to 4: form 0..0.8, tests 0..1.2, weakest 0..2.
 
-A test passes if it passes in the class that the authors wrote together, and for each author in the class that has the
-methods of this author and, for all other methods, those of the solution.
+A test passes if it passes in the class with the methods of all authors and, for each author, in the solution with the
+methods of this author.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ OF_SLOW = Limits(cpu_seconds=30.0, case_seconds=12.0)
 
 
 def job(spec: Spec, bodies: Mapping[str, str]) -> Job:
-    """Return the tests of a row on the class that has these methods."""
+    """Return the sandbox job that runs the tests of a row on the class with these methods."""
     limits = OF_SLOW if spec.slow else LIMITS
     return Job("", spec.tests, "", modules=((MODULE, assembled(spec, bodies)),), limits=limits)
 
 
 def passed_in_all(verdicts: Sequence[Verdict]) -> Verdict:
-    """Return one verdict on several programs, in which a test passes if it passes in all of them.
+    """Merge verdicts on several programs: a test passes if it passes in all of them.
 
     Args:
-        verdicts: On the same tests. One that the sandbox could not give is returned as it is.
+        verdicts: Verdicts on the same tests. If the sandbox failed on a program, its verdict is returned unchanged.
     """
     failed = [verdict for verdict in verdicts if verdict.outcome != "passed"]
     for verdict in failed:
@@ -41,7 +41,7 @@ def passed_in_all(verdicts: Sequence[Verdict]) -> Verdict:
             return verdict
     tests, passed = max((verdict.tests for verdict in verdicts), key=len), [*map(passed_in, verdicts)]
     cases = tuple(all(test in names for names in passed) for test in tests)
-    notes: dict[str, str] = {}  # the first of each test
+    notes: dict[str, str] = {}  # the first note of each test
     for note in (note for verdict in failed for note in verdict.notes):
         notes.setdefault(note.partition(":")[0], note)
     first, total = (*failed, *verdicts)[0], max(verdict.total for verdict in verdicts)
@@ -49,22 +49,22 @@ def passed_in_all(verdicts: Sequence[Verdict]) -> Verdict:
 
 
 def passed_in(verdict: Verdict) -> set[str]:
-    """Return the names of the tests that pass; none if the verdict has no tests, as of a program that took too long."""
+    """Return the names of the tests that pass; empty if no test ran, such as after a timeout."""
     return {test for test, case in zip(verdict.tests, verdict.cases, strict=True) if case}
 
 
 def share(cases: Sequence[bool]) -> float:
-    """Return the share of tests that passed; 0 without tests."""
+    """Return the share of tests that passed, in [0, 1]; 0 without tests."""
     return sum(cases) / len(cases) if cases else 0.0
 
 
 def score(spec: Spec, found: Written, n_authors: int) -> Score:
-    """Compute the reward of a class. If the sandbox fails, it is NaN.
+    """Compute the reward of a class, in [0, 4]; NaN if the sandbox fails.
 
     Args:
-        spec: Of the row.
+        spec: The class of the row.
         found: The methods in the texts of the authors.
-        n_authors: How many authors there are.
+        n_authors: The number of authors.
     """
     right = found.right(spec)
     parts = {"form": FORM * len(right) / len(spec.names), "tests": 0.0, "weakest": 0.0}
@@ -100,7 +100,7 @@ def score(spec: Spec, found: Written, n_authors: int) -> Score:
     return Score(sum(parts.values()), parts, counts, {"outcome": verdict.outcome, "detail": "\n".join(verdict.notes)})
 
 
-# --- what a row's own solution says of its tests ----------------------------------------------------------------------
+# --- methods that a test needs ----------------------------------------------------------------------------------------
 
 STUBS = ("raise NotImplementedError", *(f"return {value}" for value in ("None", "True", "False", "0", "''", "[]")))
 _KEPT = 512
@@ -108,9 +108,10 @@ _known: OrderedDict[tuple[str, str], Mapping[str, frozenset[str]]] = OrderedDict
 
 
 def needs_of(spec: Spec) -> Mapping[str, frozenset[str]] | None:
-    """Return by test the methods that it needs: it fails if one of them returns None. None if the sandbox failed.
+    """Return for each test the methods that it needs: it fails if one of them returns None.
 
-    Tests that a class of `STUBS` passes say nothing and are left out. Rows are judged once in a process.
+    Return None if the sandbox failed. Tests that a class of `STUBS` passes do not count and are left out. The result is
+    cached for each row.
     """
     key = spec.solution, spec.test
     if key not in _known:

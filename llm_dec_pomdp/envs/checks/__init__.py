@@ -1,4 +1,4 @@
-"""Conformance checks of environments, `check_env`, and the texts and tool calls that they play."""
+"""Conformance checks of environments (`check_env`), and the actions and tool calls that they try."""
 
 from .check import CHECKS, CHILD, CheckFailure, check_env
 

@@ -1,4 +1,4 @@
-"""What all checks share: the failure, and playing an episode."""
+"""The parts that all conformance checks share: the failure, and playing an episode."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..base import TextDecPOMDP
 
 
 class CheckFailure(AssertionError):  # noqa: N818  # a failed check is an assertion
-    """An environment fails a check."""
+    """An environment fails a conformance check."""
 
 
 def require(condition: bool, message: str) -> None:
@@ -20,13 +20,13 @@ def require(condition: bool, message: str) -> None:
 
 
 def raised(error: BaseException) -> str:
-    """Return an exception with its place in user code and the actions that were played."""
+    """Return the text of an exception, its place in user code, and the actions that led to it."""
     actions = [note for note in getattr(error, "__notes__", ()) if " acted " in note]
     return "; ".join([summary(error), *actions])
 
 
 def play(env: TextDecPOMDP, options: Mapping[str, Any], say: Callable[[str, int], str]) -> Iterator[Any]:
-    """Reset and step to the end; yield the result of the reset and of every step."""
+    """Play an episode; yield the result of the reset and of every step."""
     yield env.reset(seed=1, options=dict(options))
     turn = 0
     while env.agents:
@@ -35,5 +35,5 @@ def play(env: TextDecPOMDP, options: Mapping[str, Any], say: Callable[[str, int]
 
 
 def phases(env: TextDecPOMDP) -> int:
-    """Return the turns of an environment per turn of the task inside it."""
+    """Return the number of turns of an environment per turn of the task inside it."""
     return env.max_turns // env.task.max_turns

@@ -1,4 +1,4 @@
-"""Calls of any tools, made from their schemas: fitting ones, and ones that are wrong or want to do harm."""
+"""Tool calls made from the schemas of tools: valid ones, and wrong or malicious ones."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _VALUES: tuple[Any, ...] = (
 
 
 def plain_calls(tools: tuple[Tool, ...], draw: random.Random) -> str:
-    """A call of each tool with arguments of the right types; words where there is none."""
+    """Return a call of each tool with arguments of the right types; a few words if there is no tool."""
     lines = [_tagged(tool.name, {name: _fitting(s, draw) for name, s in _properties(tool)}) for tool in tools]
     return "\n".join(lines) or "a few words"
 
 
 def hostile_calls(tools: tuple[Tool, ...], path: str, draw: random.Random) -> str:
-    """Sixteen calls that are wrong or want to do harm; `path` is a file that nobody may read."""
+    """Return 16 wrong or malicious calls; `path` is a file that no tool may read."""
     return "\n".join(_hostile(tools, path, draw) for _ in range(16))
 
 
@@ -52,7 +52,7 @@ def _properties(tool: Tool) -> Iterator[tuple[str, Any]]:
 
 
 def _fitting(schema: Any, draw: random.Random) -> Any:
-    """A value of the type that a schema names; text where it names none."""
+    """Return a value of the type that a schema names; text if it names none."""
     values = {"integer": draw.randrange(3), "number": draw.randrange(9) / 2, "boolean": False, "array": list[Any]()}
     return values.get(str(schema.get("type")), f"1 + {draw.randrange(9)}")
 

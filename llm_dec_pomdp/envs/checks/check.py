@@ -1,27 +1,28 @@
-"""`check_env`: conformance checks of a text Dec-POMDP, for our environments and for yours.
+"""`check_env`: conformance checks of a text Dec-POMDP, for the environments of this package and of users.
 
-PettingZoo's `parallel_api_test` and `parallel_seed_test` run, with warnings as errors, and:
-
-    rewards             every agent gets the identical float, exactly where the reward is declared joint
-    no leaks            canaries in the other agents' texts, references and tests show up in no observation
+    reward parts        the components of a score are the declared ones and sum to its total
     determinism         the same seed and actions give the same episode
-    bounds              rewards finite and in `reward_range` on adversarial texts; empty text scores the minimum
-    silence             a turn in which nobody says anything pays nothing, whatever scripted teams said before
-    references          every row's reference earns the maximum, or the share of it that the environment documents
-    ends                the last turn terminates (PettingZoo: an agent that is gone has ended), and no turn truncates
-    finished            stepping a finished episode raises one clear error
-    forks               a fork and its parent do not affect each other, by what they do
+    PettingZoo          its `parallel_api_test` and `parallel_seed_test` pass, with warnings as errors
+    rewards             rewards are Python floats, identical for all agents if the reward is declared joint
+    no leaks            observations show no teammate's action (unless the environment declares that), and neither
+                        observations, infos nor `state()` show a reference or a hidden field
+    bounds              rewards of adversarial actions are finite and in `reward_range`; empty actions score the minimum
+    silence             a turn of empty actions has no positive reward, even after turns of a scripted team
+    references          the reference of each row receives the maximum, or the documented share of it
+    ends                no turn truncates; the last turn terminates
+    finished            stepping a finished episode raises `NotAskedToStepError`
+    forks               stepping a fork does not change its parent, and stepping the parent does not change the fork
     states              the hidden state is an immutable value
-    pickling            a copy made by pickle plays the same episode; infos and state are JSON
+    pickling            a pickled copy plays the same episode, and `state()` is JSON
     infos               the same numeric keys at reset and at every step
-    tools               where agents have tools: see `checks.tools`
+    tools               see `checks.tools`; environments without tools pass
     processes           another process with another PYTHONHASHSEED plays the same episode, within a time limit
 
-A failed check is a sentence that names the check and says what to do. If user code raised an exception, it names the
-file, line, task and actions. What a script or a notebook defines cannot be found
-by another process, so that "processes" is left out there, with a warning.
+The error of a failed check names the check and the remedy. If user code raised an exception, the error names the file,
+line, task and actions. Another process cannot import a class that a script or notebook defines, so the check
+"processes" is left out there, with a warning.
 
-A module may call `check_env` when it is imported. The process of the check "processes" imports it too; there
+A module may call `check_env` when it is imported. The process of the check "processes" imports that module too; there,
 `check_env` returns at once.
 """
 
@@ -48,22 +49,23 @@ from .texts import adversarial_texts
 from .tools import tools_check
 
 CANARY = "canary_{}_9c1f"
-SCRIPTED_TURNS = 2  # before everybody falls silent
-GOLD_ROWS = 8  # how many rows the quick check scores; `check_env(env, rows=None)` scores all
+SCRIPTED_TURNS = 2  # turns of a scripted team before the turns of empty actions
+GOLD_ROWS = 8  # rows whose reference is scored by default; `check_env(env, rows=None)` scores all
 
 
 def check_env(env: TextDecPOMDP, *, rows: int | None = GOLD_ROWS) -> list[str]:
-    """Run all checks on an environment.
+    """Run all conformance checks on an environment; see the module for the list.
 
     Args:
-        env: Any environment or protocol wrapper. It is reset and stepped; what it held is gone.
-        rows: How many rows to score with their reference; None for all.
+        env: Any environment or protocol wrapper. It is reset and stepped, so a running episode in it is lost.
+        rows: Number of rows whose reference is scored; None for all.
 
     Returns:
-        The names of the checks that passed; none in the process that a check has started.
+        The names of the checks that passed; an empty list in the process that the check "processes" starts.
 
     Raises:
-        CheckFailure: The first check that failed, with what to do about it.
+        TypeError: `env` is not an environment.
+        CheckFailure: A check failed. The message names the first one that failed and the remedy.
     """
     if not isinstance(env, TextDecPOMDP):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeError(f"env is a {type(env).__name__} ({env!r:.60}); give an environment, e.g. make('tldr-v0')")
@@ -76,23 +78,24 @@ def check_env(env: TextDecPOMDP, *, rows: int | None = GOLD_ROWS) -> list[str]:
             unchecked = check(env, rows)
         except Exception as error:
             what = str(error) if isinstance(error, CheckFailure) else f"it raised {raised(error)}"
-            raise CheckFailure(f"{env.metadata['name']} fails the check '{name}': {what}") from error
+            raise CheckFailure(f"{env.metadata['name']} fails the conformance check '{name}': {what}") from error
         finally:
             env.max_turns = turns  # PettingZoo's test changes it
         if unchecked:
-            warnings.warn(f"the check '{name}' of {env.metadata['name']} was not run: {unchecked}", stacklevel=2)
+            message = f"the conformance check '{name}' of {env.metadata['name']} was not run: {unchecked}"
+            warnings.warn(message, stacklevel=2)
         else:
             checked.append(name)
     return checked
 
 
 def _pettingzoo(env: TextDecPOMDP, rows: int | None) -> None:
-    # Here, because it imports pytest where that is installed, which costs 50 ms that only this check needs.
+    # Imported here, because it imports pytest if that is installed, which takes 50 ms.
     from pettingzoo.test import parallel_api_test, parallel_seed_test  # pyright: ignore[reportUnknownVariableType]
 
     with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
         warnings.simplefilter("error")
-        warnings.filterwarnings("ignore", "No agents present but not all possible_agents")  # who never came
+        warnings.filterwarnings("ignore", "No agents present but not all possible_agents")  # some agents never join
         try:
             parallel_api_test(env, num_cycles=10)
             parallel_seed_test(lambda: pickle.loads(pickle.dumps(env)), num_cycles=3)
@@ -103,7 +106,7 @@ def _pettingzoo(env: TextDecPOMDP, rows: int | None) -> None:
 def _rewards(env: TextDecPOMDP, rows: int | None) -> None:
     env.reset(seed=1, options={"index": 0})
     gold, first = _gold(env.task, env.item), env.task.possible_agents[0]
-    for right in ({first: gold.get(first, "")}, {}):  # one agent is right, then none
+    for right in ({first: gold.get(first, "")}, {}):  # one agent gives its reference, then none does
         played = ", ".join(f"{a} acted {shortened(right.get(a, f'{a} speaks'))}" for a in env.possible_agents)
         for _, rewards, *_ in list(play(env, {"index": 0}, lambda a, _, right=right: right.get(a, f"{a} speaks")))[1:]:
             require(
@@ -135,12 +138,12 @@ def _no_leaks(env: TextDecPOMDP, rows: int | None) -> None:
             for secret in (*secrets, *(() if env.facts.shares_texts else set(env.possible_agents) - {agent})):
                 require(
                     CANARY.format(secret) not in text,
-                    f"the observation of {agent} shows {secret!r}, which it must not see; change what it is told",
+                    f"the observation of {agent} shows {secret!r}, which it must not see; leave it out",
                 )
         for secret in secrets:
             require(
                 CANARY.format(secret) not in env.state() + repr(result[-1]),
-                f"state() or the infos show {secret!r}, which only the reward may read; leave it out there",
+                f"state() or the infos show {secret!r}, which only the reward may read; leave it out",
             )
 
 
@@ -149,9 +152,14 @@ def _determinism(env: TextDecPOMDP, rows: int | None) -> None:
         return f"{agent} says the same few words in turn {turn} of this episode"
 
     first, second = list(play(env, {}, say)), list(play(env, {}, say))
-    require(repr(first) == repr(second), "the same seed and actions gave two episodes; let reset(seed) decide")
+    require(
+        repr(first) == repr(second),
+        "the same seed and actions gave two different episodes; derive all chance from the seed of reset",
+    )
     same = [env.reset(seed=seed)[0] for seed in (5, 5)]
-    require(same[0] == same[1], "reset(seed=5) gave two different observations; let the seed choose the task")
+    require(
+        same[0] == same[1], "reset(seed=5) gave two different observations; derive the choice of the task from the seed"
+    )
 
 
 def _bounds(env: TextDecPOMDP, rows: int | None) -> None:
@@ -161,14 +169,16 @@ def _bounds(env: TextDecPOMDP, rows: int | None) -> None:
             reward = next(iter(result[1].values()))
             require(
                 math.isfinite(reward) and low <= reward <= high,
-                f"the text {text[:40]!r} earned {reward}, which is not within {env.facts.reward_range}",
+                f"the action {text[:40]!r} received the reward {reward}, which is not within {env.facts.reward_range}; "
+                "correct the reward, or declare its range",
             )
     if env.facts.silence_is_lowest:
         list(play(env, {"index": 0}, lambda agent, turn: ""))
         empty, lowest = env.last_score, env.facts.score_range[0]
         require(
             empty is None or empty.total == lowest,
-            f"empty texts earned {empty and empty.total}; the documented minimum is {lowest}",
+            f"empty actions received the score {empty and empty.total}, but the declared minimum is {lowest}; correct "
+            "the score, or declare silence_is_lowest=False",
         )
 
 
@@ -188,12 +198,12 @@ def _silence(env: TextDecPOMDP, rows: int | None) -> None:
             paid = task.latest.transition.reward
             require(
                 not (silent and paid > 0),
-                f"turn {task.turn} pays {paid:g} for empty texts{before}; let saying nothing pay nothing",
+                f"turn {task.turn} has the reward {paid:g} for empty actions{before}; give them no positive reward",
             )
 
 
 def _says(script: Script, agent: str, task: TextDecPOMDP) -> str:
-    """What a script says; nothing where it does not know the task."""
+    """Return the action of a script; empty if it does not know the task."""
     try:
         return script(agent, task.history(agent))
     except ValueError:
@@ -209,20 +219,20 @@ def _references(env: TextDecPOMDP, rows: int | None) -> None:
             continue
         require(
             least - 1e-6 <= score.total <= most + 1e-6,
-            f"the reference of task {item.id!r} earns {score.total}, not "
+            f"the reference of task {item.id!r} receives the score {score.total}, not "
             + (f"the maximum {least}" if least == most else f"{least} to {most}")
-            + "; correct the row",
+            + "; correct the row or the score",
         )
 
 
 def _gold(task: TextDecPOMDP, item: TaskItem) -> dict[str, str]:
-    """The joint action of a row's references; {} where it has none."""
+    """Return the joint action of a row's references; {} if it has none."""
     given = len(item.reference) == len(task.possible_agents)
     return dict(zip(task.possible_agents, item.reference, strict=True)) if given else {}
 
 
 def _score_of(task: TextDecPOMDP, item: TaskItem, actions: Mapping[str, str]) -> Any:
-    """The score of a first joint action."""
+    """Return the score of a joint action in the first turn."""
     task.reset(seed=1, options={"task_id": item.id})
     task.step({agent: actions.get(agent, "") for agent in task.agents})
     return task.latest.transition.score
@@ -233,7 +243,7 @@ def _ends(env: TextDecPOMDP, rows: int | None) -> None:
     for number, (_, _, _, truncations, _) in enumerate(steps, 1):
         require(
             not any(truncations.values()),
-            f"turn {number} truncates ({truncations}); turns are part of the task, so let the last one terminate",
+            f"turn {number} truncates ({truncations}); the horizon is part of the task, so let the last turn terminate",
         )
 
 
@@ -252,7 +262,7 @@ def _finished(env: TextDecPOMDP, rows: int | None) -> None:
 
 def _forks(env: TextDecPOMDP, rows: int | None) -> None:
     def play_on(env: TextDecPOMDP, words: str) -> list[Any]:
-        """Every step from here to the end of the episode. Forks are compared by these, not by `state()`."""
+        """Return the results of all steps to the end of the episode, by which forks are compared."""
         done: list[Any] = []
         while env.agents:
             done.append(env.step({agent: f"{agent} {words}" for agent in env.agents}))
@@ -262,20 +272,19 @@ def _forks(env: TextDecPOMDP, rows: int | None) -> None:
     untouched = pickle.loads(pickle.dumps(env))
     expected = play_on(untouched, "goes on alone")
     play_on(env.fork(), "speaks in the fork only")
-    require(bool(env.agents), "stepping a fork ended its parent's episode; keep what changes in the state")
+    advice = "keep everything that changes during an episode in the state, and nothing on the object"
+    require(bool(env.agents), f"stepping a fork ended its parent's episode; {advice}")
     second, first = env.fork(), play_on(env, "goes on alone")
-    advice = "keep all that changes during an episode in the state, and nothing on the object"
-    require(repr(first) == repr(expected), f"a fork that was played changes what its parent does; {advice}")
-    require(
-        repr(play_on(second, "goes on alone")) == repr(expected), f"a parent that was played changes a fork; {advice}"
-    )
+    require(repr(first) == repr(expected), f"stepping a fork changed its parent; {advice}")
+    require(repr(play_on(second, "goes on alone")) == repr(expected), f"stepping a parent changed its fork; {advice}")
 
 
 def _pickling(env: TextDecPOMDP, rows: int | None) -> None:
     twin = pickle.loads(pickle.dumps(env))
     episodes = [list(play(e, {}, lambda agent, turn: "a few words")) for e in (env, twin)]
     require(
-        repr(episodes[0]) == repr(episodes[1]), "a pickled copy plays another episode; keep all state in attributes"
+        repr(episodes[0]) == repr(episodes[1]),
+        "a pickled copy plays a different episode; keep all state in attributes",
     )
     try:
         json.loads(env.state())
@@ -323,7 +332,7 @@ def _states(env: TextDecPOMDP, rows: int | None) -> None:
         require(not problem, f"the state of turn {env.turn} is {state!r:.60}: {problem}")
 
 
-# A check raises CheckFailure if it fails, and returns the reason if it cannot be run.
+# Each check raises CheckFailure if it fails, and returns a reason if it cannot be run.
 CHECKS: Mapping[str, Callable[[TextDecPOMDP, int | None], str | None]] = {
     "reward parts": _reward_parts,
     "determinism": _determinism,

@@ -1,4 +1,4 @@
-"""Whether another process with another PYTHONHASHSEED plays the same episode."""
+"""The conformance check "processes": another process with another PYTHONHASHSEED plays the same episode."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..base import TextDecPOMDP
 from .base import CheckFailure, phases, play, raised, require
 from .calls import plain_calls
 
-LEAST_SECONDS = 60.0  # limit of the other process: for its imports, and MOST_TIMES the time of the episodes here
+LEAST_SECONDS = 60.0  # time limit of the other process: this, plus MOST_TIMES the time of the same episodes here
 MOST_TIMES = 10.0
 CHILD = "LLM_DEC_POMDP_CHECKED_BY"  # environment variable of the other process
 _PROGRAM = """
@@ -29,12 +29,12 @@ answer()
 
 
 def processes(env: TextDecPOMDP, rows: int | None) -> str | None:
-    """Play a pickled copy in another process and compare; return why that cannot be done, or None."""
+    """Play a pickled copy in another process and compare; return a reason if that is impossible, else None."""
     copied = pickle.dumps(env)
     if here := _defined_in_main(copied):
         return (
-            f"{' and '.join(here)} of this script or notebook cannot be found by another process; for this check "
-            "define the environment in a module of its own"
+            f"{' and '.join(here)} of this script or notebook cannot be imported by another process; define the "
+            "environment in a separate module to run this check"
         )
     started = time.perf_counter()
     expected = fingerprint(env)
@@ -52,18 +52,18 @@ def processes(env: TextDecPOMDP, rows: int | None) -> str | None:
         )
     except subprocess.TimeoutExpired:
         raise CheckFailure(
-            f"another process has not imported and played a pickled copy within {limit:.0f} seconds; let its "
-            "module do nothing but define it, with all else below `if __name__ == '__main__':`"
+            f"another process did not import and play a pickled copy within {limit:.0f} seconds; let the module only "
+            "define the environment, and put all other code below `if __name__ == '__main__':`"
         ) from None
     found, _, error = done.stdout.decode(errors="replace").partition("\n")
     if not found:
         raise CheckFailure(
-            f"a pickled copy cannot be played in another process ({error or 'it ended without an answer'}); define it "
-            "in a module of its own"
+            f"a pickled copy cannot be played in another process ({error or 'it ended without an answer'}); define the "
+            "environment in a separate module"
         )
     require(
         found == expected,
-        "with another PYTHONHASHSEED another process plays another episode; let no hash() and no order of a set decide",
+        "a process with another PYTHONHASHSEED plays a different episode; use no hash() and no order of a set",
     )
     return None
 
@@ -85,7 +85,7 @@ def _defined_in_main(copied: bytes) -> list[str]:
 def answer() -> None:
     """Write the fingerprint of the pickled copy on standard input, then a newline and the error, if any."""
     with os.fdopen(os.dup(1), "wb") as place:
-        os.dup2(2, 1)  # stderr goes nowhere, and so does what modules print when they are imported
+        os.dup2(2, 1)  # discards the output that modules print when they are imported, as stderr is discarded
         try:
             place.write(fingerprint(pickle.load(sys.stdin.buffer)).encode())
         except BaseException as error:
@@ -93,7 +93,7 @@ def answer() -> None:
 
 
 def fingerprint(env: TextDecPOMDP) -> str:
-    """Return a hash of whole episodes, with poor texts first and the references in later turns."""
+    """Return a hash of whole episodes, with poor actions in the first turn and the references in later turns."""
     env.max_turns = max(env.max_turns, 2 * phases(env))
 
     def say(agent: str, turn: int) -> str:

@@ -1,10 +1,10 @@
-"""Unusual texts that a model may say, for `check_env`."""
+"""Unusual actions that a language model may return, for `check_env`."""
 
 from __future__ import annotations
 
 
 def adversarial_texts() -> list[str]:
-    """Fifty of them."""
+    """Return 50 unusual actions: empty, huge, malformed, or with special characters."""
     return [
         "",
         " ",

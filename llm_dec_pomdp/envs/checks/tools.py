@@ -1,10 +1,10 @@
-"""The check "tools" of `check_env`, for environments whose agents have tools.
+"""The conformance check "tools", for environments whose agents have tools.
 
-hostile calls       about a thousand wrong, broken and malicious calls raise nothing
-the machine         no answer holds what stands in a file that calls try to read, and that file stays as it is
-forks               calls in a fork do not change what its parent's calls give
-another process     the same calls give the same answers there (`elsewhere.fingerprint` plays them)
-length              an answer has at most `LONGEST` characters, beside what others said
+hostile calls       about a thousand wrong, malformed and malicious calls raise no exception
+the machine         calls neither show nor change a file of this machine
+forks               calls in a fork do not change the results of its parent's calls
+another process     the same calls give the same results there (`processes.fingerprint` plays them)
+length              an observation has at most `LONGEST` characters, not counting the actions of teammates
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from ..base import TextDecPOMDP
 from .base import require
 from .calls import hostile_calls, plain_calls
 
-LONGEST = 100_000  # characters of what an agent is told
+LONGEST = 100_000  # characters of an observation
 TEXTS = 64  # with 16 calls each
 _CANARY = "canary_of_a_file_41d7"
 
 
 def tools_check(env: TextDecPOMDP, rows: int | None) -> None:
-    """Check the points of the module; an environment whose agents have no tools passes."""
+    """Run the checks of this module; an environment whose agents have no tools passes."""
     if not any(env.tools(agent) for agent in env.possible_agents):
         return
     with tempfile.TemporaryDirectory() as folder:
@@ -41,7 +41,7 @@ def tools_check(env: TextDecPOMDP, rows: int | None) -> None:
                 _check_answers(observations, sum(map(len, texts.values())))
         require(
             secret.exists() and secret.read_text(encoding="utf-8") == _CANARY,
-            "a call changed a file of this machine; keep what tools change in the state",
+            "a call changed a file of this machine; let tools change only the state",
         )
     _forks(env)
 
@@ -49,12 +49,10 @@ def tools_check(env: TextDecPOMDP, rows: int | None) -> None:
 def _check_answers(observations: dict[str, str], others: int) -> None:
     for agent, text in observations.items():
         require(
-            len(text) <= LONGEST + others,  # a protocol shows agents what others said
-            f"{agent} is told {len(text)} characters; cut answers to at most {LONGEST}",
+            len(text) <= LONGEST + others,  # a protocol may show agents the actions of teammates
+            f"{agent} observes {len(text)} characters; cut the results of tools to at most {LONGEST}",
         )
-        require(
-            _CANARY not in text, f"a tool showed {agent} a file of this machine; let tools read nothing but the state"
-        )
+        require(_CANARY not in text, f"a tool showed {agent} a file of this machine; let tools read only the state")
 
 
 def _forks(env: TextDecPOMDP) -> None:
@@ -69,5 +67,5 @@ def _forks(env: TextDecPOMDP) -> None:
     played(env.fork(), seed=1)
     require(
         repr(played(env, seed=2)) == repr(played(untouched, seed=2)),
-        "calls in a fork change what the calls of its parent give; keep what tools change in the state",
+        "calls in a fork change the results of its parent's calls; keep everything that tools change in the state",
     )

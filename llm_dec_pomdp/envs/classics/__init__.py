@@ -1,1 +1,1 @@
-"""Textbook Dec-POMDPs in words: hidden state, chance, private observations, and an optimum that is known."""
+"""Textbook Dec-POMDPs in words: hidden states, private observations, and a known optimum."""

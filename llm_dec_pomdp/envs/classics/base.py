@@ -1,4 +1,4 @@
-"""A textbook Dec-POMDP in words: observations as sentences, actions as words anywhere in a text."""
+"""Base of the textbook Dec-POMDPs: observations are sentences, actions are words anywhere in a text."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ..tasks import Tasks, TaskSource
 from .model import Model, embedded
 
 Words = Literal["fixed", "paraphrased"]
-PENALTY = 1.0  # for a text without a known action
+PENALTY = 1.0  # cost of a text without a known action
 
 
 class State(NamedTuple):
@@ -29,30 +29,30 @@ class State(NamedTuple):
 
     item: TaskItem  # its prompt explains the problem
     hidden: int  # index of the model's state
-    observed: tuple[int, ...] = ()  # index of each agent's last observation; () at the beginning
+    observed: tuple[int, ...] = ()  # index of each agent's last observation; () at the first turn
     total: float = 0.0  # return so far
     turn: int = 0  # joint actions played
     wording: int = 0  # seed of the choice of sentences
 
 
 class Classic(Task[State]):
-    """Declare the attributes; the model is `data/classics/<file>.dpomdp`.
+    """A textbook Dec-POMDP, whose tables are `data/classics/<file>.dpomdp`; a subclass sets the attributes.
 
-    An agent's action is the last action name in its text, as whole words in any case, with spaces, hyphens or
-    underscores between them; of names that begin at the same place the longest. A text without one counts as the
-    harmless action and costs `PENALTY`, so that it never pays.
+    An agent's action is the last action name in its text. Names are matched as whole words in any case, with spaces,
+    hyphens or underscores between them; the longest of several names at one place counts. A text without an action name
+    counts as the harmless action and costs `PENALTY`, so that it is never better than that action.
 
     Args:
-        tasks: "sample" is the one problem, which is in every split; items of your own explain it in other words.
-        words: How observations are said: "fixed", always in one sentence, or "paraphrased", in one of several that
-            the seed chooses.
-        common: See `Task`; H, the horizon, is 3.
+        tasks: "sample" is the one problem, which is in every split; your own items explain it in other words.
+        words: Wording of observations: "fixed" for one sentence each, "paraphrased" for one of several sentences,
+            which the seed selects.
+        common: See `Task`; `max_turns`, the horizon, is 3 by default.
 
     Attributes:
         file: Name of the model.
-        explanation: The problem, as it is told at the first turn.
-        harmless: The action of a text without a known action.
-        phrases: Sentences for each observation; "fixed" takes the first.
+        explanation: The problem, as agents observe it at the first turn.
+        harmless: The action that a text without a known action counts as.
+        phrases: Sentences for each observation; "fixed" uses the first.
         published: Published optimal values, by horizon.
     """
 
@@ -90,15 +90,15 @@ class Classic(Task[State]):
 
     @property
     def model(self) -> Model:
-        """The tables."""
+        """Return the tables of the problem."""
         return embedded(self.file)
 
     @property
     def facts(self) -> Facts:
-        """With the bounds of the tables: their lowest reward less the penalty of every agent, and their highest.
+        """Return the facts, with bounds of the reward from the tables and the published optimum.
 
-        The optimum is the published one. A random team is 0 %, an optimal one 100 %; the bounds of the return where the
-        optimum is not known.
+        The lower bound is the lowest reward minus the penalty of every agent. On the scale of reports 0 % is a random
+        team and 100 % an optimal one. At horizons without a known optimum they are the bounds of the return.
         """
         turns, (low, high) = self.max_turns, _range(self.file)
         bounds, optimum = (min(low * turns, 0.0), max(high * turns, 0.0)), self.published.get(turns)
@@ -106,17 +106,17 @@ class Classic(Task[State]):
         return replace(self.declared, score_range=bounds, turn_range=(low, high), optimum=optimum, scale=scale)
 
     def choices(self, agent: str, history: Sequence[Message] = ()) -> Sequence[str]:
-        """The actions by name."""
+        """Return the names of the agent's actions."""
         return [_spoken(name) for name in self.model.actions[self.possible_agents.index(agent)]]
 
     # --- the task ------------------------------------------------------------------------------------------------
 
     def initial_state(self, item: TaskItem, seed: int) -> State:
-        """A state that the model begins in."""
+        """Return an initial state, sampled from the start distribution of the model."""
         return State(item, self.model.first(uniforms(seed, 1)[0]))
 
     def observations(self, state: State) -> Mapping[str, str]:
-        """At first the problem, then to each agent its own observation; nothing after the last turn."""
+        """Return the problem at the first turn, each agent's own observation later, and {} after the last turn."""
         left = self.max_turns - state.turn
         say = self._sentence if state.observed else self._introduction
         observations = {
@@ -125,7 +125,7 @@ class Classic(Task[State]):
         return observations if left > 0 else {}
 
     def transition(self, state: State, actions: Mapping[str, str], seed: int) -> Transition[State]:
-        """Read the actions, draw the next state and what is observed, and pay R(s, a, s')."""
+        """Read the actions, sample the next state and the observations, and return them with the reward R(s, a, s')."""
         model = self.model
         named = [_named(model.actions[place], actions[agent]) for place, agent in enumerate(self.possible_agents)]
         unknown = named.count(None)
@@ -141,7 +141,7 @@ class Classic(Task[State]):
         return Transition(State(state.item, following, observed, total, state.turn + 1, wording), reward, score)
 
     def describe(self, state: State) -> Mapping[str, Any]:
-        """The model's state, by name."""
+        """Return the name of the hidden state, and the return so far."""
         return {"state": self.model.states[state.hidden], "return": state.total}
 
     # --- words ---------------------------------------------------------------------------------------------------
@@ -159,19 +159,19 @@ class Classic(Task[State]):
         return sentences[chosen]
 
     def _heard(self, place: int, text: str) -> int:
-        """Index of the observation that a message begins with."""
+        """Return the index of the observation that a message begins with."""
         for number, name in enumerate(self.model.observations[place]):
             if text.startswith(tuple(self.phrases[name])):
                 return number
         raise ValueError(
-            f"the optimal team does not know the observation {text[:60]!r}; it plays {self.metadata['name']} without "
-            "drafts and with one text per agent"
+            f"script:optimal of {self.metadata['name']} does not know the observation {text[:60]!r}; use it without a "
+            "protocol"
         )
 
     # --- the optimal team ----------------------------------------------------------------------------------------
 
     def script(self, name: str) -> Script:
-        """ "optimal" is an optimal team, from `data/classics/optimal.json`."""
+        """Return the scripted team "optimal", which is stored in `data/classics/optimal.json`."""
         return self._optimal if name == "optimal" else super().script(name)
 
     def _optimal(self, agent: str, history: Sequence[Message]) -> str:
@@ -179,33 +179,31 @@ class Classic(Task[State]):
         team = _optimal_teams()[self.file].get(str(self.max_turns))
         if team is None:
             raise ValueError(
-                f"no optimal team of {self.metadata['name']} is known at max_turns = {self.max_turns}; take one of "
+                f"no optimal team of {self.metadata['name']} is known for max_turns={self.max_turns}; set it to "
                 + ", ".join(_optimal_teams()[self.file])
             )
         heard = [self._heard(place, message.text) for message in history[1:] if message.role == "observation"]
         seen = functools.reduce(lambda code, number: code * len(self.model.observations[place]) + number, heard, 0)
         if len(heard) >= self.max_turns:
-            raise ValueError(
-                f"{agent} was told {len(heard)} observations in {self.max_turns} turns; start a new episode"
-            )
+            raise ValueError(f"{agent} has {len(heard)} observations for {self.max_turns} turns; start a new episode")
         return _spoken(self.model.actions[place][int(team[place][len(heard)][seen])])
 
 
 def _spoken(name: str) -> str:
-    """The name of a model's action as agents say it."""
+    """Return the name of an action or agent of the model as texts write it."""
     return name.replace("-", " ")
 
 
 @functools.cache
 def _pattern(names: tuple[str, ...]) -> re.Pattern[str]:
-    """Matches any of the names as whole words, the longest first."""
+    """Return a pattern that matches any of the names as whole words, the longest first."""
     ordered = sorted(names, key=len, reverse=True)
     alternatives = "|".join(r"[\s_-]{1,3}".join(map(re.escape, name.split("-"))) for name in ordered)
     return re.compile(rf"(?<!\w)(?:{alternatives})(?!\w)", re.IGNORECASE | re.ASCII)
 
 
 def _named(names: tuple[str, ...], text: str) -> int | None:
-    """Index of the last action that a text names; None where it names none."""
+    """Return the index of the last action that a text names; None if it names none."""
     found = _pattern(names).findall(text)
     return names.index("-".join(re.split(r"[\s_-]+", found[-1].lower()))) if found else None
 
@@ -224,9 +222,10 @@ def _value_at_random(file: str, turns: int) -> float:
 
 @functools.cache
 def _optimal_teams() -> Mapping[str, Mapping[str, Sequence[Sequence[str]]]]:
-    """By problem and horizon, for each agent and each length of its history a text with a digit (action) per history.
+    """Return optimal teams by problem and horizon: texts by agent and length of the history.
 
-    Histories of one length are in lexicographic order of the indices of their observations, the earliest first.
+    A text has one digit (the action) for each history of that length. Histories are in lexicographic order of the
+    indices of their observations, the earliest first.
     """
     file = resources.files("llm_dec_pomdp.data") / "classics" / "optimal.json"
     return json.loads(file.read_text(encoding="utf-8"))

@@ -1,29 +1,31 @@
-"""boxpushing-v0: Two agents push small boxes alone or a large one together.
+"""boxpushing-v0: Two agents push small boxes individually or a large box together.
 
 | fact | value |
 |---|---|
 | agents | agent_0 "agent 1", agent_1 "agent 2" |
-| turns | 3 (`max_turns`, the horizon) |
+| turns | 3; `max_turns` sets the horizon |
 | optimal value | 17.6, 66.08, 98.59 at horizon 2, 3, 4 (published) |
 | tables | `data/classics/boxpushing.dpomdp` |
-| options | `words`: "fixed" (always the same sentence for an observation) or "paraphrased" (one of several) |
+| options | `words`: "fixed" (one sentence for each observation) or "paraphrased" (one of several sentences) |
 
 Observation, action: as in dectiger-v0. Each agent observes what is in front of it. Actions: turn left, turn right,
-forward, stay; a text without one counts as "stay".
+forward, stay. A text without an action name counts as "stay".
 
-Reward (one float for the team); the score is the return so far:
+Reward. Both agents receive the same reward. The score is the return so far:
 
 | event | reward |
 |---|---|
 | a small box is pushed | 10 |
-| the large box is pushed, by both at once | 100 |
+| both push the large box in the same turn | 100 |
 | an agent bumps into something | -5 |
-| each agent and turn | -0.1 |
+| every turn, for each agent | -0.1 |
 
-An action works with probability 0.9. After a box was pushed the problem begins anew, in a turn that pays nothing.
+An action succeeds with probability 0.9. After a push of a box the problem returns to its initial state, in a turn with
+reward 0.
 
-Source: Seuken, Zilberstein, "Improved memory-bounded dynamic programming for decentralized POMDPs", UAI 2007. An
-optimal team plays as `script:optimal` for horizons 2 to 4.
+Optimum. `script:optimal` is an optimal team for horizons 2 to 4.
+
+Source: Seuken, Zilberstein, "Improved memory-bounded dynamic programming for decentralized POMDPs", UAI 2007.
 
 Version history: v0, the first.
 
@@ -44,7 +46,7 @@ from .base import Classic
 
 
 class BoxPushing(Classic):
-    """Two agents push boxes; the module is the manual."""
+    """Two agents push boxes; the module docstring describes the environment."""
 
     file = "boxpushing"
     explanation = (

@@ -3,25 +3,27 @@
 | fact | value |
 |---|---|
 | agents | agent_0 "station 1", agent_1 "station 2" |
-| turns | 3 (`max_turns`, the horizon) |
+| turns | 3; `max_turns` sets the horizon |
 | optimal value | 2, 2.99, 3.89 at horizon 2, 3, 4 (published) |
 | tables | `data/classics/broadcast.dpomdp` |
-| options | `words`: "fixed" (always the same sentence for an observation) or "paraphrased" (one of several) |
+| options | `words`: "fixed" (one sentence for each observation) or "paraphrased" (one of several sentences) |
 
-Observation, action: as in dectiger-v0. Each agent observes whether it noticed a collision. Actions: send, wait; a text
-without one counts as "wait".
+Observation, action: as in dectiger-v0. Each agent observes whether it noticed a collision. Actions: send, wait. A text
+without an action name counts as "wait".
 
-Reward (one float for the team); the score is the return so far:
+Reward. Both agents receive the same reward. The score is the return so far:
 
 | event | reward |
 |---|---|
-| a message is sent while the other station waits | 1 |
-| anything else | 0 |
+| one station sends a message and the other waits | 1 |
+| any other event | 0 |
 
-The buffer of station 1 fills with probability 0.9 a turn, that of station 2 with 0.1; at first both have a message.
+An empty buffer is filled with probability 0.9 per turn at station 1 and 0.1 at station 2. Both stations begin with a
+message.
+
+Optimum. `script:optimal` is an optimal team for horizons 2 to 4.
 
 Source: Hansen, Bernstein, Zilberstein, "Dynamic programming for partially observable stochastic games", AAAI 2004.
-An optimal team plays as `script:optimal` for horizons 2 to 4.
 
 Version history: v0, the first.
 
@@ -42,7 +44,7 @@ from .base import Classic
 
 
 class Broadcast(Classic):
-    """Two stations share a channel; the module is the manual."""
+    """Two stations share a channel; the module docstring describes the environment."""
 
     file = "broadcast"
     explanation = (

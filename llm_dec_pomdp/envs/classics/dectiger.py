@@ -3,31 +3,36 @@
 | fact | value |
 |---|---|
 | agents | agent_0 "explorer 1", agent_1 "explorer 2" |
-| turns | 3 (`max_turns`, the horizon) |
+| turns | 3; `max_turns` sets the horizon |
 | optimal value | -4, 5.1908, 4.8028 at horizon 2, 3, 4 (published) |
 | tables | `data/classics/dectiger.dpomdp` |
-| options | `words`: "fixed" (always the same sentence for an observation) or "paraphrased" (one of several) |
+| options | `words`: "fixed" (one sentence for each observation) or "paraphrased" (one of several sentences) |
 
-Observation. At first the problem, the actions and the turns left; then each agent alone is told behind which door it
-heard a growl, and the turns left. No agent sees what the other does or observes.
+Observation. At the first turn both agents observe the problem, the possible actions and the number of turns left. Later
+each agent observes the side of a growl and the number of turns left. It observes neither the action nor the observation
+of its teammate.
 
-Action. The last action name in the text, as whole words in any case, with spaces, hyphens or underscores between
-them: listen, open left, open right. A text without one counts as "listen" and costs 1.
+Action. The action is the last action name in the text: listen, open left or open right. Names are matched as whole
+words in any case, with spaces, hyphens or underscores between them. A text without an action name counts as "listen"
+and costs 1.
 
-Reward (one float for the team); the score is the return so far:
+Reward. Both agents receive the same reward. The score is the return so far:
 
 | joint action | reward |
 |---|---|
 | both listen | -2 |
-| both open the treasure, or the tiger | 20, -50 |
+| both open the door of the treasure | 20 |
+| both open the door of the tiger | -50 |
 | they open different doors | -100 |
-| one listens, the other opens the treasure, or the tiger | 9, -101 |
+| one listens, the other opens the door of the treasure | 9 |
+| one listens, the other opens the door of the tiger | -101 |
 
-When both listen the tiger stays and each hears the right side with probability 0.85; after anything else it is behind
-either door again, and what is heard means nothing.
+If both listen, the tiger stays, and each agent observes the correct side with probability 0.85. After any other joint
+action the tiger is placed behind a random door, and the next observation carries no information.
 
-Source: Nair, Tambe, Yokoo, Pynadath, Marsella, "Taming decentralized POMDPs", IJCAI 2003. An optimal team plays as
-`script:optimal` for horizons 2 to 4.
+Optimum. `script:optimal` is an optimal team for horizons 2 to 4.
+
+Source: Nair, Tambe, Yokoo, Pynadath, Marsella, "Taming decentralized POMDPs", IJCAI 2003.
 
 Version history: v0, the first.
 
@@ -48,7 +53,7 @@ from .base import Classic
 
 
 class DecTiger(Classic):
-    """Two doors, a treasure and a tiger; the module is the manual."""
+    """Two doors, a treasure and a tiger; the module docstring describes the environment."""
 
     file = "dectiger"
     explanation = (

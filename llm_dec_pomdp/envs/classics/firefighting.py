@@ -3,29 +3,31 @@
 | fact | value |
 |---|---|
 | agents | agent_0 "fighter 1", agent_1 "fighter 2" |
-| turns | 3 (`max_turns`, the horizon) |
+| turns | 3; `max_turns` sets the horizon |
 | optimal value | -4.3835, -5.737, -6.5788 at horizon 2, 3, 4 (published) |
 | tables | `data/classics/firefighting.dpomdp` |
-| options | `words`: "fixed" (always the same sentence for an observation) or "paraphrased" (one of several) |
+| options | `words`: "fixed" (one sentence for each observation) or "paraphrased" (one of several sentences) |
 
-Observation, action: as in dectiger-v0. Each agent observes whether it saw flames at its house. Actions: house 1,
-house 2, house 3; a text without one counts as "house 1".
+Observation, action: as in dectiger-v0. Each agent observes whether it sees flames at its house. Actions: house 1, house
+2, house 3. A text without an action name counts as "house 1".
 
-Reward (one float for the team): minus the sum of the fire levels (0 to 2) of all houses after the turn. The score is
-the return so far.
+Reward. Both agents receive the same reward: minus the sum of the fire levels (0 to 2) of all houses after the turn. The
+score is the return so far.
 
-| at a house | its fire |
+| fighters at a house | change of its fire |
 |---|---|
-| two fighters | is put out |
-| one fighter | falls by a level, for sure where no neighbour burns, else with 0.6 |
-| none, it burns | rises by a level with 0.8 where a neighbour burns, else with 0.4 |
-| none, it does not burn | begins with 0.8 where a neighbour burns |
+| two | it is put out |
+| one | falls by one level: always if no neighbour burns, else with probability 0.6 |
+| none, the house burns | rises by one level with probability 0.8 if a neighbour burns, else 0.4 |
+| none, the house does not burn | starts with probability 0.8 if a neighbour burns |
 
-Flames are seen with 0.2, 0.5 or 0.8, by the level. All levels are equally likely at first.
+An agent sees flames with probability 0.2, 0.5 or 0.8 at level 0, 1 or 2. All levels are equally likely at the
+beginning.
 
-Source: Oliehoek, Spaan, Vlassis, "Optimal and approximate Q-value functions for decentralized POMDPs", JAIR 32,
-2008, which prints -4.3825 for horizon 2; its tables, rounded as they were published, give -4.3835. An optimal team
-plays as `script:optimal` for horizons 2 to 4.
+Optimum. `script:optimal` is an optimal team for horizons 2 to 4.
+
+Source: Oliehoek, Spaan, Vlassis, "Optimal and approximate Q-value functions for decentralized POMDPs", JAIR 32, 2008.
+The paper prints -4.3825 for horizon 2; its tables, rounded as published, give -4.3835.
 
 Version history: v0, the first.
 
@@ -46,7 +48,7 @@ from .base import Classic
 
 
 class FireFighting(Classic):
-    """Two fire fighters and three houses; the module is the manual."""
+    """Two fire fighters and three houses; the module docstring describes the environment."""
 
     file = "firefighting"
     explanation = (

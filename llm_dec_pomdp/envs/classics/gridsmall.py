@@ -1,29 +1,31 @@
-"""gridsmall-v0: Two robots that see one wall try to meet on a grid of 2 x 2 cells.
+"""gridsmall-v0: Two robots, each of which sees one wall, try to meet on a grid of 2 x 2 cells.
 
 | fact | value |
 |---|---|
 | agents | agent_0 "robot 1", agent_1 "robot 2" |
-| turns | 3 (`max_turns`, the horizon) |
+| turns | 3; `max_turns` sets the horizon |
 | optimal value | 0.91, 1.5504, 2.2416 at horizon 2, 3, 4 (published) |
 | tables | `data/classics/gridsmall.dpomdp` |
-| options | `words`: "fixed" (always the same sentence for an observation) or "paraphrased" (one of several) |
+| options | `words`: "fixed" (one sentence for each observation) or "paraphrased" (one of several sentences) |
 
 Observation, action: as in dectiger-v0. Each agent observes on which side it sees a wall, left or right. Actions: up,
-down, left, right, stay; a text without one counts as "stay".
+down, left, right, stay. A text without an action name counts as "stay".
 
-Reward (one float for the team); the score is the return so far:
+Reward. Both agents receive the same reward. The score is the return so far:
 
 | after the turn | reward |
 |---|---|
-| both are in one cell | 1 |
-| they are not | 0 |
+| both robots are in the same cell | 1 |
+| they are in different cells | 0 |
 
-A move goes as wanted with 0.6, and with 0.1 each in the other three directions or nowhere; against a wall it goes
-nowhere. Robot 1 begins in the upper right cell, robot 2 in the lower left one.
+A robot moves in the chosen direction with probability 0.6. With probability 0.1 each it moves in one of the other three
+directions or stays. It also stays if a wall is in the way. The action stay always works. Robot 1 begins in the upper
+right cell, robot 2 in the lower left cell.
 
-Source: Bernstein, Hansen, Zilberstein, "Bounded policy iteration for decentralized POMDPs", IJCAI 2005; with the
-two observations of Amato, Bernstein, Zilberstein, AAMAS workshop MSDM 2006. An optimal team plays as
-`script:optimal` for horizons 2 to 4.
+Optimum. `script:optimal` is an optimal team for horizons 2 to 4.
+
+Source: Bernstein, Hansen, Zilberstein, "Bounded policy iteration for decentralized POMDPs", IJCAI 2005; with the two
+observations of Amato, Bernstein, Zilberstein, AAMAS workshop MSDM 2006.
 
 Version history: v0, the first.
 
@@ -44,7 +46,7 @@ from .base import Classic
 
 
 class GridSmall(Classic):
-    """Two robots meet on a grid; the module is the manual."""
+    """Two robots meet on a grid; the module docstring describes the environment."""
 
     file = "gridsmall"
     explanation = (

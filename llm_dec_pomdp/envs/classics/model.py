@@ -1,16 +1,16 @@
 """A finite Dec-POMDP as tables, and a reader for a part of the `.dpomdp` text format.
 
-The part that is read, one entry per keyword; `#` begins a comment, and later lines of T, O and R overwrite earlier
+The reader accepts these entries, one per keyword. `#` begins a comment, and later lines of T, O and R overwrite earlier
 ones:
 
-    agents: names, or how many     discount: 1     values: reward
-    states: names, or how many     start: a state, `uniform`, or one probability per state
-    actions: / observations:       (below: a line per agent with names, or how many)
+    agents: names, or a number     discount: 1     values: reward
+    states: names, or a number     start: a state, `uniform`, or one probability per state
+    actions: / observations:       (below: a line per agent with names, or a number)
     T: a1 a2 : s : s2 : p          T: a1 a2 : s : row, or `uniform`     T: a1 a2 : matrix, `uniform`, `identity`
     O: a1 a2 : s2 : o1 o2 : p      O: a1 a2 : s2 : row, or `uniform`    O: a1 a2 : matrix, or `uniform`
     R: a1 a2 : s : s2 : * : reward
 
-`*` stands for all states, or for all actions or observations of one agent; a single `*` stands for those of all agents.
+`*` stands for all states, or for all actions or observations of one agent. A single `*` stands for those of all agents.
 A number stands for the name with that index, from 0.
 """
 
@@ -37,7 +37,7 @@ _EVERY = slice(None)
 
 
 class ModelError(ValueError):
-    """A model that cannot be used; the message names the part, its value, and what to do."""
+    """A model that cannot be used; the message names the part, its value and the remedy."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,18 +45,18 @@ class Model:
     """A finite Dec-POMDP; immutable.
 
     Attributes:
-        name: For messages.
-        agents: Their names.
-        states: Their names.
-        actions: Names by agent.
-        observations: Names by agent.
+        name: Name for error messages.
+        agents: Names of agents.
+        states: Names of states.
+        actions: Names of actions, by agent.
+        observations: Names of observations, by agent.
         start: P(s), shape (S,).
         transitions: P(s' | a, s), shape (A_1, ..., A_n, S, S).
         watching: P(o | a, s'), shape (A_1, ..., A_n, S, O_1, ..., O_n).
         rewards: R(a, s, s'), shape (A_1, ..., A_n, S, S).
 
     Raises:
-        ModelError: Probabilities that do not sum to one, or no number; the message names the row.
+        ModelError: Probabilities do not sum to one, or a reward is not finite; the message names the row.
     """
 
     name: str
@@ -93,34 +93,34 @@ class Model:
 
     @functools.cached_property
     def joint_observations(self) -> tuple[tuple[int, ...], ...]:
-        """Every joint observation, in the order of `joint_watching`."""
+        """Return every joint observation, in the order of `joint_watching`."""
         return tuple(itertools.product(*(range(len(names)) for names in self.observations)))
 
     @property
     def joint_watching(self) -> Array:
-        """`watching` with one axis for joint observations, shape (A_1, ..., A_n, S, O)."""
+        """Return `watching` with one axis for joint observations, shape (A_1, ..., A_n, S, O)."""
         return self.watching.reshape(*self.watching.shape[: len(self.agents) + 1], -1)
 
     @functools.cached_property
     def _sums(self) -> tuple[Array, Array, Array]:
-        """Cumulated probabilities of the start, of transitions and of observations; the last of a row is exactly 1."""
+        """Return cumulative probabilities of start, transitions and observations; each row ends with exactly 1."""
         tables = (np.cumsum(table, axis=-1) for table in (self.start, self.transitions, self.joint_watching))
         start, transitions, watching = (table / table[..., -1:] for table in tables)
         return start, transitions, watching
 
     def first(self, draw: float) -> int:
-        """The state at the beginning, for a draw from [0, 1)."""
+        """Return the initial state for a random number from [0, 1)."""
         return int(self._sums[0].searchsorted(draw, "right"))
 
     def follow(self, state: int, actions: tuple[int, ...], draws: Sequence[float]) -> tuple[int, tuple[int, ...]]:
-        """The next state and the joint observation, for two draws from [0, 1)."""
+        """Return the next state and the joint observation for two random numbers from [0, 1)."""
         _, transitions, watching = self._sums
         following = int(transitions[actions][state].searchsorted(draws[0], "right"))
         observed = int(watching[actions][following].searchsorted(draws[1], "right"))
         return following, self.joint_observations[observed]
 
     def value_at_random(self, horizon: int) -> float:
-        """The mean return of agents that choose all their actions uniformly at random."""
+        """Return the expected return of agents that select every action uniformly at random."""
         joint = tuple(range(len(self.agents)))
         transitions = self.transitions.mean(axis=joint)
         rewards = (self.transitions * self.rewards).mean(axis=joint).sum(axis=-1)
@@ -133,7 +133,7 @@ class Model:
 
 @functools.cache
 def embedded(name: str) -> Model:
-    """The model in `data/classics/<name>.dpomdp`, read once in a process."""
+    """Return the model in `data/classics/<name>.dpomdp`, which is read once per process."""
     file = resources.files("llm_dec_pomdp.data") / "classics" / f"{name}.dpomdp"
     return read_model(file.read_text(encoding="utf-8"), name)
 
@@ -142,23 +142,25 @@ def read_model(text: str, name: str) -> Model:
     """Read a model from the text of a `.dpomdp` file; see the module for the format.
 
     Raises:
-        ModelError: A part that is missing, unknown or malformed, or probabilities that do not sum to one.
+        ModelError: A part is missing, unknown or malformed, or probabilities do not sum to one.
     """
     parts: dict[str, list[list[str]]] = {}
     for key, lines in _entries(text, name):
         parts.setdefault(key, []).append(lines)
     for key in ("agents", "states", "start", "actions", "observations", "T", "O", "R"):
         if key not in parts:
-            raise ModelError(f"{name}: the part '{key}:' is missing; it has {', '.join(parts) or 'nothing'}")
+            raise ModelError(f"{name}: the part '{key}:' is missing; add it (found: {', '.join(parts) or 'nothing'})")
     for key, wanted in (("discount", 1.0), ("values", "reward")):
         given = " ".join(parts.get(key, [[str(wanted)]])[0])
         if given != wanted and (key == "values" or _number(given, f"{name}: discount") != wanted):
-            raise ModelError(f"{name}: {key} is {given!r}; only {wanted} is read, as returns are undiscounted sums")
+            raise ModelError(
+                f"{name}: {key} is {given!r}; set it to {wanted}, as returns are undiscounted sums of rewards"
+            )
     return _Reader(name, parts).model()
 
 
 def _entries(text: str, name: str) -> Iterator[tuple[str, list[str]]]:
-    """Keyword and lines of every entry, comments and empty lines left out."""
+    """Yield keyword and lines of every entry, without comments and empty lines."""
     key, lines = "", list[str]()
     for number, line in enumerate(text.split("\n"), 1):
         line = line.partition("#")[0].strip()
@@ -167,7 +169,7 @@ def _entries(text: str, name: str) -> Iterator[tuple[str, list[str]]]:
                 yield key, lines
             key, lines = begun[1], [begun[2].strip()] if begun[2].strip() else []
         elif line and not key:
-            raise ModelError(f"{name}, line {number}: {line[:60]!r} belongs to no part; begin with 'agents:'")
+            raise ModelError(f"{name}, line {number}: {line[:60]!r} belongs to no part; begin the file with 'agents:'")
         elif line:
             lines.append(line)
     if key:
@@ -175,7 +177,7 @@ def _entries(text: str, name: str) -> Iterator[tuple[str, list[str]]]:
 
 
 class _Reader:
-    """Fills the tables of a model, part by part."""
+    """A reader that fills the tables of a model, part by part."""
 
     def __init__(self, name: str, parts: dict[str, list[list[str]]]) -> None:
         self.name, self.parts = name, parts
@@ -195,8 +197,8 @@ class _Reader:
             fields = [field.strip() for field in " ".join(lines).split(":")]
             if len(fields) != 5 or fields[3] != "*":
                 raise ModelError(
-                    f"{self.name}: 'R: {' '.join(lines)}' is not read; write 'R: actions : state : next state : * : "
-                    "reward', which depends on no observation"
+                    f"{self.name}: 'R: {' '.join(lines)}' cannot be read; write 'R: actions : state : next state : * : "
+                    "reward', without a dependence on observations"
                 )
             place = (*self._actions(fields[0]), self._state(fields[1]), self._state(fields[2]))
             rewards[place] = _number(fields[4], f"{self.name}: R of {fields[0]!r}")
@@ -218,16 +220,14 @@ class _Reader:
         if len(names) == 1 and names[0].isdigit():
             names = [f"{letter}{number}" for number in range(int(names[0]))]
         if not names or len(set(names)) < len(names):
-            raise ModelError(
-                f"{self.name}: {what} are {' '.join(names)!r}; give different names, or how many there are"
-            )
+            raise ModelError(f"{self.name}: {what} are {' '.join(names)!r}; give different names, or their number")
         return tuple(names)
 
     def _by_agent(self, what: str, letter: str) -> tuple[tuple[str, ...], ...]:
         lines = self.parts[what][0]
         if len(lines) != len(self.agents):
             raise ModelError(
-                f"{self.name}: {what} have {len(lines)} lines for {len(self.agents)} agents; give each one"
+                f"{self.name}: {what} have {len(lines)} lines for {len(self.agents)} agents; give one line per agent"
             )
         return tuple(self._names(what, [line], letter) for line in lines)
 
@@ -240,11 +240,13 @@ class _Reader:
             start[self._state(words[0])] = 1.0
             return start
         if len(words) != count:
-            raise ModelError(f"{self.name}: start has {len(words)} numbers for {count} states; give each state one")
+            raise ModelError(
+                f"{self.name}: start has {len(words)} numbers for {count} states; give one number per state"
+            )
         return np.array([_number(word, f"{self.name}: start") for word in words])
 
     def _fill(self, key: str, table: Array, last: Callable[[str], Index]) -> None:
-        """Enter every line of T or O, whose rows end with what `last` reads."""
+        """Enter every line of T or O; `last` reads the third field of a line."""
         for lines in self.parts[key]:
             *fields, values = [field.strip() for field in " ".join(lines).split(":")]
             where = f"{self.name}: '{key}: {' '.join(lines)[:60]}'"
@@ -259,14 +261,14 @@ class _Reader:
             table[place] = self._values(values.split(), shape, where, square=key == "T" and len(fields) == 1)
 
     def _values(self, words: Sequence[str], shape: tuple[int, ...], where: str, *, square: bool) -> Any:
-        """The numbers for a part of a table of this shape."""
+        """Return the numbers of a part of a table with this shape."""
         row = math.prod(shape[1:] if len(shape) > 1 and shape[0] == len(self.states) else shape)
         if words == ["uniform"] and shape:
             return 1 / row
         if words == ["identity"] and square:
             return np.eye(len(self.states))
         if len(words) != math.prod(shape):
-            raise ModelError(f"{where} gives {len(words)} numbers where {math.prod(shape)} belong; give all of them")
+            raise ModelError(f"{where} has {len(words)} numbers instead of {math.prod(shape)}; give all of them")
         return np.array([_number(word, where) for word in words]).reshape(shape)
 
     def _actions(self, text: str) -> Index:
@@ -277,7 +279,9 @@ class _Reader:
         if words == ["*"]:
             return (_EVERY,) * len(names)
         if len(words) != len(names):
-            raise ModelError(f"{self.name}: {text!r} names {len(words)} {what}s for {len(names)} agents; name one each")
+            raise ModelError(
+                f"{self.name}: {text!r} names {len(words)} {what}s for {len(names)} agents; name one per agent"
+            )
         return tuple(self._place(word, known, what) for word, known in zip(words, names, strict=True))
 
     def _state(self, text: str) -> int | slice:
@@ -297,7 +301,7 @@ def _number(text: str, where: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise ModelError(f"{where} has {text!r} where a number belongs; write it as 0.85 or -2") from None
+        raise ModelError(f"{where} has {text!r} instead of a number; write a number such as 0.85 or -2") from None
 
 
 def _shown(row: Any) -> str:

@@ -1,28 +1,31 @@
-"""recycling-v0: Two robots collect cans, small ones alone and large ones together, and watch their batteries.
+"""recycling-v0: Two robots collect small cans individually and large cans together, and watch their batteries.
 
 | fact | value |
 |---|---|
 | agents | agent_0 "robot 1", agent_1 "robot 2" |
-| turns | 3 (`max_turns`, the horizon) |
+| turns | 3; `max_turns` sets the horizon |
 | optimal value | 7, 10.66, 13.38 at horizon 2, 3, 4 (published) |
 | tables | `data/classics/recycling.dpomdp` |
-| options | `words`: "fixed" (always the same sentence for an observation) or "paraphrased" (one of several) |
+| options | `words`: "fixed" (one sentence for each observation) or "paraphrased" (one of several sentences) |
 
-Observation, action: as in dectiger-v0. Each agent observes the level of its battery. Actions: recharge, small, large;
-a text without one counts as "recharge".
+Observation, action: as in dectiger-v0. Each agent observes the level of its battery. Actions: recharge, small, large. A
+text without an action name counts as "recharge".
 
-Reward (one float for the team), the expected value of state and actions; the score is the return so far:
+Reward. Both agents receive the same reward, the expected value for the state and the actions. The score is the return
+so far:
 
 | event | reward |
 |---|---|
 | a robot collects small cans | 2 |
-| both collect large ones | 5 |
-| a low battery runs down (0.2 for small, 0.3 for large cans): nobody collects, and it is full again | -10 |
+| both collect large cans | 5 |
+| a low battery runs down | -10 |
 
-A full battery becomes low with 0.3 or 0.5.
+A full battery becomes low with probability 0.3 (small cans) or 0.5 (large cans). A low battery runs down with
+probability 0.2 (small cans) or 0.3 (large cans). Then no robot collects a can, and the battery is full again.
+
+Optimum. `script:optimal` is an optimal team for horizons 2 to 4.
 
 Source: Amato, Bernstein, Zilberstein, "Optimizing memory-bounded controllers for decentralized POMDPs", UAI 2007.
-An optimal team plays as `script:optimal` for horizons 2 to 4.
 
 Version history: v0, the first.
 
@@ -43,7 +46,7 @@ from .base import Classic
 
 
 class Recycling(Classic):
-    """Two robots collect cans; the module is the manual."""
+    """Two robots collect cans; the module docstring describes the environment."""
 
     file = "recycling"
     explanation = (

@@ -1,1 +1,1 @@
-"""Two agents write a helper and a main function of one program."""
+"""Environments in which two agents write a helper and a main function of one program."""

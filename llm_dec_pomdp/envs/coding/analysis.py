@@ -1,7 +1,7 @@
 """Analysis of generated code by its syntax tree, without running it.
 
-Generated text holds prose, fences and other functions. `find_function` takes the one function that was asked for. Where
-none parses it takes one that does not, because a definition with a syntax error still counts as a definition.
+Generated text contains prose, fences and other functions. `find_function` extracts the requested function. If no
+definition parses, it returns one that does not, because a definition with a syntax error still counts as a definition.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from dataclasses import dataclass
 
 from .. import fences, parsing
 
-MAX_SOURCE = 50_000  # characters; beyond it nothing is a sensible function, and parsers get slow
-_LEAST_TRIES, _MOST_TRIES = 4, 40  # ends of a function to try: a line at column 0 may stand within a string
+MAX_SOURCE = 50_000  # characters; longer sources are not parsed, which would be slow
+_LEAST_TRIES, _MOST_TRIES = 4, 40  # ends of a function to try: a line at column 0 may be inside a string
 _TRIED = 300_000  # characters; of longer texts fewer ends are tried
-_MOST_DRAFTS = 5  # definitions of a name in a piece of a text that are tried
+_MOST_DRAFTS = 5  # definitions of one name that are tried in a piece of a text
 
 
 def parse(source: str) -> ast.Module | None:
-    """The syntax tree, None when there is none."""
+    """Return the syntax tree of a module; None if the source does not parse."""
     tree = _parsed(source)
     return tree if isinstance(tree, ast.Module) else None
 
 
 def parse_expression(source: str) -> ast.expr | None:
-    """The syntax tree of one expression, None when there is none."""
+    """Return the syntax tree of an expression; None if the source does not parse."""
     try:
         return parsing.expression(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -35,13 +35,13 @@ def parse_expression(source: str) -> ast.expr | None:
 
 
 def syntax_error(source: str) -> str:
-    """Where and why a source does not parse, e.g. "line 2: '(' was never closed"; "" when it does."""
+    """Return where and why a source does not parse, e.g. "line 2: '(' was never closed"; "" if it parses."""
     tree = _parsed(source)
     return tree if isinstance(tree, str) else ""
 
 
 def _parsed(source: str) -> ast.Module | str:
-    """The syntax tree, or what is wrong."""
+    """Return the syntax tree, or the error as text."""
     if len(source) > MAX_SOURCE:
         return f"{len(source)} characters are more than the {MAX_SOURCE} that are read"
     try:
@@ -53,14 +53,14 @@ def _parsed(source: str) -> ast.Module | str:
 
 
 def find_function(text: str, name: str) -> str:
-    """Return the source of a function called `name` in `text`, dedented; "" when there is none.
+    """Return the source of a function called `name` in `text`, dedented; "" if there is none.
 
-    Where a text has several, the first of these is taken:
+    Of several definitions the first in this order is returned:
 
-    1. one in the text as a whole, where all of it parses;
-    2. one in a fenced block that parses (`envs.fences`);
-    3. one that parses by itself, in a fenced block or else among prose;
-    4. one that does not parse, in a fenced block or else among prose.
+    1. a definition in the whole text, if the whole text parses;
+    2. a definition in a fenced block that parses (`envs.fences`);
+    3. a definition that parses by itself, in a fenced block or else in prose;
+    4. a definition that does not parse, in a fenced block or else in prose.
     """
     text = text[: 4 * MAX_SOURCE]
     pieces = [*fences.blocks(text, lambda block: parse(block) is not None), text]
@@ -76,7 +76,7 @@ def find_function(text: str, name: str) -> str:
 
 
 def _functions_in(text: str, name: str, tree: ast.Module | None, tries: int) -> Iterator[str]:
-    """Yield the definitions of a name in order; where the text has a syntax tree, strings of it hold none."""
+    """Yield the definitions of a name in order; with a syntax tree, definitions inside strings are skipped."""
     lines = re.split(r"\r\n|\r|\n", text)
     opening = re.compile(rf"^(\s*)(async\s+)?def\s+{re.escape(name)}\s*\(")
     starts = [number for number, line in enumerate(lines) if opening.match(line)]
@@ -102,7 +102,7 @@ def _function_at(lines: Sequence[str], start: int, tries: int) -> str:
 
 
 def _ends_block(line: str, indent: int) -> bool:
-    """True for code (or prose) that is not indented further than the `def`; comments end no block."""
+    """Return True for code or prose that is not indented more than the `def`; comments do not end a block."""
     return not line.lstrip().startswith("#") and bool(line.strip()) and _indent(line) <= indent
 
 
@@ -112,7 +112,7 @@ def _indent(line: str) -> int:
 
 
 def has_return(function: str) -> bool:
-    """True when the function has a return statement; for code that does not parse, when it holds the word."""
+    """Return True if the function has a return statement or, if it does not parse, the word "return"."""
     tree = parse(function)
     if tree is None:
         return re.search(r"\breturn\b", function) is not None
@@ -121,11 +121,11 @@ def has_return(function: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Cooperation:
-    """How a main function uses the helper."""
+    """The use of the helper by a main function."""
 
-    calls: bool  # it calls the helper somewhere
-    wraps: bool  # its body is nothing but `return aux(...)`, or an assignment of `aux(...)` and the return of that name
-    drops: bool  # somewhere `aux(...)` stands as a statement, its value dropped
+    calls: bool  # main calls the helper
+    wraps: bool  # the body only returns `aux(...)`, directly or by an assignment to a name
+    drops: bool  # `aux(...)` is a statement somewhere, so that its value is dropped
 
 
 def cooperation(main: str, helper: str = "aux") -> Cooperation:
@@ -160,7 +160,7 @@ def _is_wrapper(body: list[ast.stmt], calls_helper: Callable[[ast.AST | None], b
 
 
 def without_docstring(body: list[ast.stmt]) -> list[ast.stmt]:
-    """The statements of a function after its docstring."""
+    """Return the statements of a function after its docstring."""
     match body:
         case [ast.Expr(value=ast.Constant(value=str())), *rest]:
             return rest
@@ -169,22 +169,22 @@ def without_docstring(body: list[ast.stmt]) -> list[ast.stmt]:
 
 
 def unusable_tests(test: str) -> str:
-    """Why no program can pass these tests; "" where one may."""
+    """Return why no program can pass these tests; "" if one may."""
     tree = _parsed(test)
     if isinstance(tree, str):
         return f"does not parse ({tree})"
     if not any(isinstance(node, ast.FunctionDef) and node.name == "check" for node in tree.body):
-        return "has no function `check(candidate)`, which is called with the solution"
+        return "has no function `check(candidate)`; add one, which is called with the solution"
     asserts = [node.test for node in ast.walk(tree) if isinstance(node, ast.Assert)]
     if not asserts:
-        return "has no assert, and asserts are what is counted"
+        return "has no assert, so that nothing can be counted"
     if all(isinstance(claim, ast.Constant) and claim.value for claim in asserts):
-        return f"has no assert that can fail: all are of a constant, such as `assert {ast.unparse(asserts[0])}`"
+        return f"has no assert that can fail: each asserts a constant, such as `assert {ast.unparse(asserts[0])}`"
     return ""
 
 
 def prelude(prompt: str, entry_point: str) -> str:
-    """Imports and helper functions that a problem gives, without the unfinished entry point at its end."""
+    """Return the imports and helper functions of a problem, without its unfinished entry point."""
     tree = parse(prompt) or parse(prompt.rstrip() + "\n    pass\n")
     if tree is None:
         return "\n".join(line for line in prompt.splitlines() if re.match(r"(import|from)\s", line) and parse(line))

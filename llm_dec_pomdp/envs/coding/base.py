@@ -1,4 +1,4 @@
-"""Base of the code environments: a helper and a main function, judged in another process."""
+"""Base of the code environments: a helper and a main function, which run in the code sandbox."""
 
 from __future__ import annotations
 
@@ -25,13 +25,15 @@ _ONLY = "Write only the function: no explanation, no code fences, no tests."
 
 
 class CodeTask(TextTask):
-    """agent_0 writes a helper named `aux`, agent_1 the entry point; a subclass declares `source`.
+    """Two agents write a program: agent_0 a helper named `aux`, agent_1 the entry point.
+
+    A subclass declares `source`.
 
     Args:
-        feedback: What the agents are told from the second turn on, one of `envs.coding.feedback.MODES`.
-        feedback_tests: How many failed asserts "level_feedback" may reveal.
+        feedback: Content of the observations from the second turn on, one of `envs.coding.feedback.MODES`.
+        feedback_tests: Number of failed asserts that "level_feedback" shows.
         expert: The reviewer of mode "expert", a function (prompt, number of the try) -> answer; see `agents.Expert`.
-        expert_seconds: How long to wait for its answer in a turn.
+        expert_seconds: Seconds to wait for the reviewer's answer in a turn.
         tasks, common: See `TextTask`.
     """
 
@@ -59,15 +61,15 @@ class CodeTask(TextTask):
         if feedback not in MODES:
             raise ValueError(f"feedback {feedback!r} does not exist; {nearest(feedback, MODES)}")
         if feedback_tests < 0:
-            raise ValueError(f"feedback_tests is {feedback_tests}; it is a number of asserts, at least 0")
+            raise ValueError(f"feedback_tests is {feedback_tests}; give a number of asserts of at least 0")
         if (feedback == "expert") != (expert is not None):
             raise ValueError(
                 f"feedback is {feedback!r} and expert is {expert!r}; give both 'expert' and an expert, or neither"
             )
         if not (expert is None or callable(expert)):
-            raise TypeError(f"expert is a {type(expert).__name__}; put a policy into agents.Expert, or give a function")
+            raise TypeError(f"expert is a {type(expert).__name__}; give a function, or wrap a policy in agents.Expert")
         if not expert_seconds > 0:
-            raise ValueError(f"expert_seconds is {expert_seconds!r}; it is a time in seconds, above 0")
+            raise ValueError(f"expert_seconds is {expert_seconds!r}; give a number of seconds above 0")
         super().__init__(tasks, **common)
         self.feedback = feedback
         self.feedback_tests = feedback_tests
@@ -75,10 +77,10 @@ class CodeTask(TextTask):
         self._expert_seconds = expert_seconds
 
     def problem(self, item: TaskItem) -> str:
-        """An entry point that is not a name, or tests that no program can pass."""
+        """Return why a row cannot be used: its entry point is no name, or no program passes its tests; else ""."""
         name = item.fields["entry_point"]
         if not name.isidentifier() or keyword.iskeyword(name):
-            return f"field 'entry_point': is {name!r}; it must be the name of a function"
+            return f"field 'entry_point': is {name!r}; give the name of a function"
         if name == self.declared.roles[0]:
             return f"field 'entry_point': is {name!r}, the name of the helper; give the function another name"
         reason = analysis.unusable_tests(item.fields["test"])
@@ -89,13 +91,13 @@ class CodeTask(TextTask):
         return candidates().get(item.id, {}).get(role, {})
 
     def try_rows(self) -> None:
-        """Run the tests of rows that a user brought; see `coding.trial`."""
+        """Run the tests of rows that come from the user; see `coding.trial`."""
         if self._rows_of not in ("", "hub") and (found := trial.first_unusable(self.items)):
             item, problem = found
             raise TaskError(f"{self._rows_of}, task {item.id!r}, {problem}")
 
     def observe(self, item: TaskItem, agent: str) -> str:
-        """The problem, then the role's request. Main does not see aux's code."""
+        """Return the problem, then the request to the role; main does not observe the code of aux."""
         entry_point = item.fields["entry_point"]
         if self.role(agent) == "aux":
             goal = f"returns something useful for solving `{entry_point}`"
@@ -108,29 +110,29 @@ class CodeTask(TextTask):
         return f"{item.prompt.strip()}\n\n{request}"
 
     def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
-        """The gated reward of `envs.coding.reward`."""
+        """Return the reward of `envs.coding.reward`."""
         return reward.score(item, self.program(item, actions), cached_verdicts)
 
     def respond(self, item: TaskItem, actions: Mapping[str, str], score: Score) -> Mapping[str, str]:
-        """External feedback on the turn, as `feedback` says."""
+        """Return the message to each agent about the turn, as set by `feedback`."""
         program = self.program(item, actions)
         edits = ask_expert(self._expert, item, program, self._expert_seconds) if self._expert else {}
         attempt = Attempt(item, program, score, self.feedback_tests)
         return {agent: attempt.message(self.feedback, self.role(agent), edits) for agent in self.possible_agents}
 
     def program(self, item: TaskItem, actions: Mapping[str, str]) -> reward.Program:
-        """The two functions that a joint action holds."""
+        """Return the two functions of a joint action."""
         aux_text, main_text = (actions[agent] for agent in self.possible_agents)
         return reward.Program.find(aux_text, main_text, item.fields["entry_point"])
 
     def measure(self, groups: Sequence[Group]) -> Mapping[str, Mapping[str, float]]:
-        """The share of the scored episodes that show each scheme of cooperation; see `coding.schemes`."""
+        """Return the share of scored episodes that show each cooperation scheme; see `coding.schemes`."""
         return {"schemes": scheme_shares(self, groups, cached_verdicts)}
 
 
 @functools.cache
 def gold_pairs(name: str) -> Mapping[str, tuple[str, ...]]:
-    """Reference pairs by task id, from `data/gold/<name>.jsonl`."""
+    """Return reference pairs by task id, from `data/gold/<name>.jsonl`."""
     text = (resources.files("llm_dec_pomdp.data") / "gold" / f"{name}.jsonl").read_text(encoding="utf-8")
     rows = [json.loads(line) for line in text.split("\n") if line]
     return {row["id"]: tuple(row["reference"]) for row in rows}

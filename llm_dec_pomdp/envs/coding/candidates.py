@@ -1,4 +1,4 @@
-"""Candidate functions of embedded problems, among which agents choose by a letter (`wrappers.Choices`).
+"""Candidate functions of embedded problems, from which agents select one by a letter (`wrappers.Choices`).
 
 A table or a small model writes no correct function. With a choice it still shows which behaviour a reward teaches.
 `scripts/build_candidates.py` makes candidates of these kinds from the reference pairs of some problems and keeps those

@@ -3,19 +3,21 @@
 | fact | value |
 |---|---|
 | agents | agent_0 "aux", agent_1 "main" |
-| turns | 1; `max_turns` for more, which are rewarded as in `envs.turn_rewards` |
+| turns | 1; `max_turns` sets more (rewards: `envs.turn_rewards`, messages: see below) |
 | data | 64 problems with 3 variants each, written for this suite: 144 train, 48 test rows, split by problem |
 | return | 0 to 1 |
 
-Observation. The author of aux reads its signature and a rule with examples, and nothing of the larger problem. The
-author of main reads both signatures and the problem, which refers to the value of `aux(...)`, and nothing of the rule.
-The three variants of a problem differ only in the rule, so the author of main observes the same text in all of them. No
-variant is the rule of the published problem. Under the protocol `sequential` the author of main also reads the code of
-aux, under `discussion` both read drafts, and under `centralized` one agent reads both specifications.
+Observation. The author of aux, agent_0, observes the signature of aux and a rule with examples. It observes nothing of
+the larger problem. The author of main, agent_1, observes both signatures and the problem, which refers to the value of
+`aux(...)`. It observes nothing of the rule.
+
+The three variants of a problem differ only in the rule, so agent_1 observes the same text in all of them. No variant is
+the rule of the published problem. Protocols change what is observed: under `sequential` agent_1 also observes the code
+of aux, under `discussion` both observe drafts, and under `centralized` a single agent observes both specifications.
 
 Action. Any text with the function, as in coophumaneval-v0.
 
-Reward (one float for the team):
+Reward. Both agents receive the same reward, the sum of three components:
 
 | component | value | rule |
 |---|---|---|
@@ -23,37 +25,42 @@ Reward (one float for the team):
 | main | 0.1 | the same for main |
 | tests | 0 to 0.8 | share of passed tests |
 
-No component measures cooperation, because neither author can solve a problem without the other. In all
-rows, the following pairs pass at most 20 % of the tests (`data/gold/coophumaneval_v2_audit.json`):
+No component measures cooperation, because neither author can solve a problem without the teammate. In all rows the
+following pairs pass at most 20 % of the tests and so receive at most 0.36 (`data/gold/coophumaneval_v2_audit.json`):
 
 * the reference of main and an aux that is a stub, a guess such as the length or the sum of its argument, or the rule of
   another variant;
 * the reference of aux and a main that is a stub or a wrapper of aux;
 * a solution of the published problem.
 
-So these pairs receive at most 0.36. The specifications are complete: a language model that read nothing else wrote the
-functions of all 192 rows and received 1 in each.
+The specifications are complete: a language model that read only the specifications wrote the functions of all 192 rows
+and received 1 in each.
 
-Limit: on training problems a policy can memorise one variant of the rule. Such a main receives 1 in one of three
+Limits. On training problems a policy can memorise one variant of the rule. Such a main receives 1 in one of the three
 variants. Evaluate on the test problems.
 
-Turns. From the second turn on, the author of aux reads which of its own examples fail, and the author of main reads
-which tests fail. Both read how many tests passed. `feedback` is "none", "plain", "passed", "level_passed" or
+Turns. From the second turn on, the author of aux observes which of its own examples fail, and the author of main which
+tests fail. Both observe how many tests passed. `feedback` is "none", "plain", "passed", "level_passed" or
 "level_feedback", the default, which shows `feedback_tests` (1) failures.
 
-With `make(..., candidates=True)` both authors choose among five functions by a letter (`envs.wrappers.Choices`). aux:
-its rule, the rules of the other two variants, its rule with an operator or number changed, a stub. main: the reference,
-the same with a change, a wrapper of aux, a solution of the published problem, a stub.
+Candidates. With `make(..., candidates=True)` both authors select one of five functions by a letter
+(`envs.wrappers.Choices`):
 
-Measured (`env.measure`): the shares of the schemes by which the two functions cooperate, see `envs.coding.schemes`;
-with candidates the shares of their kinds.
+| author | functions |
+|---|---|
+| aux | its rule; the rules of the two other variants; its rule with a changed operator or number; a stub |
+| main | the reference; the reference with a change; a wrapper of aux; a solution of the published problem; a stub |
+
+Measured. `env.measure` returns the share of episodes that show each cooperation scheme of `envs.coding.schemes`. With
+candidates it also returns the share of each kind of function.
 
 Source: this suite. The problems are derived from 64 earlier problems of this suite, from HumanEval (arXiv:2107.03374,
 MIT licence) and from CoopHumanEval (arXiv:2508.04652). Of these 310 problems, 180 can be split into a rule that can
-vary and a composition. The audit states why each of the remaining problems cannot. Most of them return yes or no, or
-would leave main without work.
+vary and a composition. The audit states why each of the remaining problems cannot be split. Most of them return yes or
+no, or would leave main without work.
 
-Version history: v2, each author observes one half. Its returns are not comparable with those of v0 and v1.
+Version history: v2, another task, in which each author observes one half of the problem. Its returns are not comparable
+with those of v0 and v1.
 
 Example:
     >>> import llm_dec_pomdp
@@ -98,7 +105,7 @@ def problems() -> Mapping[str, Mapping[str, Any]]:
 
 @functools.cache
 def rows() -> tuple[TaskItem, ...]:
-    """Return a row for each variant of each problem; its id is `problem/number of the variant`."""
+    """Return one row for each variant of each problem; its id is `<problem>/<number of the variant>`."""
     return tuple(
         TaskItem(
             id=f"{name}/{number}",
@@ -117,7 +124,7 @@ def rows() -> tuple[TaskItem, ...]:
 
 
 class SplitCoopHumanEval(CodeTask):
-    """Two functions, each specified to its own author only; the module is the manual.
+    """Two functions, each specified to its own author only; the module docstring describes the environment.
 
     Args:
         feedback: Content of the observations from the second turn on, a key of `envs.coding.feedback.MODES` other than
@@ -147,7 +154,7 @@ class SplitCoopHumanEval(CodeTask):
         super().__init__(tasks, feedback=feedback, feedback_tests=feedback_tests, **common)
 
     def observe(self, item: TaskItem, agent: str) -> str:
-        """Return the author's own specification; of the other function the author of main reads the signature."""
+        """Return the specification of the agent's own function; agent_1 also observes the signature of aux."""
         if self.role(agent) == "aux":
             signature, spec, name = item.fields["aux_signature"], item.fields["aux_spec"], "aux"
             teammate = "Your teammate calls it in another function, which you do not see."
@@ -158,7 +165,7 @@ class SplitCoopHumanEval(CodeTask):
         return f"{signature.strip()}\n\n{spec.strip()}\n\nWrite the function `{name}`. {teammate} {_ONLY}"
 
     def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
-        """Return the reward of the module's table; NaN where the sandbox failed."""
+        """Return the reward of the module's table; NaN if the sandbox failed."""
         program = self.program(item, actions)
         parts = {
             "aux": SIGNATURE * _has_signature(program.aux, item.fields["aux_signature"]),
@@ -172,14 +179,14 @@ class SplitCoopHumanEval(CodeTask):
         return reward.summed(parts, reward.detail(verdict), verdict)
 
     def respond(self, item: TaskItem, actions: Mapping[str, str], score: Score) -> Mapping[str, str]:
-        """Return for each author the outcome of its own function, as `feedback` says."""
+        """Return for each author a message about its own function, as set by `feedback`."""
         program = self.program(item, actions)
         [examples] = cached_verdicts([_job(item, program.aux, "aux", _examples(item.fields["aux_spec"]))])
         attempt = _Attempt(item, program, score, self.feedback_tests, examples)
         return {agent: attempt.message(self.feedback, self.role(agent), {}) for agent in self.possible_agents}
 
     def offered_texts(self, item: TaskItem, role: str) -> Mapping[str, str]:
-        """Return the functions that an author may choose, by kind; {} for a row that is not one of this suite."""
+        """Return the functions that an author may select, by kind; {} for rows from outside of this suite."""
         name, _, number = item.id.rpartition("/")
         if name not in problems():
             return {}
@@ -199,7 +206,7 @@ class SplitCoopHumanEval(CodeTask):
 
 @dataclass(frozen=True, slots=True)
 class _Attempt(Attempt):
-    """A turn whose outcome each author reads for its own function."""
+    """A turn whose outcome each author observes for its own function only."""
 
     examples: Verdict
 

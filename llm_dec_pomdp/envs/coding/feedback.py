@@ -1,16 +1,16 @@
-"""What the two programmers are told after a turn that did not solve the problem.
+"""Messages to both programmers after a turn that did not solve the problem.
 
-| mode | what an agent is told |
+| mode | content |
 |---|---|
-| `none` | to write its function again |
-| `plain` | its own function as it was understood, to revise |
+| `none` | a request to write the function again |
+| `plain` | the agent's own function as it was extracted, to revise |
 | `passed` | one line: whether all tests passed |
-| `level_passed` | which levels passed, m of n tests; main also whether it uses the helper |
-| `level_feedback` | the same with reasons: what is missing, the syntax error's line, failed asserts, a mere wrapper |
-| `expert` | an outside reviewer's edit of its function; the reviewer sees problem and code, never the tests |
+| `level_passed` | the levels that passed, and m of n tests; for main also whether it uses the helper |
+| `level_feedback` | the same with reasons: the missing part, the line of a syntax error, failed asserts, a wrapper |
+| `expert` | a reviewer's edit of the function; the reviewer sees the problem and the code, never the tests |
 
-Feedback never shows an agent the other's code (a reviewer's edit may quote it). At most `feedback_tests` asserts are
-revealed. Each message is about its own turn alone, since an agent's history already holds the earlier ones.
+A message never shows the code of the teammate, except if a reviewer's edit quotes it. It shows at most `feedback_tests`
+asserts. Each message is about one turn only, because the agent's history contains the earlier messages.
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ from .reward import Program
 
 MODES = ("none", "plain", "passed", "level_passed", "level_feedback", "expert")
 EXPERT_TRIES = 3
-_WORD = re.compile(r"\w{4,}")  # shorter words are too common to give the other's code away
-_LONG = 100  # the judge cuts long notes; a line that is shorter was not cut
+_WORD = re.compile(r"\w{4,}")  # shorter words are too common to reveal the teammate's code
+_LONG = 100  # the sandbox cuts long notes; a shorter line was not cut
 _PYTHON = frozenset({*dir(builtins), *keyword.kwlist})
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """A turn that is to be improved."""
+    """A turn about which both agents receive a message."""
 
     item: TaskItem
-    program: Program  # what the team wrote
-    score: Score  # what it was worth, with the judge's notes
-    shown: int  # how many failed asserts may be revealed
+    program: Program  # the two functions
+    score: Score  # the score of the turn, with the notes of the sandbox
+    shown: int  # number of failed asserts that may be shown
 
     def message(self, mode: str, role: str, edits: Mapping[str, str]) -> str:
-        """What the agent in `role` ("aux" or "main") is told."""
+        """Return the message to the agent in `role` ("aux" or "main")."""
         name, function = self._function_of(role)
         request = f"Write the complete new version of `{name}`. Write only the function."
         match mode:
@@ -68,13 +68,13 @@ class Attempt:
         return f"{body}\n\n{request}"
 
     def _function_of(self, role: str) -> tuple[str, str]:
-        """Name and source of the function that `role` writes."""
+        """Return name and source of the function that `role` writes."""
         if role == "aux":
             return "aux", self.program.aux
         return self.item.fields["entry_point"], self.program.main
 
     def _levels(self, role: str, *, reasons: bool) -> list[str]:
-        """One line per level that was reached."""
+        """Return one line per level that was reached."""
         name, function = self._function_of(role)
         if not analysis.has_return(function):
             missing = f"a function `{name}` without a return" if function else f"no function `{name}`"
@@ -102,7 +102,7 @@ class Attempt:
         return "failed in the other function; yours parses"
 
     def _failures(self, role: str) -> list[str]:
-        """The first failed asserts, without words that can only come from the other agent's code."""
+        """Return the first failed asserts; words that can only come from the teammate's code are masked."""
         other = self.program.main if role == "aux" else self.program.aux
         known = _words(f"{self._function_of(role)[1]}\n{self.item.prompt}\n{self.item.fields['test']}")
         secrets = _code_words(other) - known - _PYTHON
@@ -124,13 +124,13 @@ def _words(text: str) -> set[str]:
 
 
 def _code_words(function: str) -> set[str]:
-    """The words that a function can put into an error message: its names and constants, escaped or not."""
+    """Return the words that a function can put into an error message: its names and constants, escaped or not."""
     tree = analysis.parse(function) or ast.Module([], [])
     return _words("\n".join(_printed(value) for node in ast.walk(tree) for _, value in ast.iter_fields(node)))
 
 
 def _printed(value: object) -> str:
-    """A name or constant as a message may print it; "" for other fields of a node."""
+    """Return a name or constant as an error message may print it; "" for other fields of a node."""
     match value:
         case str():
             return f"{value}\n{value!r}"
@@ -145,7 +145,7 @@ def _printed(value: object) -> str:
 
 
 def _masked(line: str, secrets: set[str]) -> str:
-    """A line with dots in place of secret words, also of one that is cut off at the end of the line."""
+    """Return a line with dots in place of secret words, also of a word that is cut at the end of the line."""
 
     def mask(match: re.Match[str]) -> str:
         cut = match.end() == len(line) > _LONG and any(word.startswith(match[0]) for word in secrets)
@@ -155,17 +155,17 @@ def _masked(line: str, secrets: set[str]) -> str:
 
 
 def ask_expert(expert: Reviewer, item: TaskItem, program: Program, seconds: float) -> dict[str, str]:
-    """Edits for both functions by an outside reviewer.
+    """Ask a reviewer for edits of both functions.
 
     Args:
-        expert: Answers a prompt; whatever it raises counts as no answer.
-        item: The problem; its tests are not shown.
-        program: What the team wrote.
+        expert: The reviewer, which answers a prompt; an exception counts as no answer.
+        item: The problem; the reviewer does not see its tests.
+        program: The two functions.
         seconds: Wall time for all tries together.
 
     Returns:
-        New source by role, for the roles that it wants changed. Empty, with a warning, when no try gave usable JSON in
-        time: without a usable review the episode goes on.
+        New source by role, for the roles that the reviewer changes. Empty, with a warning, if no try returned usable
+        JSON in time; the episode then continues without a review.
     """
     name = item.fields["entry_point"]
     prompt = (
@@ -182,13 +182,13 @@ def ask_expert(expert: Reviewer, item: TaskItem, program: Program, seconds: floa
             try:
                 answer = expert(prompt, number)
                 edited = _edits(answer)
-            except Exception as error:  # a reviewer that fails has nothing to say
+            except Exception as error:  # user code may raise anything; the next try follows
                 failures.append(f"it raised {type(error).__name__}: {error}")
                 continue
             if edited is not None:
                 edits.append(edited)
                 return
-            failures.append(f"it said {answer!r:.100}, which holds no JSON object with 'aux' or 'main'")
+            failures.append(f"it answered {answer!r:.100}, which contains no JSON object with 'aux' or 'main'")
 
     thread = threading.Thread(target=review, daemon=True)
     thread.start()
@@ -201,7 +201,7 @@ def ask_expert(expert: Reviewer, item: TaskItem, program: Program, seconds: floa
 
 
 def _edits(answer: str) -> dict[str, str] | None:
-    """The first JSON object in an answer that holds edits; None when there is none."""
+    """Return the edits of the first JSON object in an answer that has any; None if there is none."""
     decoder = json.JSONDecoder()
     for position, character in enumerate(answer):
         if character != "{":

@@ -1,24 +1,24 @@
-"""humaneval-v0: Two agents solve a HumanEval problem, one writing a helper and one the entry point.
+"""humaneval-v0: Two agents solve a HumanEval problem: one writes a helper, the other the entry point.
 
 | fact | value |
 |---|---|
 | agents | agent_0 "aux", agent_1 "main" |
-| turns | 1; `max_turns` for more, which pay as in `envs.turn_rewards`; `feedback`: `envs.coding.feedback` |
+| turns | 1; `max_turns` sets more (rewards: `envs.turn_rewards`, messages: `envs.coding.feedback`) |
 | data | `openai/openai_humaneval`, 164 problems, train [33:163] / test [:32] |
 | offline | all 164 |
 | return | 0 to 4.0 |
 
 Observation, action: as in coophumaneval-v0.
 
-Reward: as in coophumaneval-v0.
+Reward. As in coophumaneval-v0.
 
-Measured (`env.measure`): the shares of the schemes by which the two functions cooperate, see `envs.coding.schemes`.
+Measured. `env.measure` returns the share of episodes that show each cooperation scheme of `envs.coding.schemes`.
 
 Source: "LLM Collaboration With Multi-Agent Reinforcement Learning", arXiv:2508.04652, and its released experiments;
 problems: "Evaluating Large Language Models Trained on Code", arXiv:2107.03374 (MIT licence).
 
-Version history: v0, the task as published, without the defects of the released scorer, under which the reference
-solutions of 10 problems failed.
+Version history: v0, the task as published. Defects of the released scorer, by which the reference solutions of 10
+problems failed, are corrected.
 
 Example:
     >>> import llm_dec_pomdp
@@ -60,7 +60,7 @@ def problems() -> tuple[TaskItem, ...]:
 
 
 class HumanEval(CodeTask):
-    """HumanEval for two; the module is the manual."""
+    """HumanEval for two agents; the module docstring describes the environment."""
 
     declared = replace(CodeTask.declared, name="humaneval-v0")
     source = TaskSource("humaneval", "openai/openai_humaneval", _HUB_SPLITS, REQUIRED, sample=problems)

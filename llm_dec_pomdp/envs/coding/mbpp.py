@@ -1,21 +1,22 @@
-"""mbpp-v0: Small Python problems for two, from one sentence each.
+"""mbpp-v0: Small Python problems for two agents, each described by one sentence.
 
 | fact | value |
 |---|---|
 | agents | agent_0 "aux", agent_1 "main" |
-| turns | 1; `max_turns` for more, which pay as in `envs.turn_rewards`; `feedback`: `envs.coding.feedback` |
+| turns | 1; `max_turns` sets more (rewards: `envs.turn_rewards`, messages: `envs.coding.feedback`) |
 | data | `google-research-datasets/mbpp` (sanitized), train / test |
 | offline | 32 problems written for this suite |
 | return | 0 to 4.0 |
 
-Observation, action: as in coophumaneval-v0, with candidates for the 3 embedded problems that have all kinds.
+Observation, action: as in coophumaneval-v0. With `candidates=True` agents select among functions for the 3 embedded
+problems that have all kinds.
 
-Reward: as in coophumaneval-v0.
+Reward. As in coophumaneval-v0.
 
-The published rows, sanitized or all, hold a sentence, a list of asserts and a solution. Entry point and signature are
-taken from the solution (the name that the asserts call), as in the files that are made for two agents.
+Rows. A published row, sanitized or not, has a sentence, a list of asserts and a solution. Its entry point is the
+function of the solution that the asserts call, with the signature of the solution.
 
-Measured (`env.measure`): the shares of the schemes by which the two functions cooperate, see `envs.coding.schemes`.
+Measured. `env.measure` returns the share of episodes that show each cooperation scheme of `envs.coding.schemes`.
 
 Source: "Program Synthesis with Large Language Models", arXiv:2108.07732 (CC-BY-4.0); reward: arXiv:2508.04652.
 
@@ -38,7 +39,7 @@ from .base import REQUIRED, CodeTask
 
 
 def from_published(row: Row) -> dict[str, Any]:
-    """A row of the published data set in this suite's fields."""
+    """Return a row of the published data set with the fields of this suite; other rows stay unchanged."""
     if "test_list" not in row:
         return dict(row)
     asserts: list[str] = list(row["test_list"])
@@ -48,13 +49,11 @@ def from_published(row: Row) -> dict[str, Any]:
     if function is None:
         raise TaskError(
             f"MBPP row {row['task_id']!r}: its asserts call none of the functions in 'code' "
-            f"({', '.join(node.name for node in functions) or 'there is none'}); leave the row out"
+            f"({', '.join(node.name for node in functions) or 'there is none'}); remove the row"
         )
     prompt = row.get("prompt") or row.get("text")
     if prompt is None:
-        raise TaskError(
-            f"MBPP row {row['task_id']!r}: it has neither 'prompt' nor 'text'; give it the problem in words"
-        )
+        raise TaskError(f"MBPP row {row['task_id']!r}: it has neither 'prompt' nor 'text'; add the problem in words")
     setup = [*row.get("test_imports", ()), row.get("test_setup_code", "")]
     imports = "".join(f"{line}\n" for line in setup if line.strip())
     tests = "".join(f"    {line}\n" for line in asserts)
@@ -68,7 +67,7 @@ def from_published(row: Row) -> dict[str, Any]:
 
 
 class MBPP(CodeTask):
-    """MBPP for two; the module is the manual."""
+    """MBPP for two agents; the module docstring describes the environment."""
 
     declared = replace(CodeTask.declared, name="mbpp-v0")
     source = TaskSource(

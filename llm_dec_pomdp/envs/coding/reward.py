@@ -1,9 +1,11 @@
-"""The gated reward of the code tasks (arXiv:2508.04652 and its released experiments), 0 to 4.
+"""The reward of the code tasks (arXiv:2508.04652 and its released experiments), 0 to 4.
+
+Levels are checked in order, and the first one that fails ends the sum:
 
     structure 0.4 + 0.6  ->  syntax 0.5  ->  tests 0..1  ->  cooperation 0..1.5
 
-Levels and weights are the published ones. Where the published code compares texts, this uses syntax trees; and every
-assert counts once, with the share of its executions that held.
+Levels and weights are the published ones. The published code compares texts; this module compares syntax trees. Every
+assert counts once, as the share of its executions that held.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ ProgramJudge = Callable[[Sequence[Job]], Sequence[Verdict]]
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """The two functions found in a pair of texts; "" where there is none."""
+    """The two functions in a pair of texts; "" for a function that is missing."""
 
     aux: str
     main: str
@@ -42,7 +44,13 @@ class Program:
 
 
 def score(item: TaskItem, program: Program, judge: ProgramJudge) -> Score:
-    """The joint reward of a program, 0 to 4, for a problem with `entry_point` and `test`; NaN when the judge failed."""
+    """Return the joint reward of a program, 0 to 4; NaN if the sandbox failed.
+
+    Args:
+        item: The problem, with fields `entry_point` and `test`.
+        program: The two functions.
+        judge: Runs programs in the code sandbox.
+    """
     parts, problem = first_levels(item, program)
     if problem:
         return summed(parts, problem)
@@ -56,7 +64,7 @@ def score(item: TaskItem, program: Program, judge: ProgramJudge) -> Score:
 
 
 def first_levels(item: TaskItem, program: Program) -> tuple[dict[str, float], str]:
-    """The components after structure and syntax, and why the sum ends there; "" where it goes on."""
+    """Return the components after structure and syntax, and why the sum ends there; "" if it continues."""
     parts: dict[str, float] = dict.fromkeys(COMPONENTS, 0.0)
     entry_point = item.fields["entry_point"]
     if analysis.has_return(program.aux):
@@ -72,25 +80,25 @@ def first_levels(item: TaskItem, program: Program) -> tuple[dict[str, float], st
 
 
 def job(item: TaskItem, source: str, check: str | None = None) -> Job:
-    """What the judge is to run: a source against the tests of a problem, or against `check`."""
+    """Return a job for the sandbox: a source with the tests of a problem, or with `check` instead."""
     entry_point = item.fields["entry_point"]
     return Job(source, check or item.fields["test"], entry_point, analysis.prelude(item.prompt, entry_point))
 
 
 def detail(verdict: Verdict) -> str:
-    """The notes of a verdict, one per line."""
+    """Return the notes of a verdict, one per line."""
     return "\n".join(" ".join(note.split()) for note in verdict.notes)
 
 
 def cooperation_part(use: analysis.Cooperation) -> float:
-    """Calling the helper +0.5, not merely wrapping it +1.0, dropping its value -0.5."""
+    """Return the component: +0.5 for a call of the helper, +1.0 if main is no wrapper, -0.5 for a dropped value."""
     if not use.calls:
         return 0.0
     return CALLS_AUX + (0.0 if use.wraps else NO_WRAPPER) + (DROPS_RESULT if use.drops else 0.0)
 
 
 def summed(parts: dict[str, float], note: str, verdict: Verdict | None = None) -> Score:
-    """The score of some components, with what the judge found."""
+    """Return the score of some components, with the counts and the outcome of the sandbox."""
     counts = {"tests_passed": float(verdict.passed), "tests_total": float(verdict.total)} if verdict else {}
     notes = {"outcome": verdict.outcome if verdict else "not run", "detail": note}
     return Score(sum(parts.values()), parts, diagnostics=counts, notes=notes)

@@ -1,17 +1,17 @@
-"""How two agents' code cooperates: the four schemes that arXiv:2508.04652 sees emerge, by syntax tree and execution.
+"""Cooperation schemes of two functions, found by syntax tree and execution: the four that arXiv:2508.04652 reports.
 
 * fallback: main survives a failing aux. aux is used in a `try` that does not raise again, or its value is checked for
-  None or replaced with `or`; when aux raises, or returns None, every assert that held still holds.
-* decorator: main adds to aux's result. A value from aux flows into what is returned, which differs from that value; and
+  None or replaced with `or`. When aux raises or returns None, every assert that held still holds.
+* decorator: main adds to the result of aux. A value from aux flows into the returned value, which differs from it, and
   the program is not a coordinator.
-* coordinator: main splits the work. One call of main makes at least two different calls of aux, with other arguments
-  than main's own.
-* strategy filter: aux decides a branch. A value from aux is in a condition outside of loops that is not a None check,
-  and does not flow into what is returned.
+* coordinator: main splits the work. One call of main makes at least two different calls of aux, with arguments other
+  than those of main.
+* strategy filter: aux selects a branch. A value from aux is in a condition outside of loops that is not a None check,
+  and does not flow into the returned value.
 
-For all but fallback the value has to matter: the outcome of an assert changes when aux returns None, an empty value of
-its type, or the negation. A program may show several schemes or none. It shows none without both functions, a use of
-aux in main, a test that calls aux, and a passed assert.
+For all schemes but fallback the value must matter: the outcome of an assert changes when aux returns None, an empty
+value of the same type, or the negation. A program may show several schemes or none. A program can show a scheme only if
+both functions exist, main uses aux, a test leads to a call of aux, and an assert passes.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ def aux(*args, **kwargs):
 """
 _EMPTY, _NEGATED = _CHANGED.format(value="type(value)()"), _CHANGED.format(value="not value")
 
-# Wraps aux and main so that every outermost call of main notes its arguments, its calls of aux, and its result. Tests
-# run in another process and can only call main, so probes are calls of main too.
+# Wraps aux and main so that every outermost call of main records its arguments, its calls of aux, and its result. Tests
+# run in another process and can only call main, so a probe is a call of main with a special argument.
 _RECORDER = """
 _real_aux, _real_main, _calls, _inside = aux, {main}, [], set()
 def aux(*args, **kwargs):
@@ -82,12 +82,12 @@ _PROBES = {name: f"candidate('probe of the calls so far', {name!r})" for name in
 
 
 def classify(item: TaskItem, program: Program, judge: ProgramJudge | None = None) -> frozenset[str]:
-    """The schemes that a program shows; see the module.
+    """Return the schemes that a program shows; see the module.
 
     Args:
         item: The problem, with fields `entry_point` and `test`.
-        program: What the team wrote.
-        judge: Runs several programs at once; the pool of this process when left out.
+        program: The two functions.
+        judge: Runs several programs in the code sandbox. Default: the pool of this process.
     """
     tree = analysis.parse(program.main) if program.aux and program.main else None
     if tree is None or analysis.parse(program.source) is None or not any(map(_is_aux, ast.walk(tree))):
@@ -121,7 +121,7 @@ def classify(item: TaskItem, program: Program, judge: ProgramJudge | None = None
 
 
 def _with_probes(test: str) -> str:
-    """The tests of a problem, then an assert per probe."""
+    """Return the tests of a problem, followed by one assert per probe."""
     asserts = "\n".join(f"    assert {probe}" for probe in _PROBES.values())
     return (
         f"{test}\n\n_check_of_the_problem = check\n\ndef check(candidate):\n"
@@ -130,13 +130,13 @@ def _with_probes(test: str) -> str:
 
 
 def _holds(verdict: Verdict, probe: str) -> bool:
-    """Whether a probe held; one that failed is among the notes of the verdict, under its own source."""
+    """Return whether a probe held; a failed probe is in the notes of the verdict, by its source."""
     source = ast.unparse(ast.parse(probe))[: len(probe) + 9]
     return verdict.outcome in ("passed", "failed") and not any(note.startswith(source) for note in verdict.notes)
 
 
 def _survives(whole: Verdict, stubbed: Verdict) -> bool:
-    """Every assert that held still holds."""
+    """Return whether every assert that held with aux still holds with the stub."""
     pairs = zip(whole.cases, stubbed.cases, strict=False)
     return stubbed.passed >= whole.passed and all(after for before, after in pairs if before)
 
@@ -149,13 +149,13 @@ def _is_aux(node: ast.AST) -> bool:
 
 
 class Flow:
-    """Where aux, or whatever `is_others` names, and its value go in a function.
+    """The data flow of the value of aux (or of the nodes that `is_others` accepts) in a function.
 
     Attributes:
         caught: aux is used in the body of a `try` with a handler that does not raise.
         none_checked: A value from aux is compared with None, or replaced with `or`.
-        returned: A value from aux is part of something that is returned or yielded.
-        decides: A value from aux is in the condition of a branch outside of loops that is no None check.
+        returned: A value from aux is part of a returned or yielded value.
+        decides: A value from aux is in the condition of a branch outside of loops, other than a None check.
     """
 
     def __init__(self, tree: ast.AST, is_others: Callable[[ast.AST], bool]) -> None:
@@ -179,7 +179,7 @@ class Flow:
         )
 
     def _spread(self, node: ast.AST) -> None:
-        """Names that are assigned, looped over or extended from a value of aux hold one too."""
+        """Mark the names that get a value of aux by assignment, by a loop or by a method call."""
         match node:
             case ast.Assign(targets=targets, value=value) if self._flows(value):
                 self._taint(*targets)
@@ -207,7 +207,7 @@ class Flow:
                     self._names.add(node.id)
 
     def _flows(self, node: ast.AST | None) -> bool:
-        """Whether the value of an expression contains one from aux, and is not merely chosen by it."""
+        """Return whether the value of an expression contains a value of aux; being selected by it does not count."""
         if node is None:
             return False
         if self._is_others(node):
@@ -227,7 +227,7 @@ class Flow:
 
 
 def _data(node: ast.AST) -> Iterator[ast.AST]:
-    """The parts of an expression whose values go into its value: all but conditions."""
+    """Yield the parts of an expression that its value is made of, which are all but conditions."""
     for name, value in ast.iter_fields(node):
         condition = (isinstance(node, ast.IfExp) and name == "test") or (
             isinstance(node, ast.comprehension) and name == "ifs"
@@ -243,7 +243,7 @@ def _catches(node: ast.Try, is_others: Callable[[ast.AST], bool]) -> bool:
 
 
 def _tests_outside_loops(node: ast.AST) -> Iterator[ast.expr]:
-    """The conditions that choose between branches once per call."""
+    """Yield the conditions of branches outside of loops."""
     match node:
         case ast.For() | ast.While() | ast.AsyncFor() | ast.ListComp() | ast.SetComp() | ast.DictComp():
             return
@@ -261,14 +261,14 @@ def _tests_outside_loops(node: ast.AST) -> Iterator[ast.expr]:
 
 
 def program_of(env: CodeTask, item: TaskItem, episode: Episode) -> Program:
-    """The two functions that were scored last in an episode, whatever the protocol."""
+    """Return the two functions that an episode scored last, under any protocol."""
     texts = list(episode.last_texts.values())
     parts = env.facts.split(texts[0]) if len(texts) == 1 else texts
     return env.program(item, dict(zip(env.possible_agents, (parts[0], parts[-1]), strict=True)))
 
 
 def scheme_shares(env: CodeTask, groups: Sequence[Group], judge: ProgramJudge) -> dict[str, float]:
-    """The share of each scheme among the scored episodes, of 1; see `classify`."""
+    """Return the share of each scheme among the scored episodes, in [0, 1]; see `classify`."""
     items = {item.id: item for item in env.items}
     episodes = [e for group in groups for e in group.episodes if e.final is not None and e.final.scorable]
     programs = [(e.item_id, program_of(env, items[e.item_id], e)) for e in episodes]

@@ -1,7 +1,7 @@
-"""Rows of a user's own, tried out before a training: tests that end the judge or hold it are found before they are met.
+"""A trial of the user's own rows before training: finds tests that end or block the sandbox.
 
-Every row is judged once with a program that raises at every call. Its asserts fail then, and that is all that may
-happen: tests that loop for ever, sleep, end their process or raise before their asserts do so with any program.
+Every row is run once with a program that raises an error at every call. With usable tests only the asserts fail then.
+Tests that loop for ever, sleep, end their process or raise an error before their asserts do so with any program.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from ...sandbox import SandboxError, Verdict
 from ...types import TaskItem
 from .reward import detail, job
 
-SECONDS = 60.0  # after which no further rows are tried
-_AT_ONCE = 64  # rows
+SECONDS = 60.0  # time after which no further rows are tried
+_AT_ONCE = 64  # rows that are tried in parallel
 _RAISED = "llm_dec_pomdp tries out this row"
 _log = logging.getLogger(__name__)
 
 
 def first_unusable(items: Sequence[TaskItem], seconds: float = SECONDS) -> tuple[TaskItem, str] | None:
-    """The first row on which no program can be scored, and why, naming its field; None where there is none.
+    """Return the first row on which no program can be scored, and the reason with its field; None if all are usable.
 
     Args:
-        items: The rows. Where programs cannot be judged here, none is tried: the judge says that itself.
-        seconds: After which no further rows are tried; rows that are being tried end by the limits of the judge.
+        items: The rows. If the sandbox does not work on this machine, none is tried; scoring raises the error later.
+        seconds: Time after which no further rows are tried. Rows in progress end by the limits of the sandbox.
     """
     end = time.monotonic() + seconds
     for start in range(0, len(items), _AT_ONCE):
         if time.monotonic() > end:
-            _log.warning("%d of %d rows were tried out in %.0f s, the others were not", start, len(items), seconds)
+            _log.warning("tried %d of %d rows in %.0f s; the remaining rows have no trial", start, len(items), seconds)
             return None
         tried = items[start : start + _AT_ONCE]
         try:
@@ -49,15 +49,15 @@ def _program(item: TaskItem) -> str:
 
 
 def _problem(verdict: Verdict) -> str:
-    """Why no program can pass, by the verdict on one that raises; "" where one may."""
+    """Return why no program can pass, from the verdict on a program that raises; "" if one may pass."""
     reason = detail(verdict)
     if verdict.outcome in ("passed", "failed", "unsupported"):
         return ""
     if verdict.outcome == "died" and _RAISED in reason:  # the module of the tests calls the program
         return ""
     if verdict.outcome == "load_error" or reason == "loading took too long":
-        return f"field 'prompt': the imports and functions that it gives cannot be loaded ({reason})"
-    ends = {"timeout": "run into the limit of time", "infra_error": "end or block the judge"}
+        return f"field 'prompt': its imports and functions cannot be loaded ({reason})"
+    ends = {"timeout": "exceed the time limit", "infra_error": "end or block the sandbox"}
     return (
         f"field 'test': its tests {ends.get(verdict.outcome, 'end before their asserts')} with any program ({reason})"
     )

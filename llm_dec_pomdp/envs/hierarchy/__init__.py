@@ -1,1 +1,1 @@
-"""Hierarchies: a main agent delegates subtasks to sub-agents that it calls."""
+"""Hierarchies: a main agent delegates subtasks to sub-agents, which it calls."""

@@ -1,14 +1,14 @@
 """Calls of tools in a text, in the four forms that models write.
 
-| form | example | from |
+| form | example | used by |
 |---|---|---|
-| tags | `<tool_call>{"name": "f", "arguments": {"a": 1}}</tool_call>` | chat templates; servers' own calls become it |
+| tags | `<tool_call>{"name": "f", "arguments": {"a": 1}}</tool_call>` | chat templates; tool calls of servers |
 | JSON | an object or a list of such objects, alone in the text or in a fenced block | many models |
 | Python | `f(a=1, b="x")` or `[f(a=1), g()]`, alone in the text or in a fenced block | BFCL, tau2 |
-| lines | a line `f(a=1)` of a known tool among other text | the same |
+| lines | a line `f(a=1)` of a known tool among other text | BFCL, tau2 |
 
-The first form that the text has is read, and other text is for thinking. What looks like a call and cannot be read is a
-call with a `problem`, so that its agent receives an answer that names it. Values are JSON's: texts, numbers, true,
+The first form that occurs in the text is read; other text is treated as thinking. A malformed call is returned as a
+call with a `problem`, so that the agent receives an answer that names it. Values are JSON values: texts, numbers, true,
 false, null, lists, objects.
 """
 
@@ -25,10 +25,10 @@ from typing import Any, cast
 
 from .. import fences, parsing
 
-LONGEST = 50_000  # characters of a call; parsers take memory, and some the stack, in proportion
-MOST = 64  # calls that are read in a text
-DEEPEST = 50  # levels of lists and objects in an argument, so that whatever writes or checks it has enough stack
-DIGITS = 4300  # of an integer; Python reads and writes no longer ones
+LONGEST = 50_000  # characters of a call; memory and stack of parsers grow with it
+MOST = 64  # calls that are read from a text
+DEEPEST = 50  # levels of lists and objects in an argument, so that the stack is enough for all later steps
+DIGITS = 4300  # digits of an integer; the limit of Python
 _TAGGED = re.compile(r"<tool_call>(.*?)(?:</tool_call>|\Z)", re.DOTALL)
 _LINE = re.compile(r"^[ \t]*([A-Za-z_][\w.]*)\(.*\)[ \t]*$", re.MULTILINE)
 _UNREADABLE = (ValueError, TypeError, SyntaxError, RecursionError, MemoryError)
@@ -39,10 +39,10 @@ class Call:
     """One call.
 
     Attributes:
-        name: Of the tool; "" where it cannot be read.
-        arguments: By name.
-        places: Arguments without a name, in order; only Python's form has them.
-        problem: Why it cannot be read; "" where it can.
+        name: Name of the tool; "" if the call cannot be read.
+        arguments: Arguments by name.
+        places: Positional arguments, which only the Python form has.
+        problem: Why the call cannot be read; "" if it can.
     """
 
     name: str
@@ -52,11 +52,11 @@ class Call:
 
 
 def read_calls(text: str, known: Collection[str] = ()) -> tuple[Call, ...]:
-    """Return the first `MOST` calls of a text, in order; () where it has none. No text raises.
+    """Return the first `MOST` calls of a text, in order; () if there is none. Never raises.
 
     Args:
-        text: Output of an agent.
-        known: Names of tools, for lines of calls among other text.
+        text: Action of an agent.
+        known: Names of tools, for the form "lines".
     """
     if "<tool_call>" in text:
         return _first(call for match in _TAGGED.finditer(text) for call in _within(match[1], _json))
@@ -72,13 +72,13 @@ def _first(calls: Iterator[Call]) -> tuple[Call, ...]:
 
 
 def written(name: str, arguments: Mapping[str, Any]) -> str:
-    """A call as text, in tags, whatever its arguments hold; the inverse of `read_calls`."""
+    """Return a call as text in tags, for any arguments; the inverse of `read_calls`."""
     inside = json.dumps({"name": name, "arguments": dict(arguments)}).replace("<", "\\u003c")
     return f"<tool_call>{inside}</tool_call>"
 
 
 def _bare(block: str) -> Iterator[Call]:
-    """Yield the calls of a block that contains nothing else; none for another block."""
+    """Yield the calls of a block that consists of calls only; nothing for any other block."""
     if len(block) > LONGEST:
         return
     if block[:1] in ("{", "["):
@@ -95,13 +95,13 @@ def _bare(block: str) -> Iterator[Call]:
         try:
             calls += _python(block)
         except _UNREADABLE as error:
-            if calls:  # the block is a list of calls, and the next of them cannot be read
+            if calls:  # the block is a list of calls, and the next one is malformed
                 calls.append(_unread(error))
         yield from calls
 
 
 def _within(text: str, read: Callable[[str], Iterator[Call]]) -> Iterator[Call]:
-    """Yield the calls of a text that is marked as calls; where it cannot be read, a call with a problem."""
+    """Yield the calls of a text that is marked as calls; a call with a problem if it is malformed."""
     if len(text) > LONGEST:
         yield Call("", problem=f"it has {len(text)} characters; a call has at most {LONGEST}")
         return
@@ -116,7 +116,7 @@ def _unread(error: BaseException) -> Call:
 
 
 def _plain(value: object, levels: int = DEEPEST) -> Any:
-    """Return a value that everything behind it can check, compute with and write; ValueError for another one."""
+    """Return a value that JSON can represent within the limits; raise ValueError for any other value."""
     if isinstance(value, float) and not math.isfinite(value):
         raise ValueError(f"a number is NaN, infinite or has more than {DIGITS} digits")
     if isinstance(value, (list, dict)):
@@ -153,7 +153,7 @@ def _name_of(value: Any) -> str:
 
 
 def _from_json(value: Any) -> Call:
-    """Return an object as a call, with a problem where it is none; servers write its arguments as text."""
+    """Return an object as a call, with a problem if it is malformed; servers write arguments as text."""
     try:
         if not (name := _name_of(value)):
             raise ValueError('a call is an object {"name": ..., "arguments": {...}}')
@@ -171,7 +171,7 @@ def _from_json(value: Any) -> Call:
 
 
 def _python(text: str) -> Iterator[Call]:
-    """Yield calls as Python writes them; ValueError where the text is something else."""
+    """Yield the calls of a Python expression; raise ValueError for any other text."""
     tree = parsing.expression(text)
     nodes = tree.elts if isinstance(tree, (ast.List, ast.Tuple)) else [tree]
     if not nodes or not all(isinstance(node, ast.Call) for node in nodes):
@@ -186,13 +186,13 @@ def _python(text: str) -> Iterator[Call]:
 
 
 def _value(node: ast.expr) -> Any:
-    """Return a literal as JSON has it: tuples become lists, and true, false and null are read too."""
+    """Return a literal as a JSON value: tuples become lists; true, false and null are also read."""
     if isinstance(node, ast.Name) and node.id in ("true", "false", "null"):
         return {"true": True, "false": False, "null": None}[node.id]
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return node.value
     try:
         value = ast.literal_eval(node)
-    except ValueError:  # its message has an address in memory
+    except ValueError:  # the original message contains a memory address
         raise ValueError(f"{ast.unparse(node)[:40]!r} is no value; give text, numbers, lists or objects") from None
     return _plain(json.loads(json.dumps(value, allow_nan=False)))

@@ -1,4 +1,4 @@
-"""Programs of tools in the judge's sandbox (docs/sandbox.md): a process of its own, whose limits hold for any input."""
+"""Programs of tools in the code sandbox (docs/sandbox.md): a separate process, whose limits hold for any input."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ def returned(source: str, limits: Limits) -> str:
     """Run a program and return the text that its function `program` returns.
 
     Args:
-        source: Python that imports the standard library only.
-        limits: CPU time and memory.
+        source: A Python program that imports only the standard library.
+        limits: Limits of CPU time and memory.
 
     Raises:
-        LateError: It took too much time.
-        ValueError: It exceeded another limit, or returned no text.
-        SandboxError: Programs cannot be confined on this machine.
+        LateError: The program took too much time.
+        ValueError: The program exceeded another limit, or returned no text.
+        SandboxError: The sandbox does not work on this machine.
     """
     [verdict] = default_pool().run([Job(source, _CHECK, "program", limits=limits)])
     if verdict.outcome == "timeout":

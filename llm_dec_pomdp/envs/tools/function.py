@@ -4,17 +4,17 @@
         '''Book seats on a train.
 
         Args:
-            city: Where to.
+            city: Destination.
             day: Day of the month.
         '''
 
-`function(book)` takes the name, the description and a JSON schema from signature and Google docstring. A function whose
-first parameter is called `state` is given the state and returns (state, answer):
+`function(book)` derives name, description and JSON schema from the signature and the Google docstring. A function whose
+first parameter is called `state` receives the state and returns (state, answer):
 
     def note(state: tuple[str, ...], text: str) -> tuple[tuple[str, ...], str]: ...
 
-A state is an immutable value, so that forks and replays of an episode are right by construction. Functions that share a
-state are a `Kit`.
+A state is an immutable value, so that forks and replays of an episode are exact. Functions that share a state form a
+`Kit`.
 """
 
 from __future__ import annotations
@@ -35,28 +35,28 @@ from ...registries import nearest
 from ...types import Tool
 from ..task import mutable_part
 
-_STATE = "state"  # the parameter that is given the state
+_STATE = "state"  # name of the parameter that receives the state
 _NAME = re.compile(r"[A-Za-z_][\w.-]{0,63}")
 _SECTION = re.compile(r"^\s*(Args|Arguments|Returns|Raises|Yields|Example|Examples|Note|Notes):\s*$", re.MULTILINE)
-_LONGEST = 8192  # characters of the description of a tool of another program
+_LONGEST = 8192  # characters of the description of another program's tool
 _ARGUMENT = re.compile(r"^( +)(\w+)(?: \([^)]*\))?: (.*)$")
 
 
 class ArgumentsError(ValueError):
-    """A call has arguments that its tool does not take; the message is for the agent."""
+    """A call has wrong arguments; the agent observes the message."""
 
 
 class LateError(ValueError):
-    """A call used all of the time that it may take; the message is for the agent."""
+    """A call exceeded its time limit; the agent observes the message."""
 
 
 class Function(NamedTuple):
-    """A tool and what it does.
+    """A tool with its implementation.
 
     Attributes:
-        tool: As agents see it.
+        tool: Name, description and schema for the agents.
         run: (state, arguments by name) -> (state, answer); it may raise.
-        accepted: The arguments as `run` takes them; raises ArgumentsError.
+        accepted: Converts arguments for `run`; raises ArgumentsError.
     """
 
     tool: Tool
@@ -66,19 +66,19 @@ class Function(NamedTuple):
 
 @dataclass(frozen=True)
 class Kit:
-    """Functions that share a state; `kit` makes one of typed functions.
+    """Functions that share a state; `kit` makes one from typed functions.
 
     Args:
-        name: Unique in a toolbox.
-        functions: Each with a name of its own.
-        initial: The state at the beginning of an episode, an immutable value.
-        private: Each agent has a state of its own; else all that have the kit share one.
-        bounded: Every call ends soon by itself, as those of the ready tools do: no thread watches its time.
-        copies: A copy of its state is another state. It is not where the state only names what is kept elsewhere; an
-            episode that has called such a kit cannot be forked.
+        name: Name, unique in a toolbox.
+        functions: Functions with different names.
+        initial: State at the beginning of an episode, an immutable value.
+        private: True if each agent has its own state, False if all agents with the kit share one.
+        bounded: True if every call ends soon without a time limit, as for the ready tools.
+        copies: True if a copy of the state is independent. False if the state only refers to data in another program;
+            an episode that has called such a kit cannot be forked.
 
     Raises:
-        TypeError: A function cannot be a tool, or the state can change.
+        TypeError: The state is mutable.
         ValueError: Two functions have the same name.
     """
 
@@ -91,23 +91,23 @@ class Kit:
 
     def __post_init__(self) -> None:
         if problem := mutable_part(self.initial):
-            raise TypeError(f"the state of the kit {self.name!r}: {problem}")
+            raise TypeError(f"the initial state of the kit {self.name!r} is mutable: {problem}")
         check_unique([f.tool.name for f in self.functions])
 
 
 def kit(
     name: str, *functions: Callable[..., Any], initial: Any = None, private: bool = False, bounded: bool = False
 ) -> Kit:
-    """A kit of typed functions; see `Kit`."""
+    """Return a kit of typed functions; see `Kit` and `function`."""
     return Kit(name, tuple(map(function, functions)), initial, private, bounded)
 
 
 def check_unique(names: Iterable[str]) -> None:
-    """Raise ValueError where a name stands twice."""
+    """Raise ValueError if a name occurs twice."""
     seen: set[str] = set()
     for name in names:
         if name in seen:
-            raise ValueError(f"two tools are called {name!r}; give one of them another name")
+            raise ValueError(f"two tools have the name {name!r}; rename one of them")
         seen.add(name)
 
 
@@ -115,23 +115,24 @@ def check_unique(names: Iterable[str]) -> None:
 
 
 def function(call: Callable[..., Any], name: str = "") -> Function:
-    """A typed function as a tool; see the module.
+    """Return a typed function as a tool; see the module.
 
     Args:
-        call: The function. Parameters have types that JSON can carry (text, numbers, bool, lists, tables, literals,
-            pydantic models, None).
-        name: Of the tool; that of the function when left out.
+        call: The function. Its parameters have types that JSON can represent (text, numbers, bool, lists, tables,
+            literals, pydantic models, None).
+        name: Name of the tool. Default: the name of the function.
 
     Raises:
-        TypeError: It has no docstring, a parameter without a type or with one that JSON cannot carry, or *args.
-        ValueError: Its name is none for a tool.
+        TypeError: The function has no docstring, has *args, or has a parameter without a type or with a type that JSON
+            cannot represent.
+        ValueError: The name cannot be the name of a tool.
     """
     typed = Typed(call, check_name(name or getattr(call, "__name__", "")))
     return Function(typed.tool, typed.run, typed.accepted)
 
 
 class Typed:
-    """A typed function behind a tool; pickled by its function, which has to be one of a module or a method."""
+    """A typed function as a tool; it can be pickled if the function is defined in a module or is a method."""
 
     def __init__(self, call: Callable[..., Any], name: str) -> None:
         lead, described = _documented(call, name)
@@ -145,7 +146,7 @@ class Typed:
             schema = _plain(self._model.model_json_schema())
         except (pydantic.errors.PydanticUserError, TypeError) as error:
             raise TypeError(
-                f"the function {name!r} cannot be a tool: {error}; give its parameters types of JSON"
+                f"the function {name!r} cannot be a tool: {error}; give its parameters types that JSON can represent"
             ) from error
         self.tool = Tool(name, lead, schema=json.dumps(schema))
 
@@ -153,7 +154,7 @@ class Typed:
         return Typed, (self.call, self.name)
 
     def accepted(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The arguments as the function takes them; raises ArgumentsError."""
+        """Return the arguments as the function takes them; raise ArgumentsError if they are wrong."""
         try:
             values = self._model.model_validate_json(json.dumps(dict(arguments)))
         except pydantic.ValidationError as error:
@@ -161,29 +162,31 @@ class Typed:
         return {key: getattr(values, key) for key in self.fields}
 
     def run(self, state: Any, arguments: Mapping[str, Any]) -> tuple[Any, Any]:
-        """Call it."""
+        """Call the function; return the state and the answer."""
         return self.call(state, **arguments) if self.stateful else (state, self.call(**arguments))
 
 
 def check_name(name: str) -> str:
-    """The name of a tool; ValueError where it is none."""
+    """Return the name; raise ValueError if it cannot be the name of a tool."""
     if not _NAME.fullmatch(name):
-        raise ValueError(f"{name!r:.80} is no name of a tool; give letters, digits, '_', '.' and '-', at most 64")
+        raise ValueError(f"{name!r:.80} cannot be the name of a tool; use at most 64 letters, digits, '_', '.' and '-'")
     return name
 
 
 def _fields(
     call: Callable[..., Any], name: str, parameters: list[inspect.Parameter], described: Mapping[str, str]
 ) -> dict[str, tuple[Any, Any]]:
-    """Type and default of each argument, as pydantic takes them."""
+    """Return type and default of each argument for pydantic."""
     try:
         hints = typing.get_type_hints(call)
-    except Exception as error:  # annotations are text, which may name anything
-        raise TypeError(f"the types of {name!r} cannot be read ({type(error).__name__}: {error})") from error
+    except Exception as error:  # annotations may be any text
+        raise TypeError(
+            f"the type annotations of {name!r} cannot be read ({type(error).__name__}: {error}); correct them"
+        ) from error
     fields: dict[str, tuple[Any, Any]] = {}
     for parameter in parameters:
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
-            raise TypeError(f"{name!r} takes {parameter}; a tool has named arguments only")
+            raise TypeError(f"{name!r} has the parameter {parameter}; use only parameters that can be passed by name")
         if parameter.name not in hints:
             raise TypeError(f"the argument {parameter.name!r} of {name!r} has no type; write {parameter.name}: str")
         default = ... if parameter.default is parameter.empty else parameter.default
@@ -193,12 +196,12 @@ def _fields(
 
 
 def _documented(call: Callable[..., Any], name: str) -> tuple[str, dict[str, str]]:
-    """What a Google docstring says of a function, and of each argument."""
+    """Return the description of a function and of each argument, from its Google docstring."""
     text = inspect.getdoc(call) or ""
     parts = _SECTION.split(text)
     lead = " ".join(parts[0].split())
     if not lead:
-        raise TypeError(f"the function {name!r} has no docstring; say there what it does, for the agents")
+        raise TypeError(f"the function {name!r} has no docstring; add one, which describes the tool to the agents")
     described: dict[str, str] = {}
     for title, body in zip(parts[1::2], parts[2::2], strict=True):
         last, depth = "", 0
@@ -213,7 +216,7 @@ def _documented(call: Callable[..., Any], name: str) -> tuple[str, dict[str, str
 
 
 def _plain(schema: Any) -> Any:
-    """A schema without the titles that pydantic makes of names."""
+    """Return a schema without the titles that pydantic derives from names."""
     if isinstance(schema, dict):
         table = cast("dict[str, Any]", schema)
         return {k: _plain(v) for k, v in table.items() if k != "title" or isinstance(v, dict)}
@@ -221,7 +224,7 @@ def _plain(schema: Any) -> Any:
 
 
 def _explained(name: str, known: list[str], error: pydantic.ValidationError) -> str:
-    """What is wrong with the arguments of a call, for the agent: the first problem, and what the tool takes."""
+    """Return the message about wrong arguments for the agent: the first problem, and the tool's arguments."""
     problems = error.errors(include_url=False, include_context=False)
     problem = next((p for p in problems if p["type"] == "extra_forbidden"), problems[0])  # most often a wrong name
     where, kind = ".".join(map(str, problem["loc"])), problem["type"]
@@ -240,27 +243,28 @@ def _explained(name: str, known: list[str], error: pydantic.ValidationError) -> 
 def of_schema(
     name: str, description: str, schema: Mapping[str, Any], run: Callable[[Any, Mapping[str, Any]], tuple[Any, Any]]
 ) -> Function:
-    """A tool whose arguments a JSON schema describes, such as one of another program.
+    """Return a tool whose arguments are described by a JSON schema, such as a tool of another program.
 
     Args:
-        name, description: For the agents.
-        schema: Of the object of arguments.
+        name, description: Name and description for the agents.
+        schema: Schema of the object of arguments.
         run: See `Function`.
 
     Raises:
-        ValueError: The schema cannot be used, see `schemas.accepted`; or the name is none, or the description too long.
+        ValueError: The schema cannot be used (see `schemas.accepted`), the name is invalid, or the description is too
+            long.
     """
     from . import schemas
 
     check_name(name)
     if len(description) > _LONGEST:
-        raise ValueError(f"the description of {name!r} has {len(description)} characters, and may have {_LONGEST}")
+        raise ValueError(f"the description of {name!r} has {len(description)} characters; give at most {_LONGEST}")
     tool = Tool(name, escape_controls(description), schema=json.dumps(schemas.accepted(name, schema)))
     return Function(tool, run, functools.partial(_fitting, tool))
 
 
 def _fitting(tool: Tool, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The arguments, where they fit the schema; raises ArgumentsError."""
+    """Return the arguments; raise ArgumentsError if they do not match the schema."""
     from . import schemas
 
     try:

@@ -1,8 +1,8 @@
-"""A ready tool: Python in the judge's sandbox.
+"""A ready tool: Python in the code sandbox.
 
-A program runs confined as generated code does (docs/sandbox.md), and what it prints is the answer, as is the value of a
-last line that is an expression. With `keep`, an episode's earlier programs that did not fail run again before it, so
-that names stay; a program that depends on a clock or on chance may then do something else.
+A program runs in the sandbox as generated code does (docs/sandbox.md). The answer is its output, followed by the value
+of the last line if that is an expression. With `keep`, earlier programs of the episode that did not fail run again
+before it, so that names persist. A program that depends on a clock or on randomness may then give another result.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from . import confined
 from .function import Kit, kit
 
 LONGEST_PROGRAM = 20_000  # characters
-LONGEST_KEPT = 200_000  # characters of a program and those of its episode that run before it
-LONGEST_OUTPUT = 20_000  # characters that leave the sandbox
-_FINISHED, _RAISED = "+", "-"  # the first sign of what a program returns
+LONGEST_KEPT = 200_000  # characters of a program and of the earlier programs that run before it
+LONGEST_OUTPUT = 20_000  # characters of output
+_FINISHED, _RAISED = "+", "-"  # the first character of the result
 _RUN = """
 import ast as _ast, contextlib as _contextlib, io as _io
 
@@ -43,17 +43,17 @@ def program():
 
 
 def python(*, keep: bool = True, limits: Limits | None = None) -> Kit:
-    """The tool `python`.
+    """Return a kit with the tool `python`.
 
     Args:
-        keep: Programs of an episode share their names.
-        limits: Of a program, the earlier ones included; see `sandbox.Limits`.
+        keep: True if programs of an episode share their names.
+        limits: Limits of a program together with the earlier ones; see `sandbox.Limits`.
     """
     return kit("python", Programs(keep, limits or Limits()).python, initial=(), bounded=True)
 
 
 class Programs(NamedTuple):
-    """How programs run; see `python`."""
+    """The tool `python` with its settings; see the function `python`."""
 
     keep: bool
     limits: Limits

@@ -1,6 +1,7 @@
-"""Ready tools that need nothing else: a calculator, notes, and files in memory.
+"""Ready tools without dependencies: a calculator, notes, and files in memory.
 
-Each function here makes a `Kit`. Nothing touches the disk or the network, work is bounded, and state is a value.
+Each function of this module returns a `Kit`. No tool accesses the disk or the network, work is bounded, and a state is
+an immutable value.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ from typing import Any, NamedTuple
 from .. import parsing
 from .function import Kit, kit
 
-MOST_BITS = 4096  # of a number of the calculator
+MOST_BITS = 4096  # bits of a number in the calculator
 LONGEST_EXPRESSION = 500
-MOST_LINES = 1000  # of a search in files
+MOST_LINES = 1000  # lines that a search in files returns
 _OPERATORS: dict[type, Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -31,7 +32,7 @@ _SIGNS: dict[type, Callable[[Any], Any]] = {ast.UAdd: operator.pos, ast.USub: op
 
 
 def _rounded(number: Any, digits: Any = None) -> Any:
-    """Round as Python does; an integer has no more than `MOST_BITS` digits, so that further ones change nothing."""
+    """Round as Python does; digits below -`MOST_BITS` are replaced, which is faster and has the same result."""
     return round(number, max(digits, -MOST_BITS) if isinstance(digits, int) else digits)
 
 
@@ -51,7 +52,7 @@ Files = tuple[tuple[str, str], ...]  # paths and their texts, sorted
 
 
 def calculator() -> Kit:
-    """A tool that computes one expression; numbers of at most `MOST_BITS` bits."""
+    """Return a kit with the tool `calculate`; numbers have at most `MOST_BITS` bits."""
     return kit("calculator", calculate, bounded=True)
 
 
@@ -72,7 +73,7 @@ def calculate(expression: str) -> str:
 
 
 def _computed(node: ast.expr) -> int | float:
-    """Compute a node. Operands have at most `MOST_BITS` bits, and no operator or function here is slow on those."""
+    """Compute a node; operands have at most `MOST_BITS` bits, so that every operation is fast."""
     if isinstance(node, ast.Constant) and type(node.value) in (int, float):
         return _bounded(node.value)
     if isinstance(node, ast.Name) and node.id in _CONSTANTS:
@@ -111,19 +112,19 @@ def _bounded(value: Any) -> int | float:
 
 
 def notes(most: int = 20, characters: int = 300, *, private: bool = True) -> Kit:
-    """A memory of short texts: `note`, `read_notes` and `forget`.
+    """Return a kit for short notes: the tools `note`, `read_notes` and `forget`.
 
     Args:
-        most: Notes that are kept.
-        characters: Of each, at most; a longer one is refused.
-        private: Each agent has its own; else the team shares them.
+        most: Maximum number of notes.
+        characters: Maximum length of a note; a longer note is refused.
+        private: True if each agent has its own notes, False if the team shares them.
     """
     memory = Notes(most, characters)
     return kit("notes", memory.note, memory.read_notes, memory.forget, initial=(), private=private, bounded=True)
 
 
 class Notes(NamedTuple):
-    """A memory; see `notes`."""
+    """The tools for notes with their limits; see `notes`."""
 
     most: int
     characters: int
@@ -161,16 +162,16 @@ class Notes(NamedTuple):
 def files(
     texts: Mapping[str, str] | None = None, *, most: int = 200, characters: int = 100_000, private: bool = False
 ) -> Kit:
-    """Files in memory: `list_files`, `read_file`, `write_file`, `replace_in_file`, `search_files`.
+    """Return a kit for files: `list_files`, `read_file`, `write_file`, `replace_in_file`, `search_files`.
 
     Args:
-        texts: What is there at the beginning, by path.
-        most: Files.
-        characters: Of all files together.
-        private: Each agent has its own; else the team shares them.
+        texts: Initial files: text by path.
+        most: Maximum number of files.
+        characters: Maximum number of characters of all files together.
+        private: True if each agent has its own files, False if the team shares them.
 
     Raises:
-        ValueError: The texts do not fit.
+        ValueError: The initial files exceed a limit.
     """
     tree = FileTree(most, characters)
     initial: Files = ()
@@ -181,13 +182,13 @@ def files(
 
 
 class FileTree(NamedTuple):
-    """Files in memory; see `files`."""
+    """The tools for files with their limits; see `files`."""
 
     most: int
     characters: int
 
     def kept(self, state: Files, path: str, text: str) -> Files:
-        """The files with one written; raises ValueError where that may not be."""
+        """Return the files after one was written; raise ValueError if that exceeds a limit."""
         if not path.strip() or len(path) > 200 or "\n" in path:
             raise ValueError(f"{path!r:.60} is no path; give a line of at most 200 characters")
         table = {**dict(state), path: text}

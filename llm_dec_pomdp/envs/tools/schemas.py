@@ -1,8 +1,8 @@
-"""JSON schemas of other programs: refused where a check could read something or never end, else checked.
+"""JSON schemas of tools of other programs: accepted if a check is safe and finite, and then used to check arguments.
 
-A schema may refer to its own definitions only (`#/$defs/...`). Patterns run in an engine of linear time (that of
-pydantic, without lookaround and backreferences). A check has a budget of steps, so that references that branch and long
-arguments end as well.
+A schema may refer only to its own definitions (`#/$defs/...`). Patterns run in an engine of linear time (pydantic's,
+without lookaround and backreferences). A check has a budget of steps, so that recursive references and long arguments
+end too.
 """
 
 # Values of any type pass through here.
@@ -27,81 +27,85 @@ from referencing.jsonschema import DRAFT202012
 
 from ...printable import escape_controls, replace_surrogates
 
-MOST_BYTES = 1 << 16  # of a schema as JSON
+MOST_BYTES = 1 << 16  # bytes of a schema as JSON
 MOST_ARGUMENTS = 500
 _DEEPEST = 50  # levels of a schema
-_MOST_STEPS = 200_000  # of a check: keywords that are applied, and characters that patterns read; about a second
-_WEIGHT = 2000  # of a pattern: characters, times what it repeats
-_MOST_LEVELS = 120  # of a check: keywords within each other; a schema that refers to itself ends before the stack
-_REFERENCE = 20  # steps that a reference takes, which is looked up
-_STEP = 200  # weight times characters that a pattern reads in the time of a step
-_COUNT = re.compile(r"([\w.\]])?\{(\d+)(?:,(\d*))?\}")  # a counted repetition, of one character where that stands first
+_MOST_STEPS = 200_000  # steps of a check: applied keywords, and characters read by patterns; about a second
+_WEIGHT = 2000  # weight of a pattern: its length times its counted repetitions
+_MOST_LEVELS = 120  # nested keywords of a check; a recursive schema ends before the stack does
+_REFERENCE = 20  # steps of a reference
+_STEP = 200  # weight times characters that count as one step
+_COUNT = re.compile(r"([\w.\]])?\{(\d+)(?:,(\d*))?\}")  # a counted repetition, after its character if it is one
 _REFERENCES, _BASES = ("$ref", "$dynamicRef", "$recursiveRef"), ("$schema", "$id")
 _left: ContextVar[list[int]] = ContextVar("steps and levels that a check has left")
 
 
 class TooMuchError(Exception):
-    """A check that takes more steps than it may."""
+    """A check exceeds its budget of steps."""
 
 
 def accepted(name: str, schema: Any) -> dict[str, Any]:
-    """Return the schema of a tool's arguments as it can be checked, with a table for each argument.
+    """Return the schema of a tool's arguments in a form that can be checked, with a table for each argument.
 
     Raises:
-        ValueError: It is none, or not that of an object, too large, refers to something else, or has a pattern or a
-            name that cannot be used; the message names the tool and the part.
+        ValueError: The schema is invalid, too large or not of an object, refers outside of itself, or has a pattern or
+            a name that cannot be used. The message names the tool and the part.
     """
     what = f"the schema of {name!r}"
     if not isinstance(schema, Mapping):
-        raise ValueError(f"{what} is of type {type(schema).__name__}; arguments are an object, described by a table")
+        raise ValueError(f"{what} is of type {type(schema).__name__}; give a table that describes an object")
     try:
         text = json.dumps(dict(schema))
     except (TypeError, ValueError, RecursionError) as error:
-        raise ValueError(f"{what} is no JSON: {error}") from None
+        raise ValueError(f"{what} is no JSON: {error}; give a JSON schema") from None
     if len(text) > MOST_BYTES:
-        raise ValueError(f"{what} has {len(text)} bytes, and may have {MOST_BYTES}")
+        raise ValueError(f"{what} has {len(text)} bytes; give at most {MOST_BYTES}")
     table = {key: value for key, value in json.loads(text).items() if key not in _BASES}
     references = list(_references(what, table))
     try:
         _Checker.check_schema(table, format_checker=None)
     except jsonschema.SchemaError as error:
-        raise ValueError(f"{what} is none: {escape_controls(error.message):.200}") from None
+        raise ValueError(f"{what} is no JSON schema: {escape_controls(error.message):.200}") from None
     if table.get("type", "object") != "object":
-        raise ValueError(f"{what} is of type {table['type']!r}; arguments are an object")
+        raise ValueError(f"{what} is of type {table['type']!r}; give the type 'object'")
     resolver = Registry().with_resource("", DRAFT202012.create_resource(table)).resolver()
     for reference in references:
         try:
             _Checker.check_schema(resolver.lookup(reference).contents, format_checker=None)
         except Exception:  # of several unrelated types
-            raise ValueError(f"{what} refers to {reference!r:.80}, which is no schema in it") from None
+            raise ValueError(
+                f"{what} refers to {reference!r:.80}, which is not a schema in it; put it into $defs"
+            ) from None
     return table | {"properties": _arguments(what, table.get("properties", {}))}
 
 
 def _arguments(what: str, properties: Mapping[str, Any]) -> dict[str, Any]:
     if len(properties) > MOST_ARGUMENTS:
-        raise ValueError(f"{what} has {len(properties)} arguments, and may have {MOST_ARGUMENTS}")
+        raise ValueError(f"{what} has {len(properties)} arguments; give at most {MOST_ARGUMENTS}")
     for key in properties:
         if not key or not key.isprintable():
-            raise ValueError(f"{what} has the argument {key!r:.80}, whose name cannot be shown as it is")
+            raise ValueError(f"{what} has the argument {key!r:.80}; give a name of printable characters")
     always = {True: cast("dict[str, Any]", {}), False: {"not": {}}}
     return {key: always[about] if isinstance(about, bool) else about for key, about in properties.items()}
 
 
 def _references(what: str, part: Any, depth: int = 0) -> Iterator[str]:
-    """Yield the references of a schema; every table in it counts as a schema, since a reference may lead there."""
+    """Yield the references of a schema; every table in it may be the target of a reference."""
     if depth > _DEEPEST:
-        raise ValueError(f"{what} is deeper than {_DEEPEST} levels")
+        raise ValueError(f"{what} has more than {_DEEPEST} levels; give a flatter schema")
     if isinstance(part, dict):
         for key, inner in part.items():
             if isinstance(inner, str):
                 if key in _BASES:
-                    raise ValueError(f"{what} has {key} inside ({inner!r:.80}); only the whole may have one")
+                    raise ValueError(
+                        f"{what} has {key} in a part ({inner!r:.80}); only the schema as a whole may have it"
+                    )
                 if key in _REFERENCES:
                     if not inner.startswith("#"):
-                        raise ValueError(f"{what} refers to {inner!r:.80}, which is not read; put it into $defs")
+                        raise ValueError(f"{what} refers to {inner!r:.80} outside of itself; put it into $defs")
                     yield inner
             if key.startswith("unevaluated"):
-                raise ValueError(f"{what} has {key}, which is not checked here; use additionalProperties or items")
+                raise ValueError(f"{what} has {key}, which is not supported; use additionalProperties or items")
             patterns = [inner] if key == "pattern" and isinstance(inner, str) else []
             for pattern in (*patterns, *(inner if key == "patternProperties" and isinstance(inner, dict) else ())):
                 try:
@@ -117,7 +121,7 @@ def _references(what: str, part: Any, depth: int = 0) -> Iterator[str]:
 
 
 def first_problem(schema: str, arguments: Mapping[str, Any]) -> jsonschema.ValidationError | None:
-    """Return what is wrong with arguments first, by an accepted schema as text; raises TooMuchError."""
+    """Return the first error of arguments under an accepted schema, None if there is none; raises TooMuchError."""
     _left.set([_MOST_STEPS, _MOST_LEVELS])
     try:
         return next(_checker(schema).iter_errors(dict(arguments)), None)
@@ -138,7 +142,7 @@ def _spend(steps: int) -> None:
 
 
 def _counted(key: str, check: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a keyword's check that takes steps of the budget, and a level of it while it runs."""
+    """Wrap the check of a keyword, so that it uses the budget of steps and levels."""
     steps = _REFERENCE if key in _REFERENCES else 1
 
     def counted(*about: Any) -> Iterator[Any]:
@@ -157,7 +161,7 @@ def _counted(key: str, check: Callable[..., Any]) -> Callable[..., Any]:
 
 @functools.lru_cache(maxsize=1024)
 def _compiled(pattern: str) -> tuple[pydantic.TypeAdapter[str], int]:
-    """Return a pattern and its weight, by which the time of a search grows; ValueError: it cannot be used."""
+    """Return a compiled pattern and its weight, a bound of search time; raise ValueError if it cannot be used."""
     counts = [(one, max(int(least), int(most or 0), 1)) for one, least, most in _COUNT.findall(pattern)]
     single, groups = sum(n for one, n in counts if one), math.prod(n for one, n in counts if not one)
     weight = (len(pattern) + single) * groups

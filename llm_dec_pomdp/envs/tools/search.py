@@ -1,7 +1,7 @@
-"""A ready tool: BM25 over passages, by the package `bm25s`; the same answer on every machine.
+"""A ready tool: BM25 search in passages, with the package `bm25s`; results are the same on every machine.
 
-`bm25s` gives the scores (with its defaults, Lucene's idf, k1 = 1.5, b = 0.75; arXiv:2407.03618). The best passages are
-chosen here, so that passages of equal score come in the order of the corpus.
+`bm25s` computes the scores with its defaults (Lucene's idf, k1 = 1.5, b = 0.75; arXiv:2407.03618). This module selects
+the best passages, so that passages with equal scores are in corpus order.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Index:
     """An index of the texts of passages."""
 
     def __init__(self, texts: Sequence[str]) -> None:
-        import bm25s  # only who searches needs it
+        import bm25s  # slow, and only needed for search
 
         tokens = bm25s.tokenize(list(texts), show_progress=False)
         self._vocabulary: dict[str, int] = dict(tokens.vocab)  # type: ignore[union-attr]
@@ -33,9 +33,10 @@ class Index:
             self._scores.index(tokens, show_progress=False)
 
     def best(self, query: str, count: int, among: npt.NDArray[np.bool_] | None = None) -> tuple[int, ...]:
-        """Indices of the `count` passages that fit best, the best first, without those that have no word of the query.
+        """Return the indices of the `count` best passages, the best first.
 
-        Stop words and words of one letter are ignored. `among` says which passages may be chosen; None: all.
+        Passages without a word of the query are left out. Stop words and words of one letter are ignored. `among` is a
+        mask of the passages that may be returned, shape (passages,); None for all.
         """
         known = self._vocabulary
         words = [match.group() for _, match in zip(range(QUERY_WORDS), _WORD.finditer(query.lower()), strict=False)]
@@ -55,23 +56,23 @@ class Index:
 
 
 def search(passages: Sequence[str], *, shown: int = 5) -> Kit:
-    """The tools `search` and `read` on passages.
+    """Return a kit with the tools `search` and `read` on passages.
 
     Args:
-        passages: Their texts; a passage is called by its place, from 0.
-        shown: Passages that a search gives.
+        passages: Texts of the passages; agents refer to a passage by its index from 0.
+        shown: Number of passages that a search returns.
 
     Raises:
-        ValueError: There are no passages.
+        ValueError: `passages` is empty.
     """
     if not passages:
-        raise ValueError("there are no passages to search; give at least one text")
+        raise ValueError("passages is empty; give at least one text")
     collection = Passages(tuple(passages), shown)
     return Kit("search", (function(collection.search), function(collection.read)), bounded=True)
 
 
 class Passages(NamedTuple):
-    """Passages; see `search`."""
+    """The tools `search` and `read` with their passages; see the function `search`."""
 
     texts: tuple[str, ...]
     shown: int

@@ -1,7 +1,7 @@
-"""A ready tool: SQL on a database in memory, by sqlite, in the judge's sandbox.
+"""A ready tool: SQL on a database in memory, with sqlite in the code sandbox.
 
-Statements run in a process of its own, with the limits of `sqlite_program` and of that process, and reach nothing but
-the tables.
+Statements run in a separate process, with the limits of `sqlite_program` and of that process. They can access only the
+tables.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ LONGEST_CHANGES = 200_000  # characters of the statements of an episode that cha
 
 
 def sql(script: str, *, writable: bool = False) -> Kit:
-    """The tools `schema` and `query` on a database.
+    """Return a kit with the tools `schema` and `query` on a database.
 
     Args:
-        script: SQL that makes the tables and their rows.
-        writable: Each episode has a copy that may be changed (the state keeps its changes); else reading only.
+        script: SQL that creates the tables and their rows.
+        writable: True if agents may change the database; each episode has its own copy. False for read only.
 
     Raises:
         ValueError: The script fails.
@@ -34,7 +34,7 @@ def sql(script: str, *, writable: bool = False) -> Kit:
         with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as database:
             database.executescript(script)
     except sqlite3.Error as error:
-        raise ValueError(f"the script of the database fails: {error}") from error
+        raise ValueError(f"script fails: {error}; give SQL that sqlite can execute") from error
     database = Database(script, writable)
     return kit("sql", database.schema, database.query, initial=(), bounded=True)
 
@@ -65,6 +65,6 @@ class Database(NamedTuple):
 
 @functools.lru_cache(maxsize=256)
 def _answer(name: str, *arguments: object) -> str:
-    """The text that a function of `sqlite_program` returns; the same arguments always give the same."""
+    """Return the text that a function of `sqlite_program` returns; cached, since it depends on the arguments only."""
     program = inspect.getsource(sqlite_program)
     return confined.returned(f"{program}\n\ndef program():\n    return {name}{arguments!r}\n", LIMITS)

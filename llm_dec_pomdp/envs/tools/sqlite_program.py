@@ -1,10 +1,10 @@
-"""The program behind the tool `query`: it runs in the sandbox, and imports nothing but the standard library.
+"""The program of the tool `query`: it runs in the code sandbox and imports only the standard library.
 
-Work is bounded by steps of sqlite's machine, so that the same statements give the same answers on every machine. One
-step may call a function that takes long: the limits of the process are for that. Statements reach nothing but the
+Work is limited by steps of sqlite's virtual machine, so that the same statements give the same answers on every
+machine. A single step may call a slow function; the limits of the process apply to that. Statements can access only the
 tables: no files, no extensions, no settings.
 
-Each function returns a letter and a text: "+" an answer, "*" an answer after a change, "-" a reason against it.
+Each function returns a character and a text: "+" an answer, "*" an answer after a change, "-" the reason of a refusal.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import sqlite3
 from collections.abc import Callable, Generator, Sequence
 
 STEPS = 20_000_000  # of sqlite's virtual machine in a call
-ROWS = 100  # of a result that are shown
+ROWS = 100  # rows of a result that are returned
 LONGEST_VALUE = 100_000  # bytes of a value
 LONGEST_RESULT = 50_000  # characters
-HEAP = 128 << 20  # bytes of memory of sqlite
-_EVERY = 1000  # steps between two looks
+HEAP = 128 << 20  # bytes of memory for sqlite
+_EVERY = 1000  # steps between two checks of the limit
 _READS = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_RECURSIVE}
 _WRITES = {
     sqlite3.SQLITE_INSERT,
@@ -33,7 +33,7 @@ _WRITES = {
     sqlite3.SQLITE_ALTER_TABLE,
     sqlite3.SQLITE_REINDEX,
 }
-# Functions of a fixed result: no chance, no clock, nothing of the machine, no values out of proportion.
+# Deterministic functions: no randomness, no clock, no access to the machine, no very large values.
 _FUNCTIONS = frozenset(
     "abs avg coalesce count group_concat ifnull iif instr length like glob lower ltrim max min nullif round rtrim sum "
     "substr substring total trim typeof upper rank row_number dense_rank lag lead first_value last_value "
@@ -41,31 +41,31 @@ _FUNCTIONS = frozenset(
 )
 
 
-# Functions that ALTER TABLE calls; statements cannot name those of sqlite, and printf obeys `LONGEST_VALUE`.
+# Functions that ALTER TABLE calls; statements cannot call those of sqlite, and printf obeys `LONGEST_VALUE`.
 _ALTERING = frozenset(
     "sqlite_rename_table sqlite_rename_column sqlite_rename_test sqlite_rename_quotefix sqlite_drop_column "
     "printf".split()
 )
-_DATES = {"date": 0, "julianday": 0, "strftime": 1}  # and the place of their time, which is now where it is missing
-# They have another result at each call; the default of a column calls functions without asking the authorizer.
+_DATES = {"date": 0, "julianday": 0, "strftime": 1}  # position of the time argument, whose default is the present
+# Their results differ between calls; column defaults call functions without the authorizer.
 _CHANGING = "current_date current_time current_timestamp datetime time unixepoch timediff random randomblob".split()
 
 _Value = str | bytes | int | float | None
 
 
 class RefusedError(Exception):
-    """A statement is not run to its end; the message is for the agent."""
+    """A statement was stopped or refused; the agent observes the message."""
 
 
 def schema(script: str, changes: Sequence[str]) -> str:
-    """Describe the tables of the database that a script makes, after changes."""
+    """Return the tables of the database that a script creates, after changes."""
     with _opened(script, changes) as database:
         rows = database.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY name").fetchall()
     return "+" + ("\n".join(row[0] for row in rows)[:LONGEST_RESULT] or "There are no tables.")
 
 
 def query(script: str, changes: Sequence[str], statement: str, writable: bool) -> str:
-    """Run a statement on the database that a script makes, after changes."""
+    """Run a statement on the database that a script creates, after changes."""
     try:
         with _opened(script, changes) as database:
             before = _version(database)
@@ -78,13 +78,13 @@ def query(script: str, changes: Sequence[str], statement: str, writable: bool) -
 
 
 def _version(database: sqlite3.Connection) -> tuple[int, int]:
-    """Return numbers that change with the rows and with the tables."""
+    """Return two counters, which grow when rows or tables change."""
     return database.total_changes, database.execute("PRAGMA schema_version").fetchone()[0]
 
 
 @contextlib.contextmanager
 def _opened(script: str, changes: Sequence[str]) -> Generator[sqlite3.Connection]:
-    """The database after earlier changes, which are made again."""
+    """Open the database and repeat earlier changes."""
     with _closing() as database, _closing() as dates:
         database.executescript(script)
         for name, place in _DATES.items():
@@ -109,12 +109,12 @@ def _refuse(*values: _Value) -> _Value:
 
 
 def _dated(dates: sqlite3.Connection, name: str, place: int) -> Callable[..., _Value]:
-    """Return a function of sqlite without the present time, so that its results are the same at any time."""
+    """Return a date function of sqlite that refuses the present time, so that results are reproducible."""
 
     def computed(*values: _Value) -> _Value:
         if len(values) <= place or str(values[place]).lower() in ("now", "subsec", "subsecond"):
             raise ValueError
-        if any(isinstance(value, bytes) or "\0" in str(value) for value in values):  # sqlite reads another text in it
+        if any(isinstance(value, bytes) or "\0" in str(value) for value in values):  # sqlite would read another text
             raise ValueError
         return dates.execute(f"SELECT {name}({', '.join('?' * len(values))})", values).fetchone()[0]
 
@@ -123,7 +123,7 @@ def _dated(dates: sqlite3.Connection, name: str, place: int) -> Callable[..., _V
 
 @contextlib.contextmanager
 def _bounded(database: sqlite3.Connection, *, writable: bool) -> Generator[None]:
-    """Let statements reach the tables only, in a limited number of steps."""
+    """Limit statements to the tables and to a number of steps."""
     left = STEPS // _EVERY
     allowed = _READS | _WRITES if writable else _READS
     functions = _FUNCTIONS | _ALTERING if writable else _FUNCTIONS
@@ -168,7 +168,7 @@ def _bounded(database: sqlite3.Connection, *, writable: bool) -> Generator[None]
 
 
 def _table(cursor: sqlite3.Cursor) -> str:
-    """The first rows of a result, which are read one after the other."""
+    """Return the first rows of a result as text."""
     if not cursor.description:
         return f"done; rows changed: {max(cursor.rowcount, 0)}"
     lines = [" | ".join(column[0] for column in cursor.description)]

@@ -1,12 +1,12 @@
-"""The tools of a team: their state, limits and prices, and one answer for each call.
+"""The tools of a team: state, limits and prices, and one answer for each call.
 
-A `Toolbox` is a value without state; a `ToolState` is immutable and part of the hidden state of a task:
+A `Toolbox` has no state. A `ToolState` is immutable and part of the hidden state of a task:
 
-    state, answers = toolbox.answer(state, agent, text)
+    state, answers = toolbox.answer(state, agent, calls)
 
-Wrong names, missing or mistyped arguments, exceptions and time-outs are answers to the agent, and events; they never
-raise. The first exception at each place of a user's tool is logged as a warning, except for ValueError. An agent
-observes the results of several calls as one message with a block for each, as chat templates write them:
+Wrong names, missing or mistyped arguments, exceptions and time-outs never raise; they are answers to the agent, and
+events. The first exception at each place of a user's tool is logged as a warning, except for ValueError. An agent
+observes the results of several calls as one message with a block for each, as in chat templates:
 
     <tool_response>
     12
@@ -33,26 +33,26 @@ from .calls import Call, read_calls
 from .function import ArgumentsError, Function, Kit, LateError, check_unique
 
 T = TypeVar("T")
-AT_ONCE = 16  # calls of a text that are run
+AT_ONCE = 16  # maximum number of calls of a text that are run
 _NOTICE = (
     'You may call tools before you answer. A call is <tool_call>{"name": ..., "arguments": {...}}</tool_call>, or '
     "name(argument=value) alone in a line. There are:"
 )
 _log = logging.getLogger(__name__)
-_reported: set[str] = set()  # places in tools of which a warning was logged
+_reported: set[str] = set()  # places in tools for which a warning was logged
 _OPEN, _CLOSE = "<tool_response>", "</tool_response>"
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What a tool may be used for, and what it costs.
+    """Limits and price of a tool.
 
     Attributes:
-        calls: Most calls by each agent in an episode.
-        characters: Longest answer; a longer one is cut, with a note.
-        seconds: Wall time of a call, where its kit is not `bounded`. A function that takes longer goes on in a thread
-            whose result nobody takes. 0: no limit and no thread.
-        price: Of a call, in the unit of the reward.
+        calls: Maximum number of calls by each agent in an episode.
+        characters: Maximum length of an answer; a longer one is cut, with a note.
+        seconds: Wall time of a call, unless its kit is `bounded`. A function that takes longer continues in a thread
+            whose result is ignored. 0 for no limit and no thread.
+        price: Price of a call, in units of the reward.
     """
 
     calls: int = 1000
@@ -68,11 +68,12 @@ class Limits:
 
 
 class ToolState(NamedTuple):
-    """What tools have become in an episode.
+    """The state of all tools in an episode.
 
     Attributes:
-        states: By place of the kit and agent ("" where all share it) the state, where it is not the initial one.
-        calls: By agent and tool, how often it was called.
+        states: Entries (index of the kit, agent, state) for each state that is not the initial one; the agent is ""
+            for a shared state.
+        calls: Entries (agent, tool, number of calls).
     """
 
     states: tuple[tuple[int, str, Any], ...] = ()
@@ -86,19 +87,19 @@ class Answered(NamedTuple):
     answer: str
     valid: bool  # the call ran and returned
     price: float
-    late: bool = False  # it used all of its time
+    late: bool = False  # the call exceeded its time limit
 
 
 class Toolbox:
-    """Tools, and what each agent may use of them.
+    """The tools of a team, with their limits and the agents that may call them.
 
     Args:
         kits: The tools.
-        limits: By name of the tool; `Limits()` for the others.
-        users: By name of the kit, the agents that have it; all where it is missing.
+        limits: Limits by name of the tool; `Limits()` for tools without an entry.
+        users: Agents that may call a kit, by its name; all agents for kits without an entry.
 
     Raises:
-        ValueError: A tool or kit has the name of another, or limits or users name what is not there.
+        ValueError: Two tools or kits have the same name, or limits or users name an unknown one.
     """
 
     def __init__(
@@ -116,10 +117,10 @@ class Toolbox:
             ("users", self.users, [kit.name for kit in kits]),
         ):
             if unknown := sorted(set(names) - set(known)):
-                raise ValueError(f"{what} names {unknown[0]!r}, which is not there; {nearest(unknown[0], known)}")
+                raise ValueError(f"{what} names {unknown[0]!r}, which does not exist; {nearest(unknown[0], known)}")
 
     def tools(self, agent: str) -> tuple[Tool, ...]:
-        """What an agent may call."""
+        """Return the tools that an agent may call."""
         return tuple(f.tool for kit in self.kits if self._has(agent, kit) for f in kit.functions)
 
     def _has(self, agent: str, kit: Kit) -> bool:
@@ -127,25 +128,25 @@ class Toolbox:
 
     @property
     def dearest(self) -> float:
-        """The most that the calls of a text can cost."""
+        """Return the highest price of the calls of one text."""
         return AT_ONCE * max((limits.price for limits in self.limits.values()), default=0.0)
 
     # --- calls --------------------------------------------------------------------------------------------------------
 
     def calls(self, agent: str, text: str) -> tuple[Call, ...]:
-        """The calls of a text; see `calls.read_calls`."""
+        """Return the calls of a text; see `calls.read_calls`."""
         return read_calls(text, [tool.name for tool in self.tools(agent)])
 
     def answer(self, state: ToolState, agent: str, calls: Sequence[Call]) -> tuple[ToolState, tuple[Answered, ...]]:
-        """Run calls in order, up to one that uses all of its time: the others of the text are not run.
+        """Run calls in order; after a call that exceeds its time limit, the remaining calls are not run.
 
         Args:
-            state: Of the tools.
-            agent: Who calls.
-            calls: See `calls`.
+            state: State of the tools.
+            agent: Calling agent.
+            calls: Calls of one text, see `calls`.
 
         Returns:
-            The state after them, and an answer for each call.
+            The state after the calls, and an answer for each call.
         """
         answers: list[Answered] = []
         for place, call in enumerate(calls):
@@ -186,35 +187,35 @@ class Toolbox:
         return state, Answered(call, _cut(answer, limits.characters), valid, limits.price, late)
 
     def check_copyable(self, state: ToolState) -> None:
-        """Raise ValueError where a kit was called of whose state there can be no copy (`Kit.copies`)."""
+        """Raise ValueError if a called kit has a state that cannot be copied (`Kit.copies`)."""
         for place, _, _ in state.states:
             if not (kit := self.kits[place]).copies:
                 raise ValueError(
-                    f"tools of {kit.name!r} ({kit.functions[0].tool.name}, ...) were called in this episode, and what "
-                    "they keep elsewhere cannot be copied with it; use tools without a state (of an MCP server: "
+                    f"tools of {kit.name!r} ({kit.functions[0].tool.name}, ...) were called in this episode, and their "
+                    "state in another program cannot be copied; use tools without a state (for an MCP server: "
                     "stateless=True) for forks, snapshots and served environments"
                 )
 
     def state_of(self, state: ToolState, kit: Kit, agent: str) -> Any:
-        """What a kit of the toolbox has become for an agent."""
+        """Return the state of a kit for an agent."""
         key = self.kits.index(kit), agent if kit.private else ""
         return next((after for *place, after in state.states if tuple(place) == key), kit.initial)
 
     def notice(self, agent: str) -> str:
-        """How to call what the agent has, in words; "" where it has nothing."""
+        """Return the description of the agent's tools and of the form of calls; "" if it has no tools."""
         lines = [f"- {tool.name}({', '.join(_shown(tool))}): {tool.description}" for tool in self.tools(agent)]
         return "\n".join([_NOTICE, *lines]) if lines else ""
 
-    # --- what follows -------------------------------------------------------------------------------------------------
+    # --- results ------------------------------------------------------------------------------------------------------
 
     def message(self, answers: Sequence[Answered]) -> Message:
-        """What the agent is told of its calls."""
+        """Return the message with the answers, as the agent observes it."""
         texts = [answered.answer for answered in answers]
         text = texts[0] if len(texts) == 1 else "\n".join(f"{_OPEN}\n{_escaped(text)}\n{_CLOSE}" for text in texts)
         return Message("tool", text or "(nothing)", answers[0].call.name or "call")
 
     def events(self, agent: str, answers: Sequence[Answered]) -> Iterator[Event]:
-        """Two events for each call, with its place among those of the text."""
+        """Yield two events for each call, with the index of the call in the text."""
         for place, (call, answer, valid, *_) in enumerate(answers):
             about = {"tool": call.name, "id": str(place)}
             arguments = json.dumps(dict(call.arguments) if not call.places else [*call.places, dict(call.arguments)])
@@ -223,7 +224,7 @@ class Toolbox:
 
 
 def responses(text: str) -> list[str]:
-    """The answers in a message of several; the text itself where it holds one."""
+    """Return the answers in a message; the text itself if it has only one."""
     if not text.startswith(f"{_OPEN}\n") or not text.endswith(f"\n{_CLOSE}"):
         return [text]
     return text[len(_OPEN) + 1 : -len(_CLOSE) - 1].split(f"\n{_CLOSE}\n{_OPEN}\n")
@@ -234,7 +235,7 @@ def _escaped(answer: str) -> str:
 
 
 def _shown(tool: Tool) -> Iterator[str]:
-    """Each argument with its type; "?" behind those that may be left out."""
+    """Yield each argument with its type; "?" marks optional ones."""
     schema = tool.json_schema
     for name, about in schema.get("properties", {}).items():
         yield f"{name}{'' if name in schema.get('required', ()) else '?'}: {about.get('type', 'any')}"
@@ -249,10 +250,10 @@ def _cut(answer: str, characters: int) -> str:
 
 
 def _called(function: Function, state: Any, call: Call, seconds: float) -> tuple[Any, str, bool]:
-    """Return the state, the answer and whether it is one, after a call of a function that may do anything.
+    """Call a function of the user; return the state, the answer, and whether the call is valid.
 
     Raises:
-        LateError: It used all of its time.
+        LateError: The call exceeded its time limit.
     """
     name = call.name
     try:
@@ -264,9 +265,9 @@ def _called(function: Function, state: Any, call: Call, seconds: float) -> tuple
         raise LateError(f"{name} took longer than {seconds:g} seconds") from None
     except LateError as error:
         raise LateError(f"{name}: {error}") from None
-    except SandboxError:  # of this machine; the call is not to blame
+    except SandboxError:  # a problem of this machine, not of the call
         raise
-    except ValueError as error:  # of what it was given
+    except ValueError as error:  # wrong values of arguments
         return state, f"{name}: {error}", False
     except Exception as error:
         if is_of_user(error) and (place := where(error)) not in _reported:
@@ -284,7 +285,7 @@ def _called(function: Function, state: Any, call: Call, seconds: float) -> tuple
 
 
 def _named(tool: Tool, call: Call) -> Mapping[str, Any]:
-    """The arguments by name; those without one take the names of the tool in order."""
+    """Return the arguments by name; positional arguments get the names of the tool in order."""
     if not call.places:
         return call.arguments
     names = list(tool.json_schema.get("properties", {}))
@@ -297,7 +298,7 @@ def _named(tool: Tool, call: Call) -> Mapping[str, Any]:
 
 
 def _within(seconds: float, run: Callable[[], T], name: str) -> T:
-    """Return what a function returns within a time; TimeoutError where it takes longer."""
+    """Return the result of a function; raise TimeoutError if it takes longer than `seconds`."""
     if not seconds:
         return run()
     results: queue.SimpleQueue[tuple[T | None, Exception | None]] = queue.SimpleQueue()

@@ -1,4 +1,4 @@
-"""Wrappers: the same environment under another communication protocol, or in numbers, or many times at once."""
+"""Wrappers: communication protocols, numeric spaces, vectorization, and options such as tools and stopping."""
 
 from .choices import Choices, TurnChoices
 from .discrete import DiscreteMenu, TokenIds

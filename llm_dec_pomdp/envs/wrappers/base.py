@@ -1,4 +1,4 @@
-"""Base classes of wrappers: everything that a wrapper does not change comes from the inner environment."""
+"""Base classes of wrappers, which pass on everything of the inner environment that they do not change."""
 
 from __future__ import annotations
 
@@ -18,7 +18,11 @@ if TYPE_CHECKING:
 
 
 class Wrapper(TextDecPOMDP):
-    """Base of communication protocols and of tasks that wrap another task."""
+    """Base of communication protocols and of tasks that wrap another task.
+
+    Attributes:
+        env: The inner environment.
+    """
 
     env: TextDecPOMDP
 
@@ -35,7 +39,7 @@ class Wrapper(TextDecPOMDP):
 
     @property
     def facts(self) -> Facts:
-        """Return the properties of the inner environment; the optimum is not known here."""
+        """Return the properties of the inner environment, without its optimum, which may differ here."""
         return replace(self.env.facts, name=self.metadata["name"], optimum=None)
 
     @property
@@ -86,33 +90,33 @@ S = TypeVar("S", bound=HasInner)
 
 
 class TaskWrapper(Wrapper, Task[S]):
-    """A task that wraps another one: implement `initial_state`, `transition` and what else differs.
+    """A task that wraps another one: implement `initial_state`, `transition`, and override what else differs.
 
     Args:
         env: The inner task. Protocols wrap this wrapper, not the inner task.
-        name: Of the wrapper.
+        name: Name of the wrapper, which is appended to the name of the inner task.
     """
 
-    env: Any  # a Task, or a wrapper of one
+    env: Any  # a Task, or a TaskWrapper
 
     def __init__(self, env: Task[Any], name: str) -> None:
         self._wrap(env, name)
-        TextDecPOMDP.__init__(self, len(env.possible_agents), self.max_turns, env.render_mode)  # has tasks already
+        TextDecPOMDP.__init__(self, len(env.possible_agents), self.max_turns, env.render_mode)  # Task's loads tasks
 
     def observations(self, state: S) -> Mapping[str, str | Message]:
-        """See the inner task."""
+        """Return the observations of the inner task."""
         return self.env.observations(state.inner)
 
     def asks(self, state: S) -> Collection[str] | None:
-        """See the inner task."""
+        """Return the agents that have to act in the inner task."""
         return self.env.asks(state.inner)
 
     def roster(self, state: S) -> Sequence[str]:
-        """See the inner task."""
+        """Return the live agents of the inner task."""
         return self.env.roster(state.inner)
 
     def describe(self, state: S) -> Mapping[str, Any]:
-        """See the inner task."""
+        """Return the hidden part of the inner state."""
         return self.env.describe(state.inner)
 
     @property

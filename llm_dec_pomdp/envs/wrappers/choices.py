@@ -1,12 +1,12 @@
-"""Choice among offered texts, for policies that cannot write, such as tables.
+"""Choice among candidate actions, for policies that choose and do not write, such as tables.
 
     env = Choices(make("coophumaneval-v2"), offers)
 
-Each agent observes the offered texts below its first observation, each under a letter, and acts with a letter. The task
-receives the text in place of the letter. Any other action reaches the task unchanged.
-Under the protocol "centralized" one agent chooses for each agent in turn (`PartByPart`).
+Each agent observes the candidates below its first observation, each under a letter, and acts with a letter. The task
+receives the candidate in place of the letter. Any other action reaches the task unchanged. Under the protocol
+"centralized", one agent chooses for each agent in turn (`PartByPart`).
 
-`TurnChoices` is the base for tasks whose offers depend on the state: it offers texts in every turn.
+`TurnChoices` is the base for tasks whose candidates depend on the state: it offers candidates in every turn.
 """
 
 from __future__ import annotations
@@ -40,19 +40,21 @@ class Offered(NamedTuple):
 
 
 class Choices(TaskWrapper[Offered]):
-    """A task whose agents choose among texts.
+    """A task whose agents choose among candidate actions.
 
-    The order of the letters depends only on the texts, so it does not reveal their kinds. `measure` returns the tables
-    of the task for the chosen texts, and a table "choices": the share of each kind in the last actions of each role.
+    The order of the letters depends only on the candidates, so it does not reveal their kinds. `measure` returns the
+    tables of the task for the chosen candidates, and a table "choices": the share of each kind in the last actions of
+    each role, in %.
 
     Args:
-        env: A task without a protocol. Protocols wrap `Choices`. Rows without offered texts are left out.
-        offers: Returns for a row and a role the offered texts by kind, at most 26 different ones. The number of texts
-            of a role is the same in all rows. Roles with an empty mapping write freely.
+        env: A task without a protocol. Protocols wrap `Choices`. Rows without candidates are left out.
+        offers: A function from a row and a role to the candidates by kind, at most 26 different ones. A role has the
+            same number of candidates in all rows. A role with an empty mapping writes freely.
 
     Raises:
         TypeError: `env` is not a task.
-        ValueError: No row has texts, or a role has a different number in two rows, more than 26, or the same twice.
+        ValueError: No row has candidates, or a role has more than 26, has two equal ones, or has different numbers of
+            candidates in two rows.
     """
 
     def __init__(self, env: TextDecPOMDP, offers: Offers) -> None:
@@ -61,7 +63,7 @@ class Choices(TaskWrapper[Offered]):
             raise TypeError(f"{name} is a {type(env).__name__}; Choices wraps a task, and protocols wrap Choices")
         offered = [item for item in env.items if any(offers(item, env.role(agent)) for agent in env.possible_agents)]
         if not offered:
-            raise ValueError(f"{env.metadata['name']} offers no texts to choose among; leave `candidates` out")
+            raise ValueError(f"{env.metadata['name']} has no candidate actions; leave the option `candidates` out")
         super().__init__(cast("Task[Any]", env.with_items(offered)), "choices")
         self._offers = offers
         self._letters = {agent: self._letters_of(agent) for agent in env.possible_agents}
@@ -72,25 +74,27 @@ class Choices(TaskWrapper[Offered]):
             texts = list(self._offers(item, role).values())
             if len(set(texts)) < len(texts) or len(texts) > len(string.ascii_uppercase):
                 raise ValueError(
-                    f"task {item.id!r} offers {len(texts)} texts to {role!r}; give at most 26, no two equal"
+                    f"task {item.id!r} offers {len(texts)} candidates to {role!r}; give at most 26, no two equal"
                 )
             counts[len(texts)] = item.id
         if len(counts) > 1:
-            raise ValueError(f"{role!r} has a different number of texts in tasks ({counts}); offer as many in each")
+            raise ValueError(
+                f"{role!r} has different numbers of candidates (number: task): {counts}; offer the same number in each"
+            )
         return tuple(string.ascii_uppercase[: next(iter(counts), 0)])
 
     @property
     def facts(self) -> Facts:
-        """Letters of several agents in one action stand below headers, also where the task reads one module."""
+        """Return the facts of the task, with parts below headers even if the task reads one module."""
         return replace(super().facts, joined_as_module=False, default_model="")
 
     def lettered(self, item: TaskItem, agent: str) -> dict[str, str]:
-        """Return the offered texts of an agent by letter."""
+        """Return the candidates of an agent by letter."""
         texts = sorted(self._offers(item, self.role(agent)).values(), key=lambda text: derive(0, text))
         return dict(zip(self._letters[agent], texts, strict=True))
 
     def choices(self, agent: str, history: Sequence[Message] = ()) -> Sequence[str]:
-        """Return the letters of an agent; () for one that writes freely."""
+        """Return the letters of an agent; () if it writes freely."""
         return self._letters[agent]
 
     def single_agent(self) -> TextDecPOMDP | None:
@@ -102,7 +106,7 @@ class Choices(TaskWrapper[Offered]):
         return Offered(self.env.initial_state(item, seed), item)
 
     def observations(self, state: Offered) -> Mapping[str, str | Message]:
-        """Return the observations of the task, the first ones with the offered texts."""
+        """Return the observations of the task; the first ones list the candidates."""
         observed: Mapping[str, str | Message] = super().observations(state)
         return (
             {agent: self._offer(state.item, agent, text) for agent, text in observed.items()}
@@ -117,7 +121,7 @@ class Choices(TaskWrapper[Offered]):
         return observed + _REQUEST + listed
 
     def transition(self, state: Offered, actions: Mapping[str, str], seed: int) -> Transition[Offered]:
-        """Pass the chosen texts to the task."""
+        """Pass the chosen candidates to the task."""
         step = self.env.transition(state.inner, self._written(state.item, actions), seed)
         return replace(step, state=Offered(step.state, state.item, is_first=False))
 
@@ -125,7 +129,7 @@ class Choices(TaskWrapper[Offered]):
         return {agent: self.lettered(item, agent).get(text.strip(), text) for agent, text in actions.items()}
 
     def script(self, name: str) -> Script:
-        """Return the script of the task, which observes no offered texts."""
+        """Return the script of the task, which observes histories without the candidates."""
         say = self.env.script(name)
 
         def say_without_offer(agent: str, history: Sequence[Message]) -> str:
@@ -134,7 +138,7 @@ class Choices(TaskWrapper[Offered]):
         return say_without_offer
 
     def measure(self, groups: Sequence[Group]) -> Mapping[str, Mapping[str, float]]:
-        """Return the tables of the task for the chosen texts, and "choices"; see the class."""
+        """Return the tables of the task for the chosen candidates, and the table "choices"; see the class."""
         items = {item.id: item for item in self.items}
         counts: dict[str, int] = {}
         written: list[Group] = []
@@ -154,7 +158,7 @@ class Choices(TaskWrapper[Offered]):
         return {**self.env.measure(written), **shares}
 
     def _with_texts(self, episode: Episode, item: TaskItem) -> Episode:
-        """Return the episode with the chosen texts as actions of their agents, also if one agent wrote all parts."""
+        """Return the episode with the chosen candidates as actions, split by agent if one agent wrote all parts."""
         is_joint = len(episode.last_texts) == 1 < len(self.possible_agents)
         turns: list[Turn] = []
         for turn in episode.turns:
@@ -172,11 +176,11 @@ class Choices(TaskWrapper[Offered]):
 class PartByPart(ProtocolWrapper):
     """A single agent that acts for each agent of a task in turn, with the choices of that agent.
 
-    Each of its observations is that of one agent, below the header `[role]`. Its history has all observations and all
-    its actions. The joint action is scored when every part is chosen.
+    It observes the observation of one agent at a time, below the header `[role]`, and its history holds all of them.
+    The joint action is scored when every part is chosen.
 
     Args:
-        env: The task, with different roles.
+        env: The task, in which all agents have different roles.
     """
 
     def __init__(self, env: TextDecPOMDP) -> None:
@@ -184,7 +188,7 @@ class PartByPart(ProtocolWrapper):
 
     @property
     def facts(self) -> Facts:
-        """The facts of the task; the one agent receives the joint reward."""
+        """Return the facts of the task; the single agent receives the joint reward."""
         return replace(super().facts, joint_reward=True)
 
     def role(self, agent: str) -> str:
@@ -192,13 +196,13 @@ class PartByPart(ProtocolWrapper):
         return "team"
 
     def choices(self, agent: str, history: Sequence[Message] = ()) -> Sequence[str]:
-        """Return the choices of the agent whose part is next; without a history the longest of all agents."""
+        """Return the choices of the agent whose part is next; without a history, the longest list of any agent."""
         if not history:
             return max(map(self.env.choices, self.env.possible_agents), key=len)
         return self.env.choices(self._acts_for(history[-1].text))
 
     def measure(self, groups: Sequence[Group]) -> Mapping[str, Mapping[str, float]]:
-        """Return the tables of the task, in which each agent has its part."""
+        """Return the tables of the task, with each part attributed to its agent."""
 
         def of_task(episode: Episode) -> Episode:
             turns: list[Turn] = []
@@ -227,15 +231,10 @@ class PartByPart(ProtocolWrapper):
         return ()
 
     def _roster(self) -> None:
-        """Return None: the one agent stays."""
+        """Return None: the single agent stays live."""
 
     def _rewards(self, after: Transition[Any]) -> None:
-        """Return None: the one agent receives the reward of the team."""
-
-    def _last_of(self, texts: Mapping[str, str]) -> Mapping[str, str]:
-        """Return the last text of each agent, also where one agent wrote all parts."""
-        parts = self.facts.split(next(iter(texts.values()))) if len(texts) == 1 else list(texts.values())
-        return dict(zip(self.possible_agents, parts, strict=False))
+        """Return None: the single agent receives the reward of the team."""
 
 
 class TurnState(NamedTuple):
@@ -246,17 +245,18 @@ class TurnState(NamedTuple):
 
 
 class TurnChoices(TaskWrapper[TurnState]):
-    """A task whose agents choose in every turn among texts that depend on its state; derive, and implement `offers`.
+    """A task whose agents choose in every turn among candidates that depend on its state.
 
-    An agent acts with the letter of a text, and the task receives the text. An action that begins with no such letter
-    reaches the task as an empty text. `make(..., candidates=True)` builds it where the task's `with_candidates` does.
+    Subclasses implement `offers`. An agent acts with the letter of a candidate, and the task receives the candidate. An
+    action that does not begin with such a letter reaches the task as an empty text. `make(..., candidates=True)` builds
+    this wrapper if the task's `with_candidates` returns it.
 
     Args:
         env: The task.
     """
 
     letters: ClassVar[str]
-    """One for each of the texts."""
+    """One letter for each candidate."""
 
     def __init__(self, env: Task[Any]) -> None:
         super().__init__(env, "choices")
@@ -265,20 +265,20 @@ class TurnChoices(TaskWrapper[TurnState]):
 
     @abstractmethod
     def offers(self, state: TurnState, agent: str, observation: str) -> Sequence[str]:
-        """Return the texts that an agent may choose among, one for each letter, each without a line break.
+        """Return the candidates of an agent, one for each letter, each without a line break.
 
         Args:
             state: The state.
-            agent: An agent that acts.
-            observation: What it observes, without the offers.
+            agent: An agent that has to act.
+            observation: Its observation, without the candidates.
         """
 
     def prompt(self, state: TurnState, agent: str, message: str | Message) -> str:
-        """Return the observation of an agent without the offers. Default: what the task lets it observe."""
+        """Return the observation of an agent without the candidates. Default: its observation in the task."""
         return message.text if isinstance(message, Message) else message
 
     def is_complete(self, agent: str) -> bool:
-        """Return whether each prompt of an agent holds all that it knows, so that its history is reset. Default: no."""
+        """Return whether each prompt of an agent contains its whole history, which is then reset. Default: False."""
         return False
 
     # --- the task ----------------------------------------------------------------------------------------------------
@@ -288,7 +288,7 @@ class TurnChoices(TaskWrapper[TurnState]):
         return TurnState(self.env.initial_state(item, seed), seed)
 
     def observations(self, state: TurnState) -> Mapping[str, str | Message]:
-        """Return the prompts, each with the offered texts."""
+        """Return the prompts, each with the candidates."""
         observed: dict[str, str | Message] = {}
         for agent, prompt in self._prompts(state).items():
             offers = zip(self.letters, self.offers(state, agent, prompt), strict=True)
@@ -301,7 +301,7 @@ class TurnChoices(TaskWrapper[TurnState]):
         }
 
     def transition(self, state: TurnState, actions: Mapping[str, str], seed: int) -> Transition[TurnState]:
-        """Pass the chosen texts to the task."""
+        """Pass the chosen candidates to the task."""
         prompts, there = self._prompts(state), self.env.roster(state.inner)
         texts: dict[str, str] = {}
         for agent, action in actions.items():
@@ -316,7 +316,7 @@ class TurnChoices(TaskWrapper[TurnState]):
         )
 
     def play(self, inner: Any, texts: Mapping[str, str], seed: int) -> Transition[Any]:
-        """Return the transition of the task after the chosen texts."""
+        """Return the transition of the task after the chosen candidates."""
         return self.env.transition(inner, texts, seed)
 
     def choices(self, agent: str, history: Sequence[Message] = ()) -> Sequence[str]:
@@ -324,11 +324,14 @@ class TurnChoices(TaskWrapper[TurnState]):
         return tuple(self.letters)
 
     def tools(self, agent: str) -> tuple[Tool, ...]:
-        """Return (): calls are among the offered texts."""
+        """Return (): tool calls are among the candidates."""
         return ()
 
     def script(self, name: str) -> Script:
-        """Return a script of the task, which acts with the letter of its text, or of `instead` where none has it."""
+        """Return a script of the task that acts with letters.
+
+        It chooses the letter of the script's text; if that is not a candidate, the letter of `instead`.
+        """
         if name not in self.facts.scripts:
             return TextDecPOMDP.script(self, name)
         say = self.env.script(name)
@@ -341,7 +344,7 @@ class TurnChoices(TaskWrapper[TurnState]):
         return say_letter
 
     def as_written(self, history: Sequence[Message]) -> list[Message]:
-        """Return a history as the agent has it in the task: texts for letters, and no offers."""
+        """Return a history as it is in the task: candidates in place of letters, and observations without lists."""
         written: list[Message] = []
         for place, message in enumerate(history):
             if message.role == "action":
@@ -353,12 +356,15 @@ class TurnChoices(TaskWrapper[TurnState]):
         return written
 
     def offered_in(self, observation: str) -> dict[str, str]:
-        """Return the letter of each text that an observation offers, the first where a text is offered twice."""
+        """Return the letter of each candidate in an observation; the first letter if a candidate occurs twice."""
         letters: dict[str, str] = {}
         for line in observation.split("\n")[-1 - len(self.letters) : -1]:
             letters.setdefault(line[2:], line[0])
         return letters
 
     def instead(self, offers: Sequence[str], text: str, history: Sequence[Message]) -> str:
-        """Return the offered text that a script takes where its own is not offered. Default: any, by the history."""
+        """Return the candidate that a script takes if its own text is not offered.
+
+        Default: a pseudo-random one, derived from the history.
+        """
         return offers[derive(0, *map(str, history)) % len(offers)]

@@ -1,4 +1,4 @@
-"""Actions in numbers: positions in a menu of texts, or token ids. See `wrappers.numeric` for what they share."""
+"""Numeric actions: positions in a menu of texts, or token ids. See `wrappers.numeric` for their common base."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ Menu = Sequence[str] | Mapping[str, Sequence[str]] | Callable[[str, str], Sequen
 
 
 class Tokenizer(Protocol):
-    """What `TokenIds` needs of a tokenizer; those of `transformers` have it."""
+    """The part of a tokenizer that `TokenIds` needs; tokenizers of `transformers` have it."""
 
     @property
     def pad_token_id(self) -> int | None:
-        """The id that ends a text."""
+        """Return the id that ends a text."""
         ...
 
     def __len__(self) -> int:
-        """How many ids there are."""
+        """Return the number of ids."""
         ...
 
     def decode(self, token_ids: list[int], *, skip_special_tokens: bool) -> str:
-        """The text of some ids."""
+        """Return the text of ids."""
         ...
 
 
@@ -39,10 +39,15 @@ class DiscreteMenu(NumericWrapper):
 
     Args:
         env: The inner environment, with text actions.
-        menu: A sequence for all agents, a mapping from agent to its own, or a callable `(agent, observation)` that
-            gives the candidates for what the agent was last told, always as text. It is called once per decision. For
-            an environment that is pickled it must be a named function, not a lambda.
-        n: How many candidates a callable gives every time; not used with the other kinds of menu.
+        menu: The candidates: a sequence for all agents, a mapping from agent to sequence, or a callable
+            `(agent, observation)` that returns a sequence for the last text observation of the agent. A callable is
+            called once per decision. To pickle the environment, use a named function, not a lambda.
+        n: The number of candidates that a callable returns each time; ignored for other kinds of menu.
+
+    Raises:
+        TypeError: The actions are not text, or the menu is not a sequence of texts.
+        ValueError: A menu is empty, or `n` is missing.
+        KeyError: A mapping has other agents than the environment.
     """
 
     def __init__(self, env: TextDecPOMDP | NumericWrapper, menu: Menu, n: int | None = None) -> None:
@@ -53,12 +58,12 @@ class DiscreteMenu(NumericWrapper):
         sizes = {agent: len(texts) for agent, texts in self._menus.items()}
         if self._offer is not None:
             if n is None or n < 1:
-                raise ValueError(f"n is {n}; say how many candidates the callable gives, at least 1")
+                raise ValueError(f"n is {n}; give the number of candidates that the callable returns, at least 1")
             sizes = dict.fromkeys(self.possible_agents, n)
         self.action_spaces = {agent: spaces.Discrete(sizes[agent]) for agent in self.possible_agents}
 
     def menu(self, agent: str) -> tuple[str, ...]:
-        """The present candidates of an agent; () when a callable makes them and the agent is not asked."""
+        """Return the current candidates of an agent; () if a callable makes them and the agent does not have to act."""
         return self._menus[agent] if self._offer is None else self._now.get(agent, ())
 
     def _fixed(self, menu: Sequence[str] | Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
@@ -106,9 +111,14 @@ class TokenIds(NumericWrapper):
     Args:
         env: The inner environment, with text actions.
         vocabulary: Texts by id, or a tokenizer (its `decode` leaves special tokens out).
-        max_tokens: Length of every action.
-        pad_id: The id that ends a text. Default: a further id after the last text, or the tokenizer's `pad_token_id`.
-        separator: What stands between the texts of a vocabulary; not used with a tokenizer.
+        max_tokens: Length of every action, in tokens.
+        pad_id: The id that ends a text. Default: an additional id after the last text, or the tokenizer's
+            `pad_token_id`.
+        separator: The text between two texts of a vocabulary; ignored for a tokenizer.
+
+    Raises:
+        TypeError: The actions of the inner environment are not text.
+        ValueError: `max_tokens` or the pad id is out of range.
     """
 
     def __init__(
@@ -135,7 +145,7 @@ class TokenIds(NumericWrapper):
         self.action_spaces = {agent: spaces.MultiDiscrete([size] * max_tokens) for agent in self.possible_agents}
 
     def text(self, ids: Sequence[int]) -> str:
-        """What an action says."""
+        """Return the text of an action."""
         kept = list(itertools.takewhile(lambda number: number != self.pad_id, ids))
         if isinstance(self.vocabulary, Sequence):
             return self.separator.join(self.vocabulary[i] for i in kept)

@@ -1,15 +1,15 @@
-"""A learnt reward in place of the task's own: a model of what people prefer.
+"""A learned reward model in place of the task's own reward.
 
     env = LearnedReward(make("tldr-v0"), model)        # or make("tldr-v0", reward=model)
 
-Every learner can train on it. Each turn pays model(history, text), where the history and the text are those of a single
-agent that writes all parts (protocol "centralized"): all that the agents were told, and all that they said, one part
-after another under their roles. The return is the sum over the turns, as in the training of such a model
+Every learner can train on it. The reward of each turn is model(history, text). Both are in the form of the protocol
+"centralized": the history has the observations and actions of all agents, and the text has the actions of this turn,
+each below the role of its agent. The return is the sum over the turns, as in the training of the reward model
 (`algorithms.reward_model`).
 
-The score stays that of the task. So an evaluation measures what the texts are truly worth, and training shows both the
-learnt return (`mean_return`) and the true one (`return_percent`). Where the first rises while the second falls, the
-team has learnt the mistakes of the model.
+The score remains the score of the task. An evaluation therefore measures the task's own score, and training reports
+both the learned return (`mean_return`) and the task's (`return_percent`). If the first rises while the second falls,
+the team exploits errors of the reward model.
 """
 
 from __future__ import annotations
@@ -33,39 +33,41 @@ LEARNED = "learned"  # the diagnostic
 class Judged(NamedTuple):
     """The state of `LearnedReward`."""
 
-    inner: Any  # that of the task
+    inner: Any  # state of the task
     history: tuple[Message, ...] = ()  # the joint conversation so far
 
 
 class LearnedReward(TaskWrapper[Judged]):
-    """A task that pays what a model makes of its texts; the module says how.
+    """A task whose reward is the output of a reward model; see the module.
 
     Args:
-        env: A task. A protocol goes around this wrapper, not into it.
-        model: A deterministic function from a joint conversation and the joint text that follows to a number.
+        env: A task without a protocol. Protocols wrap this wrapper.
+        model: A deterministic function from a joint history and the joint action that follows to a reward.
 
     Raises:
-        TypeError: `env` is no task, or `model` is no function.
-        ValueError: It is a hierarchy, whose agents come and go.
+        TypeError: `env` is not a task, or `model` is not a function.
+        ValueError: `env` is a hierarchy, whose agents join and leave.
     """
 
     def __init__(self, env: TextDecPOMDP, model: Worth) -> None:
         name = env.metadata["name"]
         if not isinstance(env, Task):
-            raise TypeError(f"{name} is a {type(env).__name__}; a learnt reward wraps a task, and protocols wrap it")
+            raise TypeError(
+                f"{name} is a {type(env).__name__}; give a task to LearnedReward, and let protocols wrap the result"
+            )
         if not callable(model):
             raise TypeError(
-                f"the reward of {name} is {model!r}; give a function of a conversation and a text, or on the command "
-                "line reward={model=FOLDER} with the folder of a trained reward model"
+                f"the reward of {name} is {model!r}; give a function of a history and a text, or on the command line "
+                "reward={model=FOLDER} with the folder of a trained reward model"
             )
         if env.facts.hierarchical:
-            raise ValueError(f"{name} is a hierarchy; a learnt reward needs agents that are there from the beginning")
+            raise ValueError(f"{name} is a hierarchy; a learned reward needs a task whose agents do not join later")
         super().__init__(cast("Task[Any]", env), LEARNED)
         self.model = model
 
     @property
     def facts(self) -> Facts:
-        """A turn may pay the team any number, for silence too."""
+        """Return the facts of the task, with an unbounded joint reward, also for empty actions."""
         known = super().facts
         return replace(
             known,
@@ -76,11 +78,11 @@ class LearnedReward(TaskWrapper[Judged]):
         )
 
     def initial_state(self, item: TaskItem, seed: int) -> Judged:
-        """That of the task, before anything was said."""
+        """Return the initial state of the task, with an empty history."""
         return Judged(self.env.initial_state(item, seed))
 
     def transition(self, state: Judged, actions: Mapping[str, str], seed: int) -> Transition[Judged]:
-        """What follows in the task, paid by the model.
+        """Return the transition of the task, with the reward of the model.
 
         Raises:
             ValueError: The model returned a number that is not finite.
@@ -95,7 +97,7 @@ class LearnedReward(TaskWrapper[Judged]):
         value = float(self.model(history, text))
         if not math.isfinite(value):
             raise ValueError(
-                f"the learnt reward of {self.metadata['name']} is {value}: its model is damaged; train it anew"
+                f"the learned reward of {self.metadata['name']} is {value}; its model is damaged, so train it again"
             )
         score = step.score and replace(step.score, diagnostics={**step.score.diagnostics, LEARNED: value})
         following = Judged(step.state, (*history, Message("action", text)))

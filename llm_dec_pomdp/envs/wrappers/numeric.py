@@ -1,21 +1,21 @@
-"""Numbers instead of text, for libraries that know spaces of numbers only.
+"""Numeric actions and observations, for libraries that do not support text spaces.
 
 | wrapper | action space | observation space |
 |---|---|---|
-| `DiscreteMenu(env, menu)` | `Discrete`: one of finitely many candidate texts | as inside |
-| `TokenIds(env, vocabulary, max_tokens)` | `MultiDiscrete`: token ids, decoded to text | as inside |
-| `ByteObservation(env, length)` | as inside | `Box`: UTF-8 bytes, zero padded; `uint8`, or `float32` in [-1, 1] |
-| `FixedRoster(env)` | as inside | as inside; infos say who is asked |
+| `DiscreteMenu(env, menu)` | `Discrete`: one of finitely many candidate texts | unchanged |
+| `TokenIds(env, vocabulary, max_tokens)` | `MultiDiscrete`: token ids, decoded to text | unchanged |
+| `ByteObservation(env, length)` | unchanged | `Box`: UTF-8 bytes, zero padded; `uint8`, or `float32` in [-1, 1] |
+| `FixedRoster(env)` | unchanged | unchanged; infos show which agents have to act |
 
-They go around a text environment in any order, except that only an outermost `FixedRoster` adds action masks. Protocol
+They wrap a text environment in any order, except that only an outermost `FixedRoster` adds action masks. Protocol
 wrappers go inside:
 
     env = make("tldr-v0", max_turns=2)
     env = FixedRoster(ByteObservation(DiscreteMenu(with_protocol(env, "sequential"), menu=candidates), length=1024))
 
-Each is a `pettingzoo.ParallelEnv` whose `unwrapped` is the text environment with its texts, scores and tasks
-(`env.unwrapped.last_score`). A reward of NaN (the action could not be scored, through no fault of the agents) stays
-NaN: leave such episodes out. `DiscreteMenu` and `TokenIds` live in `wrappers.discrete`.
+Each is a `pettingzoo.ParallelEnv`. Its `unwrapped` is the text environment, which has the texts, scores and tasks, for
+example `env.unwrapped.last_score`. A reward of NaN means that the action could not be scored, through no fault of the
+agents; leave such episodes out of training. `DiscreteMenu` and `TokenIds` are in `wrappers.discrete`.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from ..facts import Facts
 
 Bytes = npt.NDArray[np.uint8] | npt.NDArray[np.float32]
 Space = spaces.Space[Any]
-_BOUNDS = {"uint8": (0, 255), "float32": (-1.0, 1.0)}  # of what stands for a byte, by dtype
+_BOUNDS = {"uint8": (0, 255), "float32": (-1.0, 1.0)}  # range of a byte by dtype
 NumericStep = tuple[dict[str, Any], dict[str, float], dict[str, bool], dict[str, bool], dict[str, dict[str, Any]]]
 
 
 class NumericWrapper(ParallelEnv[str, Any, Any]):
-    """Base: passes everything on; a subclass replaces spaces and translates actions or observations.
+    """Base of numeric wrappers: a subclass replaces spaces and translates actions or observations.
 
     Args:
         env: A text environment, or one in another wrapper of this module.
@@ -57,7 +57,7 @@ class NumericWrapper(ParallelEnv[str, Any, Any]):
         self.observation_spaces: dict[str, Space] = {a: env.observation_space(a) for a in self.possible_agents}
         self.action_spaces: dict[str, Space] = {a: env.action_space(a) for a in self.possible_agents}
         self.state_space: Space = env.state_space if isinstance(env, NumericWrapper) else FreeText(MAX_TEXT)
-        self._now: dict[str, Any] = {}  # everything of this wrapper that changes during an episode
+        self._now: dict[str, Any] = {}  # the state of this wrapper that changes during an episode
 
     # --- what a subclass overrides -------------------------------------------------------------------------------
 
@@ -66,47 +66,47 @@ class NumericWrapper(ParallelEnv[str, Any, Any]):
         return observation
 
     def _action(self, agent: str, action: Any) -> Any:
-        """Translate the action of an agent that is asked for the inner environment."""
+        """Translate the action of an agent that has to act."""
         return action
 
     def _ignored(self, agent: str, action: Any) -> Any:
-        """Translate the action of an agent that is not asked, which does not count."""
+        """Translate the action of an agent that does not have to act; the inner environment ignores it."""
         return action
 
     def _after(self) -> None:
-        """Called after the inner environment was reset or stepped."""
+        """Update the state of this wrapper after the inner environment was reset or stepped. Default: nothing."""
 
     # --- PettingZoo ----------------------------------------------------------------------------------------------
 
     @property
     def agents(self) -> list[str]:  # type: ignore[override]  # PettingZoo declares an attribute
-        """The live agents."""
+        """Return the live agents."""
         return self.env.agents
 
     def close(self) -> None:
-        """Close the environment that is played."""
+        """Close the inner environment."""
         self.env.close()
 
     def state(self) -> Any:
-        """That of the text environment: JSON, or its bytes with `ByteObservation`."""
+        """Return the state of the text environment: JSON text, or its bytes with `ByteObservation`."""
         return self.env.state()
 
     @property
     def unwrapped(self) -> TextDecPOMDP:
-        """The text environment inside, with its protocol wrappers."""
+        """Return the text environment inside, with its protocol wrappers."""
         return self.env.unwrapped if isinstance(self.env, NumericWrapper) else self.env
 
     def observation_space(self, agent: str) -> Space:
-        """The same object at every call."""
+        """Return the observation space of an agent; the same object at every call."""
         return self.observation_spaces[agent]
 
     def action_space(self, agent: str) -> Space:
-        """The same object at every call."""
+        """Return the action space of an agent; the same object at every call."""
         return self.action_spaces[agent]
 
     @property
     def max_turns(self) -> int:
-        """H of the text environment."""
+        """Return the horizon H of the text environment, in turns."""
         return self.env.max_turns
 
     @max_turns.setter
@@ -115,7 +115,7 @@ class NumericWrapper(ParallelEnv[str, Any, Any]):
 
     @property
     def max_cycles(self) -> int:
-        """PettingZoo's name for `max_turns`."""
+        """Return `max_turns`, under PettingZoo's name."""
         return self.max_turns
 
     @max_cycles.setter
@@ -134,8 +134,8 @@ class NumericWrapper(ParallelEnv[str, Any, Any]):
         """Play one joint action.
 
         Raises:
-            NotAskedToStepError: The episode is over or has not begun.
-            TypeError, ValueError: The action of an asked agent is not in its space.
+            NotAskedToStepError: The episode is over or has not started.
+            TypeError, ValueError: The action of an agent that has to act is not in its space.
             KeyError: An agent is missing or unknown.
         """
         translated = {
@@ -147,32 +147,32 @@ class NumericWrapper(ParallelEnv[str, Any, Any]):
         return self._shown(observations), rewards, terminations, truncations, infos
 
     def render(self, mode: str | None = None) -> str | None:
-        """As the text environment does in its `render_mode`; RLlib gives a `mode`, which is ignored."""
+        """Render the text environment in its `render_mode`. RLlib passes a `mode`, which is ignored."""
         return self.env.render()
 
     # --- beyond PettingZoo ---------------------------------------------------------------------------------------
 
     @property
     def facts(self) -> Facts:
-        """Those of the text environment."""
+        """Return the properties of the text environment."""
         return self.env.facts
 
     def asked(self, agent: str) -> bool:
-        """True while the agent owes an answer to its last observation."""
+        """Return whether the agent has to act now."""
         return agent in self.env.agents and self.env.asked(agent)
 
     def snapshot(self) -> Any:
-        """The state of the episode as an opaque value for `restore`."""
+        """Return the state of the episode as an opaque value for `restore`."""
         return self.env.snapshot(), copy.deepcopy(self._now)
 
     def restore(self, snapshot: Any) -> None:
-        """Go back to a snapshot of this environment or of a fork of it."""
+        """Restore a snapshot of this environment or of a fork of it."""
         inner, outer = snapshot
         self.env.restore(inner)
         self._now = copy.deepcopy(outer)
 
     def fork(self) -> NumericWrapper:
-        """An independent copy at the same decision point."""
+        """Return an independent copy at the same decision point."""
         twin = copy.copy(self)
         twin.env = self.env.fork()
         twin.observation_spaces, twin.action_spaces, twin._now = copy.deepcopy(
@@ -187,24 +187,29 @@ class NumericWrapper(ParallelEnv[str, Any, Any]):
         for agent, space in inner.items():
             if not isinstance(space, FreeText):
                 raise TypeError(
-                    f"{type(self).__name__} needs text {what}, but those of {agent} are {space}; translate {what} only "
-                    "once"
+                    f"{type(self).__name__} needs text {what}, but those of {agent} are {space}; use only one wrapper "
+                    f"that translates {what}"
                 )
 
 
 class ByteObservation(NumericWrapper):
     """Observations and the state (for a central critic) are UTF-8 bytes, padded with zeros to a fixed length.
 
-    No character is cut in two, lone surrogates become backslash escapes, and an agent that is not asked sees zeros.
+    A text is never cut within a character. Lone surrogates become backslash escapes. An agent that observes nothing
+    gets zeros.
 
     Args:
         env: The inner environment, with text observations.
-        length: Bytes of an observation; a few hundred tokens of English are 1000 to 2000.
-        keep: Which end of a longer text is kept, "start" or "end".
+        length: Bytes of an observation; a few hundred tokens of English take 1000 to 2000 bytes.
+        keep: The end of a longer text that is kept, "start" or "end".
         state_length: Bytes of `state()`. Default: `length`.
         dtype: "uint8", or "float32" for networks that take floats: byte / 127.5 - 1.
-        history: An observation is all that the agent was told and said in the episode, a line each, instead of its last
-            message alone: a policy without a memory of its own needs that wherever turns depend on each other.
+        history: True: an observation is the agent's history, one message per line. False: it is the last message. A
+            policy without memory needs the history if turns depend on each other.
+
+    Raises:
+        TypeError: The observations of the inner environment are not text.
+        ValueError: `keep` or `dtype` does not exist, or a length is below 1.
     """
 
     def __init__(
@@ -236,7 +241,7 @@ class ByteObservation(NumericWrapper):
         self.state_space = spaces.Box(low, high, (state_length,), dtype=kind)
 
     def state(self) -> Bytes:
-        """The bytes of the text environment's state."""
+        """Return the state of the text environment as bytes, of shape (state_length,)."""
         return self._bytes(self.unwrapped.state(), self.state_length)
 
     def _observation(self, agent: str, observation: str) -> Bytes:
@@ -248,26 +253,26 @@ class ByteObservation(NumericWrapper):
         data = text.encode("utf-8", "backslashreplace")
         if len(data) > length:
             cut = data[:length] if self.keep == "start" else data[-length:]
-            data = cut.decode("utf-8", "ignore").encode()  # without a character that was cut in two
+            data = cut.decode("utf-8", "ignore").encode()  # drops a character that was cut
         array = np.zeros(length, dtype=np.uint8)
         array[: len(data)] = np.frombuffer(data, dtype=np.uint8)
         return array if self.dtype == np.uint8 else (array / np.float32(127.5) - 1).astype(np.float32)
 
 
 class FixedRoster(NumericWrapper):
-    """All agents are there until the whole episode is over, for libraries that need all of them at all times.
+    """All agents are live until the episode is over, for libraries that need a fixed set of agents.
 
-    Agents that have not joined yet or have left observe an empty text or zeros, and their actions are ignored. They
-    share the team's reward; where agents are paid individually they get 0.
+    An agent that has not joined yet or has left observes an empty text or zeros, and its action is ignored. It receives
+    the team's reward, or 0 if rewards are individual.
 
-    With `Discrete` actions every info gains `action_mask` (Gymnasium's int8 mask). An agent that is asked may do
-    anything; one that is not asked may only do 0, so that a masked distribution still sums to one. Use the mask, or
-    drop the turns with `asked` 0 from the loss.
+    With `Discrete` actions, every info has an `action_mask` (Gymnasium's int8 mask of shape (n,)). All actions are
+    valid for an agent that has to act. For any other agent only action 0 is valid, so that a masked distribution still
+    sums to one. Use the mask, or leave turns whose info has `asked` 0 out of the loss.
     """
 
     @property
     def agents(self) -> list[str]:  # type: ignore[override]  # PettingZoo declares an attribute
-        """All agents, until the episode is over."""
+        """Return all agents until the episode is over, then none."""
         return self._now.get("agents", [])
 
     def reset(
@@ -303,7 +308,7 @@ class FixedRoster(NumericWrapper):
         return {a: observations.get(a, _blank(self.observation_spaces[a])) for a in self.possible_agents}
 
     def _all_infos(self, infos: Mapping[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-        """Infos of all agents; those who are not there have the same numbers, all zero."""
+        """Return infos of all agents; agents that are not live have the same keys, with zeros."""
         zero = dict.fromkeys(next(iter(infos.values())), 0.0)
         return {a: {**infos.get(a, zero), **self._mask(a)} for a in self.possible_agents}
 
@@ -317,5 +322,5 @@ class FixedRoster(NumericWrapper):
 
 
 def _blank(space: Space) -> Any:
-    """What an agent sees that is not asked: no text, or bytes of zero."""
+    """Return the observation of an agent that observes nothing: an empty text, or the lowest values of the space."""
     return "" if isinstance(space, FreeText) else space.low.copy()  # type: ignore[attr-defined]  # Box

@@ -1,15 +1,15 @@
-"""Communication protocols: who sees what before the joint action is scored.
+"""Communication protocols: the order in which agents act, and the texts that they observe before a turn is scored.
 
-| protocol | phases per scored turn | what an agent sees |
+| protocol | phases per scored turn | description |
 |---|---|---|
-| parallel (no wrapper) | 1 | its own observation |
-| `Centralized` | 1 | one agent sees everything and writes all parts |
-| `Sequential` | n | agents speak in order; each sees the texts of those before it |
-| `Discussion(rounds)` | rounds + 1 | unscored drafts of the others, then everyone writes the final text |
+| parallel (no wrapper) | 1 | each agent sees its own observation |
+| `Centralized` | 1 | a single agent observes everything and writes all parts |
+| `Sequential` | n | agents act in order; each observes the texts of the agents before it |
+| `Discussion(rounds)` | rounds + 1 | agents observe each other's unscored drafts, then all write the final text |
 
-Every learner can train under every protocol. Unscored phases pay 0. `Sequential` and `Discussion` refuse hierarchies,
-whose agents call each other. Where a task has its own form for one agent (`TextDecPOMDP.single_agent`), the protocol
-"centralized" plays that form.
+A phase is a turn of the wrapper. Every learner can train under every protocol. The reward of unscored phases is 0.
+`Sequential` and `Discussion` refuse hierarchies, whose agents call each other. If a task has its own form for one agent
+(`TextDecPOMDP.single_agent`), the protocol "centralized" plays that form.
 """
 
 from __future__ import annotations
@@ -35,11 +35,15 @@ if TYPE_CHECKING:
 
 
 class ProtocolWrapper(Wrapper):
-    """Base: plays `phases` turns of its own for every turn of the inner environment.
+    """Base of protocols: plays `phases` turns for every turn of the inner environment.
 
     Args:
         env: The inner environment.
-        phases: Turns per scored joint action.
+        phases: Turns of the wrapper per scored joint action.
+        n_agents: Number of agents; None: as many as the inner environment has.
+
+    Raises:
+        ValueError: The environment is a hierarchy and the protocol does not support hierarchies.
     """
 
     takes_hierarchies = False
@@ -47,24 +51,24 @@ class ProtocolWrapper(Wrapper):
     def __init__(self, env: TextDecPOMDP, phases: int, n_agents: int | None = None) -> None:
         if env.facts.hierarchical and not self.takes_hierarchies:
             raise ValueError(
-                f"{env.metadata['name']} is a hierarchy, in which agents call each other and see only their subtasks; "
-                f"{type(self).__name__} is for agents of one task. Play it in parallel or centralized"
+                f"{env.metadata['name']} is a hierarchy, whose agents call each other, so {type(self).__name__} does "
+                "not apply; use the protocol parallel or centralized"
             )
         self._wrap(env, type(self).__name__.lower())
         self.phases = phases
-        self._observed: Mapping[str, str] = {}  # these three are replaced and never changed, as snapshots share them
+        self._observed: Mapping[str, str] = {}  # never mutate these three mappings: snapshots share them
         self._actions: Mapping[str, str] = {}
         self._texts: Mapping[str, str] = {}
         super().__init__(n_agents or len(env.possible_agents), env.max_turns * phases, env.render_mode)
 
     @property
     def task(self) -> TextDecPOMDP:
-        """The task inside all protocol wrappers."""
+        """Return the task inside all protocol wrappers."""
         return self.env.task
 
     @property
     def facts(self) -> Facts:
-        """Agents are told each other's texts, in words of the protocol."""
+        """Return the inner properties; agents observe each other's texts, with words of the protocol around them."""
         return replace(super().facts, shares_texts=True, vocabulary=())
 
     def _hidden(self) -> Mapping[str, Any]:
@@ -72,7 +76,7 @@ class ProtocolWrapper(Wrapper):
 
     @property
     def max_turns(self) -> int:
-        """Phases in a whole episode; setting it sets the inner H to the next whole number of turns."""
+        """Return the number of phases of an episode; setting it rounds the inner horizon up to whole turns."""
         return self.env.max_turns * self.phases
 
     @max_turns.setter
@@ -81,11 +85,13 @@ class ProtocolWrapper(Wrapper):
 
     @abstractmethod
     def _ask(self, phase: int) -> Mapping[str, str]:
-        """What the agents asked in `phase` are told, from `_observed` (the inner observations) and `_texts` (what the
-        agents have said in this turn, as others may read it)."""
+        """Return the observations of the agents that have to act in `phase`.
+
+        `_observed` has the inner observations, and `_texts` the visible parts of the actions so far in this turn.
+        """
 
     def _reads(self, told: Mapping[str, str]) -> tuple[Event, ...]:
-        """Events "read": each agent that is told something reads the last text of every other agent."""
+        """Return events "read": each agent that observes something reads the last text of every other agent."""
         pairs = ((reader, writer) for reader in told for writer in self._texts if writer != reader)
         return tuple(Event("read", reader, {"of": writer}) for reader, writer in pairs)
 
@@ -115,19 +121,19 @@ class ProtocolWrapper(Wrapper):
         )
 
     def _roster(self) -> list[str] | None:
-        """The live agents of the inner environment; when its episode is over, those before."""
+        """Return the live agents of the inner environment; None (unchanged) after its episode is over."""
         return self.env.agents or None
 
     def _rewards(self, after: Transition[Any]) -> Mapping[str, float] | None:
-        """What each agent is paid, where the inner environment pays individually."""
+        """Return the reward of each agent if the inner environment has individual rewards, else None."""
         return after.rewards
 
     def snapshot(self) -> Any:
-        """The state of wrapper and inner environment."""
+        """Return the state of the wrapper and of the inner environment."""
         return super().snapshot(), self.env.snapshot(), (self._observed, self._actions, self._texts)
 
     def restore(self, snapshot: Any) -> None:
-        """Go back to a snapshot of this environment or of a fork of it."""
+        """Restore a snapshot of this environment or of a fork of it."""
         outer, inner, texts = snapshot
         super().restore(outer)
         self.env.restore(inner)
@@ -135,7 +141,7 @@ class ProtocolWrapper(Wrapper):
 
 
 class Sequential(ProtocolWrapper):
-    """Agents speak in order; each sees what those before it wrote."""
+    """A protocol in which agents act in order, and each observes the texts of the agents before it."""
 
     def __init__(self, env: TextDecPOMDP) -> None:
         super().__init__(env, phases=len(env.possible_agents))
@@ -152,11 +158,11 @@ class Sequential(ProtocolWrapper):
 
 
 class Discussion(ProtocolWrapper):
-    """All agents draft and read each other's drafts for some rounds, then all write the final text.
+    """A protocol in which all agents write drafts and observe each other's drafts before they write the final text.
 
     Args:
         env: The inner environment.
-        rounds: Rounds of drafts before the scored one.
+        rounds: Number of rounds of drafts before the scored turn, at least 1.
     """
 
     def __init__(self, env: TextDecPOMDP, rounds: int = 1) -> None:
@@ -178,10 +184,10 @@ class Discussion(ProtocolWrapper):
 
 
 class Centralized(ProtocolWrapper):
-    """One agent observes everything, has the tools of all agents and writes all parts.
+    """A protocol in which a single agent observes everything, has the tools of all agents and writes all parts.
 
-    In a hierarchy the agent writes the texts of the agents that act in a turn: the main agent delegates and then works
-    on the subtasks itself. One part needs no header. Several parts stand below the headers that the observation names.
+    Several parts stand below the headers that the observation names. One part needs no header. In a hierarchy, the
+    single agent writes the texts of all agents that act in a turn: it acts as the main agent and as each sub-agent.
 
     Args:
         env: The inner environment.
@@ -194,25 +200,25 @@ class Centralized(ProtocolWrapper):
 
     def __init__(self, env: TextDecPOMDP) -> None:
         if env.facts.parts_per_action > 1:
-            raise ValueError(f"{env.metadata['name']} is centralized already: one agent writes all parts")
+            raise ValueError(f"{env.metadata['name']} is centralized already; give the environment without a protocol")
         super().__init__(env, phases=1, n_agents=1)
 
     @property
     def facts(self) -> Facts:
-        """An action holds all parts and receives the reward of the team."""
+        """Return the inner properties; an action has all parts and receives the reward of the team."""
         known = replace(super().facts, joint_reward=True)
-        if known.hierarchical:  # parts are written when agents act, mostly one in a turn
+        if known.hierarchical:  # an action has only the parts of agents that act in this turn, mostly one
             return replace(known, hierarchical=False, scripts=())
         return replace(known, parts_per_action=len(self.env.possible_agents))
 
     def _roster(self) -> None:
-        """The one agent, always."""
+        """Return None: the single agent stays live."""
 
     def _rewards(self, after: Transition[Any]) -> None:
-        """The team's."""
+        """Return None: the single agent receives the reward of the team."""
 
     def choices(self, agent: str, history: Sequence[Message] = ()) -> Sequence[str]:
-        """Return (): an action holds all parts, so any text may matter."""
+        """Return (), any text: an action has several parts."""
         return ()
 
     def tools(self, agent: str) -> tuple[Tool, ...]:
@@ -220,18 +226,18 @@ class Centralized(ProtocolWrapper):
         return tuple({tool.name: tool for a in self.env.possible_agents for tool in self.env.tools(a)}.values())
 
     def script(self, name: str) -> Script:
-        """Return the script of the inner environment; a hierarchy has none for one agent."""
+        """Return the script of the inner environment; a hierarchy has no script for a single agent."""
         return super().script(name) if name in self.facts.scripts else TextDecPOMDP.script(self, name)
 
     def role(self, agent: str) -> str:
-        """Always "team"."""
+        """Return "team"."""
         return "team"
 
     def _ask(self, phase: int) -> Mapping[str, str]:
         return {self.possible_agents[0]: asked_together(self.env, self._observed)}
 
     def as_gymnasium(self) -> GymnasiumView:
-        """The same environment for single-agent libraries."""
+        """Return the environment as a `gymnasium.Env`, for single-agent libraries."""
         return GymnasiumView(self)
 
     def _joint_action(self) -> Mapping[str, str]:
@@ -242,9 +248,9 @@ class Centralized(ProtocolWrapper):
 
 
 def asked_together(env: TextDecPOMDP, observed: Mapping[str, str]) -> str:
-    """Return the observations of all agents as one text for an agent that writes all parts.
+    """Return the observations of all agents as one text, for a single agent that writes all parts.
 
-    A common beginning stands once. In a hierarchy only the agents that act have a part.
+    A common beginning occurs once. In a hierarchy, only the agents that have to act have a part.
     """
     names = _names_of_parts(env)
     if env.facts.hierarchical and len(names) == 1:
@@ -260,7 +266,7 @@ def asked_together(env: TextDecPOMDP, observed: Mapping[str, str]) -> str:
 
 
 def _names_of_parts(env: TextDecPOMDP) -> dict[str, str]:
-    """Return the header of each agent that has a part: its role, with its id where others in a hierarchy share it."""
+    """Return the header of each agent that has a part: its role, with its id if several agents have that role."""
     if not env.facts.hierarchical:
         return dict(zip(env.possible_agents, env.facts.roles, strict=True))
     acting = [agent for agent in env.agents if env.asked(agent)]
@@ -269,20 +275,20 @@ def _names_of_parts(env: TextDecPOMDP) -> dict[str, str]:
 
 
 class GymnasiumView(gymnasium.Env[Any, Any]):
-    """An environment of one agent as a `gymnasium.Env`, such as one under the protocol "centralized".
+    """An environment with one agent as a `gymnasium.Env`, for example under the protocol "centralized".
 
     Args:
-        env: The environment that is played; text, or in numbers (`wrappers.numeric`).
+        env: The environment, with text or numeric spaces (`wrappers.numeric`).
 
     Raises:
-        ValueError: It has several agents.
+        ValueError: The environment has several agents.
     """
 
     def __init__(self, env: TextDecPOMDP | NumericWrapper) -> None:
         if len(env.possible_agents) != 1:
             raise ValueError(
-                f"{env.metadata['name']} has the agents {env.possible_agents}, and Gymnasium knows one; give "
-                "with_protocol(env, 'centralized'), whose one agent writes all parts"
+                f"{env.metadata['name']} has the agents {env.possible_agents}, and Gymnasium supports one; give "
+                "with_protocol(env, 'centralized'), in which a single agent writes all parts"
             )
         self.env = env
         [self._agent] = env.possible_agents
@@ -298,17 +304,17 @@ class GymnasiumView(gymnasium.Env[Any, Any]):
         return observations[self._agent], infos[self._agent]
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Play the action of the one agent; see `TextDecPOMDP.step`."""
+        """Play one action; see `TextDecPOMDP.step`."""
         results = self.env.step({self._agent: action})
         observation, reward, terminated, truncated, info = (result[self._agent] for result in results)
         return observation, reward, terminated, truncated, info  # type: ignore[return-value]
 
     def render(self) -> Any:
-        """The episode so far, as `TextDecPOMDP.render` gives it."""
+        """Render the episode so far; see `TextDecPOMDP.render`."""
         return self.env.render()
 
     def close(self) -> None:
-        """Close the environment that is played."""
+        """Close the environment."""
         self.env.close()
 
 
@@ -317,7 +323,7 @@ def _parallel(env: TextDecPOMDP) -> TextDecPOMDP:
 
 
 def _centralized(env: TextDecPOMDP) -> TextDecPOMDP:
-    """Return the task's own form for one agent, else the task with one agent that writes all parts."""
+    """Return the task's own form for one agent, or the task in `Centralized` if it has none."""
     return env.single_agent() or Centralized(env)
 
 
@@ -330,23 +336,24 @@ PROTOCOLS.register("discussion", Discussion)
 
 
 def register_protocol(name: str, entry_point: str | Callable[[TextDecPOMDP], TextDecPOMDP]) -> None:
-    """Make a protocol known under a name.
+    """Register a protocol under a name.
 
     Args:
-        name: What `Algorithm.protocol` says, and `play --protocol` takes.
-        entry_point: `"package.module:Wrapper"` (imported on first use) or a callable, which is given the environment.
+        name: The name, for `Algorithm.protocol`, `with_protocol` and `play --protocol`.
+        entry_point: `"package.module:Wrapper"` (imported on first use), or a callable from environment to environment.
     """
     PROTOCOLS.register(name, entry_point)
 
 
 def with_protocol(env: TextDecPOMDP, protocol: str) -> TextDecPOMDP:
-    """The environment under a communication protocol.
+    """Return an environment under a communication protocol.
 
     Args:
         env: A task.
-        protocol: "parallel", "centralized", "sequential", "discussion", or one that is registered.
+        protocol: "parallel", "centralized", "sequential", "discussion", or a registered name.
 
     Raises:
-        KeyError: Unknown protocol; the message names the nearest.
+        KeyError: The protocol is unknown; the message names the nearest.
+        ValueError: The protocol does not apply to the environment.
     """
     return PROTOCOLS.find(protocol).build(env)

@@ -1,21 +1,28 @@
-"""The option `stopping`: every turn of a task costs something, and the team may end an episode.
+"""The option `stopping`: every turn of a task has a cost, and the team may end an episode.
 
     env = make("humaneval-v0", max_turns=4, stopping={"cost": 0.1, "who": "main"})
 
-A text ends at its first `<stop>`; what follows is ignored. Only its author and the learner see this mark; the scorer
-and the other agents do not, under any protocol. Agents that may stop are told how. With s_t the score of what was
-delivered by turn t, s_0 = 0, and T turns played:
+An agent stops with the mark `<stop>` in its action. The text after the first mark is ignored. Only the agent itself and
+the learner see the mark; the scorer and the teammates do not, under any protocol. The observations of agents that may
+stop explain the mark. Let s_t be the score of the last delivered joint action at turn t, s_0 = 0, and T the number of
+turns:
 
-    r_t = s_t - s_(t-1) - cost        sum over an episode = s_T - cost T: what was delivered last, less cost per turn
+    r_t = s_t - s_(t-1) - cost        return = s_T - cost T
 
-A mark after a text delivers that text as the last one. A mark alone delivers nothing: the last delivered text counts,
-even if other agents wrote something in this turn, and the turn costs the same. `who` is "any", "all" (every agent asked
-has to stop in the same turn), or a name or role whose agents may stop. Tasks whose `turn_reward` is not "final" are
-refused. Where agents are paid individually, each live agent is charged.
+A mark after a text delivers that text as the last one. A mark without a text delivers nothing: the turn has its cost,
+the actions of the other agents in this turn are ignored, and the score remains s_(t-1).
 
-Measured (`env.measure`) are the turns that were played, the share of episodes that the team ended, the share that would
-have earned more by an earlier end (too late), and what going on lost on average. Whether it stopped too early cannot be
-seen.
+`who` is one of:
+
+* "any": each agent may stop;
+* "all": the episode ends only if every agent that has to act stops in the same turn;
+* the name of an agent, or a role: only these agents may stop.
+
+A task whose `turn_reward` is not "final" is refused. If rewards are individual, each live agent bears the cost.
+
+`env.measure` has the mean number of turns, the share of episodes that the team ended, the share whose return would have
+been higher with an earlier end (too late), and the mean return lost by continuing. Stopping too early cannot be
+measured.
 """
 
 from __future__ import annotations
@@ -43,40 +50,43 @@ _SAME = 1e-9
 class Stopped(NamedTuple):
     """The state of `Stopping`."""
 
-    inner: Any  # that of the task
-    over: bool = False  # the team has stopped
+    inner: Any  # state of the task
+    over: bool = False  # True after the team has stopped
 
 
 class Stopping(TaskWrapper[Stopped]):
-    """A task that may be stopped; the module says what that pays.
+    """A task that a team may stop; see the module for the rewards.
 
-    Agents that may stop are told so, except where an environment has few words (`facts.vocabulary`, which gains the
-    mark). Their choices gain it too. A stop is an event "stop" of each agent that said it.
+    The observations of agents that may stop explain the mark, except in environments with a small vocabulary
+    (`facts.vocabulary`). The mark is added to the vocabulary and to the choices of these agents. A stop is recorded as
+    an event "stop" of each agent that stopped.
 
     Args:
-        env: A task of several turns. A protocol goes around this wrapper, not into it.
-        cost: Of a turn, in the unit of the score; at least 0.
+        env: A task of several turns without a protocol. Protocols wrap this wrapper.
+        cost: Cost of a turn, in the unit of the score; at least 0.
         who: "any", "all", or the name or role of the agents that may stop; see the module.
 
     Raises:
-        TypeError: `env` is no task, or may be stopped already.
-        ValueError: It has one turn, its `turn_reward` is not "final", the cost is negative or not
-            finite, or nobody is called `who`.
+        TypeError: `env` is not a task, or has this wrapper already.
+        ValueError: `env` has one turn, its `turn_reward` is not "final", the cost is negative or not finite, or no
+            agent has the name or role `who`.
     """
 
     def __init__(self, env: TextDecPOMDP, cost: float, who: str = ANY) -> None:
         name = env.metadata["name"]
         if not isinstance(env, Task) or isinstance(env, Stopping):
-            raise TypeError(f"{name} is a {type(env).__name__}; stopping wraps a task, and protocols wrap stopping")
+            raise TypeError(
+                f"{name} is a {type(env).__name__}; give a task to Stopping, once, and let protocols wrap the result"
+            )
         if env.max_turns < 2:
-            raise ValueError(f"{name} has one turn, after which nothing is left to stop; set max_turns, at least 2")
+            raise ValueError(f"{name} has max_turns 1, so no turn is left to stop; set max_turns to at least 2")
         if isinstance(env, TextTask) and env.turn_reward != "final":
             raise ValueError(
-                f"turn_reward is {env.turn_reward!r} in {name}: its rewards do not add up to the last score, the "
-                "return of a team that stops; use turn_reward='final'"
+                f"turn_reward is {env.turn_reward!r} in {name}; the option stopping needs turn_reward='final', whose "
+                "rewards sum to the last score"
             )
         if isinstance(cost, bool) or not isinstance(cost, (int, float)) or not 0 <= cost < math.inf:  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ValueError(f"cost is {cost!r}; it is the price of a turn, a number of at least 0")
+            raise ValueError(f"cost is {cost!r}; the cost of a turn must be a finite number of at least 0")
         super().__init__(cast("Task[Any]", env), "stopping")
         self.cost = float(cost)
         self.who = who
@@ -86,7 +96,10 @@ class Stopping(TaskWrapper[Stopped]):
 
     @property
     def facts(self) -> Facts:
-        """Others are shown texts up to the mark. A stop alone pays 0, less the cost; "optimal" knows no cost."""
+        """Return the facts of the task with the mark, the range with the cost, and without the script "optimal".
+
+        Teammates see texts up to the mark. The optimal script does not take the cost into account.
+        """
         known = super().facts
         low, high = known.reward_range
         return replace(
@@ -100,17 +113,17 @@ class Stopping(TaskWrapper[Stopped]):
     # --- the decision ------------------------------------------------------------------------------------------------
 
     def initial_state(self, item: TaskItem, seed: int) -> Stopped:
-        """That of the task."""
+        """Return the initial state of the task."""
         return Stopped(self.env.initial_state(item, seed))
 
     def observations(self, state: Stopped) -> Mapping[str, str | Message]:
-        """What the task says, and to those who may stop how to; nothing after a stop."""
+        """Return the observations of the task, with a notice for agents that may stop; none after a stop."""
         if state.over:
             return {}
         return {agent: self._with_notice(agent, text) for agent, text in self.env.observations(state.inner).items()}
 
     def transition(self, state: Stopped, actions: Mapping[str, str], seed: int) -> Transition[Stopped]:
-        """Deliver the texts without marks, unless a stop stands alone, and charge the turn."""
+        """Pass the texts without marks to the task, unless a mark has no text, and subtract the cost of the turn."""
         texts = {agent: text.partition(MARK)[0] for agent, text in actions.items()}
         stops = [agent for agent in actions if agent in self.may_stop and texts[agent] != actions[agent]]
         over = bool(stops) and (self.who != ALL or len(stops) == len(actions))
@@ -135,7 +148,7 @@ class Stopping(TaskWrapper[Stopped]):
         return content if isinstance(content, Message) or not content else content + self._notice(agent)
 
     def _notice(self, agent: str) -> str:
-        """How to stop, for an agent that may; an environment of few words has no words for it."""
+        """Return the sentence about stopping for an agent that may stop; "" if the vocabulary is small."""
         if agent not in self.may_stop or self.env.facts.vocabulary:
             return ""
         together = " It takes all of you in the same turn." if self.who == ALL else ""
@@ -144,29 +157,29 @@ class Stopping(TaskWrapper[Stopped]):
             f"to keep what was delivered before.{together}"
         )
 
-    # --- as the task does, and the mark ------------------------------------------------------------------------------
+    # --- the task, with the mark -------------------------------------------------------------------------------------
 
     def measure(self, groups: Sequence[Group]) -> Mapping[str, Mapping[str, float]]:
-        """What the task measures, and when the team stopped against an earlier end; see the module."""
+        """Return the statistics of the task, and a table "stopping"; see the module."""
         episodes = [e for group in groups for e in group.episodes if not math.isnan(e.total)]
         return {**({"stopping": _earlier_ends(episodes)} if episodes else {}), **self.env.measure(groups)}
 
     def single_agent(self) -> TextDecPOMDP | None:
-        """The task for one agent that has all tools itself, and that may stop."""
+        """Return the task's own form for one agent, which may stop; None if it has none."""
         alone = self.env.single_agent()
         return alone and Stopping(alone, self.cost)
 
     def asks(self, state: Stopped) -> Collection[str] | None:
-        """As the task does; nobody after a stop."""
+        """Return the agents that have to act in the task; none after a stop."""
         return () if state.over else self.env.asks(state.inner)
 
     def choices(self, agent: str, history: Sequence[Message] = ()) -> Sequence[str]:
-        """Those of the task, and the mark for those who may stop."""
+        """Return the choices of the task, and the mark for an agent that may stop."""
         texts = self.env.choices(agent, history)
         return [*texts, MARK] if texts and agent in self.may_stop else texts
 
     def script(self, name: str) -> Script:
-        """That of the task, which is not told how to stop and never does."""
+        """Return a script of the task, which never stops and observes histories without the notice."""
         if name not in self.facts.scripts:
             return TextDecPOMDP.script(self, name)
         say = self.env.script(name)
@@ -179,7 +192,7 @@ class Stopping(TaskWrapper[Stopped]):
 
 
 def _earlier_ends(episodes: Sequence[Episode]) -> dict[str, float]:
-    """Episodes against the best of their earlier ends."""
+    """Return statistics that compare each episode with the best of its earlier ends."""
     lost = [max(itertools.accumulate(e.rewards)) - e.total for e in episodes]
     stopped = [any(event.kind == "stop" for event in e.turns[-1].events) for e in episodes]
     return {

@@ -1,11 +1,13 @@
-"""Tools for the agents of a task, for some rounds before what they deliver.
+"""Tools for the agents of a task, which may call them for some rounds before they answer.
 
     env = WithTools(make("humaneval-v0"), [python(), notes()], rounds=3)
 
-Every agent that is asked may write calls instead of its answer, and is told what they gave; one that writes an answer
-waits until the others have theirs. Then the task gets all answers at once. In the last round whatever an agent writes
-is its answer. Rounds without an answer of all pay 0; the price of calls (`tools.Limits`) is taken from the team's
-reward, or from that of the agent that calls where agents are paid individually.
+In each round, an agent that has to act writes tool calls or its answer. After calls it observes their results and acts
+again. After its answer it waits until all other agents have answered. Then the task receives all answers at once. After
+`rounds` rounds with calls, the next text of an agent is its answer.
+
+Rounds in which some agent still calls tools have the reward 0. The price of calls (`tools.Limits`) is subtracted from
+the team's reward, or from the reward of the agent that calls if rewards are individual.
 """
 
 from __future__ import annotations
@@ -25,36 +27,34 @@ from .base import TaskWrapper
 _LAST = "\n\nYour next text is your answer."
 
 
-Results = tuple[tuple[str, bool, float], ...]  # answer, whether it is one, price
+Results = tuple[tuple[str, bool, float], ...]  # result of a call, whether the call was valid, price
 
 
 class ToolRounds(NamedTuple):
     """The state of `WithTools`."""
 
-    inner: Any  # that of the task
+    inner: Any  # state of the task
     tools: ToolState = ToolState()
-    answers: tuple[tuple[str, Message], ...] = ()  # what calls gave, to be told next
-    delivered: tuple[tuple[str, str], ...] = ()  # the answers of agents that wait
-    round: int = 0  # joint actions since the task asked
-    turn: int = 0  # turns of the task that were played
-    beside: tuple[
-        tuple[str, str, Results], ...
-    ] = ()  # calls beside the rounds: agent, text, what each of its calls gave
+    answers: tuple[tuple[str, Message], ...] = ()  # results of calls, the next observations
+    delivered: tuple[tuple[str, str], ...] = ()  # answers of agents that wait
+    round: int = 0  # joint actions since the last turn of the task
+    turn: int = 0  # turns of the task so far
+    beside: tuple[tuple[str, str, Results], ...] = ()  # calls outside of the rounds (`call`): agent, text, results
 
 
 class WithTools(TaskWrapper[ToolRounds]):
     """A task whose agents may call tools; see the module.
 
     Args:
-        env: A task. A protocol goes around this wrapper, not into it.
+        env: A task without tools and without a protocol. Protocols wrap this wrapper.
         kits: The tools.
-        rounds: Texts with calls before each answer, at least 1.
-        limits: By name of the tool; see `tools.Toolbox`.
-        users: By name of the kit, the agents or roles that have it; all where it is missing.
+        rounds: Greatest number of actions with calls before each answer, at least 1.
+        limits: Limits by name of the tool; see `tools.Toolbox`.
+        users: Agents or roles by name of the kit; a kit that is missing here is for all agents.
 
     Raises:
-        TypeError: `env` is no task, or has tools already.
-        ValueError: There are no rounds, tools have the same name, or limits or users name what is not there.
+        TypeError: `env` is not a task, or has tools already.
+        ValueError: `rounds` is below 1, two tools have the same name, or `limits` or `users` has an unknown name.
     """
 
     def __init__(
@@ -68,10 +68,10 @@ class WithTools(TaskWrapper[ToolRounds]):
     ) -> None:
         name = env.metadata["name"]
         if not isinstance(env, Task) or any(env.tools(agent) for agent in env.possible_agents):
-            raise TypeError(f"{name} is no task without tools; give one, and put protocols around this wrapper")
+            raise TypeError(f"{name} is not a task without tools; give one, and let protocols wrap the result")
         task = cast("Task[Any]", env)
         if isinstance(rounds, bool) or not isinstance(rounds, int) or rounds < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ValueError(f"rounds is {rounds!r}; agents may call tools in at least 1")
+            raise ValueError(f"rounds is {rounds!r}; give a whole number of at least 1")
         agents = {kit: self._agents(task, kit, names) for kit, names in (users or {}).items()}
         self.toolbox, self.rounds = Toolbox(kits, limits, agents), rounds
         super().__init__(task, "tools")
@@ -80,12 +80,12 @@ class WithTools(TaskWrapper[ToolRounds]):
     def _agents(env: TextDecPOMDP, kit: str, names: Sequence[str]) -> tuple[str, ...]:
         known = [*env.possible_agents, *env.facts.roles]
         if unknown := sorted(set(names) - set(known)):
-            raise ValueError(f"users of {kit!r} has {unknown[0]!r}, who is not there; there are {', '.join(known)}")
+            raise ValueError(f"users of {kit!r} names {unknown[0]!r}, which is unknown; known: {', '.join(known)}")
         return tuple(agent for agent in env.possible_agents if agent in names or env.role(agent) in names)
 
     @property
     def facts(self) -> Facts:
-        """A turn may also pay nothing, less what calls cost."""
+        """Return the facts of the task; the range of rewards includes 0 and the price of calls."""
         known = super().facts
         low, high = known.reward_range
         most = self.toolbox.dearest * len(self.possible_agents)
@@ -93,7 +93,7 @@ class WithTools(TaskWrapper[ToolRounds]):
 
     @property
     def max_turns(self) -> int:
-        """Joint actions in the longest episode; setting it sets that of the task to the next whole number of turns."""
+        """Return the number of joint actions of the longest episode; setting it rounds the task's turns up."""
         return self.env.max_turns * (self.rounds + 1)
 
     @max_turns.setter
@@ -101,21 +101,28 @@ class WithTools(TaskWrapper[ToolRounds]):
         self.env.max_turns = -(-value // (self.rounds + 1))
 
     def tools(self, agent: str) -> tuple[Tool, ...]:
-        """What the agent may call."""
+        """Return the tools of an agent."""
         return self.toolbox.tools(agent)
 
     def call(self, agent: str, text: str) -> tuple[Answered, ...]:
-        """Run the calls of a text beside the rounds, while its agent owes one: for programs that call tools themselves.
+        """Run the tool calls of a text outside of the rounds, for programs that call tools themselves.
 
-        They count for the limits and are in the agent's history. The next joint action pays their prices, which come on
-        top of `facts.turn_range`, and has their events.
+        The calls count towards the limits and are added to the agent's history. The next joint action has their events,
+        and its reward is reduced by their prices, possibly below `facts.turn_range`.
+
+        Args:
+            agent: An agent that has to act now.
+            text: A text with tool calls.
+
+        Returns:
+            One result per call, in order.
 
         Raises:
-            NotAskedToStepError: The agent owes no text.
+            NotAskedToStepError: The agent does not have to act.
             ValueError: The text has no call.
         """
         if not self.asked(agent):
-            raise NotAskedToStepError(f"{agent} is not asked in {self.metadata['name']}, and cannot call now")
+            raise NotAskedToStepError(f"{agent} does not have to act in {self.metadata['name']}, so it cannot call now")
         calls = self.toolbox.calls(agent, text)
         if not calls:
             raise ValueError(f"{text!r:.80} has no call; write one as <tool_call>{{...}}</tool_call>")
@@ -129,10 +136,10 @@ class WithTools(TaskWrapper[ToolRounds]):
         return answered
 
     def snapshot(self) -> Any:
-        """As elsewhere.
+        """Return the state of the episode; see `TextDecPOMDP.snapshot`.
 
         Raises:
-            ValueError: A tool was called of whose state there can be no copy.
+            ValueError: A tool was called whose state cannot be copied.
         """
         state: ToolRounds | None = self._now.latest.transition.state
         if state is not None:
@@ -142,11 +149,11 @@ class WithTools(TaskWrapper[ToolRounds]):
     # --- the rounds ---------------------------------------------------------------------------------------------------
 
     def initial_state(self, item: TaskItem, seed: int) -> ToolRounds:
-        """That of the task, with tools as they are at first."""
+        """Return the initial state of the task, with the initial state of the tools."""
         return ToolRounds(self.env.initial_state(item, seed))
 
     def observations(self, state: ToolRounds) -> Mapping[str, str | Message]:
-        """What calls gave; after an answer of all, what the task says, and how to call tools."""
+        """Return the results of calls, or, at a new turn of the task, its observations with a notice about tools."""
         if not state.round:
             return {
                 agent: self._with_notice(agent, message)
@@ -164,11 +171,11 @@ class WithTools(TaskWrapper[ToolRounds]):
         return f"{message}\n\n{notice}"
 
     def asks(self, state: ToolRounds) -> Collection[str] | None:
-        """Those whose calls were answered; after an answer of all, as the task does."""
+        """Return None (the agents that observe results of calls), or, at a new turn, the agents of the task."""
         return None if state.round else self.env.asks(state.inner)
 
     def transition(self, state: ToolRounds, actions: Mapping[str, str], seed: int) -> Transition[ToolRounds]:
-        """Answer calls, or hand the answers of all to the task."""
+        """Run calls, or pass the answers to the task when all agents have answered."""
         tools, (events, prices) = state.tools, self._beside(state)
         answers, delivered = dict[str, Message](), dict(state.delivered)
         for agent, text in actions.items():
@@ -193,7 +200,7 @@ class WithTools(TaskWrapper[ToolRounds]):
         return self._charged(step, prices, tuple(events))
 
     def _beside(self, state: ToolRounds) -> tuple[list[Event], dict[str, float]]:
-        """Events and prices of the calls beside the rounds since the last joint action."""
+        """Return events and prices (by agent) of the calls outside of the rounds since the last joint action."""
         events, prices = list[Event](), dict[str, float]()
         for agent, text, results in state.beside:
             calls = self.toolbox.calls(agent, text)
@@ -207,12 +214,12 @@ class WithTools(TaskWrapper[ToolRounds]):
     def _charged(
         self, step: Transition[ToolRounds], prices: Mapping[str, float], events: tuple[Event, ...]
     ) -> Transition[ToolRounds]:
-        """The transition less the prices of calls."""
+        """Return the transition with the prices of calls subtracted."""
         rewards = step.rewards and {agent: paid - prices.get(agent, 0.0) for agent, paid in step.rewards.items()}
         reward = step.reward - sum(prices.values())
         return replace(step, reward=reward, rewards=rewards, events=(*events, *step.events))
 
     def describe(self, state: ToolRounds) -> Mapping[str, Any]:
-        """As the task does, and how often each tool was called."""
+        """Return the hidden part of the task's state, and the number of calls of each tool."""
         counts = {f"{agent} {tool}": count for agent, tool, count in state.tools.calls}
         return {**self.env.describe(state.inner), "calls": counts}

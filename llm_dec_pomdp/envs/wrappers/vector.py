@@ -1,15 +1,15 @@
-"""Many copies of an environment, stepped at once; rewards that come from other processes are judged concurrently.
+"""Many copies of an environment, stepped at once; rewards of the code sandbox are computed concurrently.
 
     envs = make_vec("coophumaneval-v0", 8, split="train")
     observations, infos = envs.reset(seed=0)
     observations, rewards, terminations, truncations, infos = envs.step(actions)
 
-A finished copy is reset by itself, in one of two of Gymnasium's modes (`gymnasium.vector.AutoresetMode`):
+A finished copy is reset automatically, in one of two modes of Gymnasium (`gymnasium.vector.AutoresetMode`):
 
-* `SAME_STEP`, the default: the step that ends an episode returns the first observations of the next one; what belongs
-  to the old one is in `infos[i]["final_obs"]` and `infos[i]["final_info"]`. No step is lost, which counts where
-  episodes have one turn.
-* `NEXT_STEP`: the step after the end resets that copy: its action is ignored, its reward is 0.
+* `SAME_STEP`, the default: the step that ends an episode returns the first observations of the next one. The last
+  observations and infos of the finished episode are in `infos[i]["final_obs"]` and `infos[i]["final_info"]`. No step is
+  lost, which matters if episodes have one turn.
+* `NEXT_STEP`: the step after the end resets that copy; its action is ignored, and its reward is 0.
 """
 
 from __future__ import annotations
@@ -35,20 +35,23 @@ VecStep = tuple[Batch, npt.NDArray[np.float64], npt.NDArray[np.bool_], npt.NDArr
 class VecEnv:
     """Copies of one environment.
 
-    A batch of texts is a list with one dict (agent -> text) per copy. A batch of numbers is a dict with one array
-    (num_envs, ...) per agent. Rewards, terminations and truncations are arrays (num_envs,): they are the team's. Infos
-    are a list with one dict (agent -> info) per copy.
+    A batch of texts is a list with one dict (agent -> text) per copy. A batch of numbers is a dict with one array of
+    shape (num_envs, ...) per agent. Rewards, terminations and truncations are arrays of shape (num_envs,), for the
+    team. Infos are a list with one dict (agent -> info) per copy.
 
     Args:
         envs: The copies; all have the same agents and spaces.
-        autoreset: What happens after the end of an episode; see the module.
+        autoreset: The reset after the end of an episode; see the module.
+
+    Raises:
+        ValueError: There are no copies, an object occurs twice, spaces differ, or the mode is not supported.
     """
 
     def __init__(self, envs: Sequence[Env], autoreset: AutoresetMode = AutoresetMode.SAME_STEP) -> None:
         if not envs:
             raise ValueError("there are no environments; give at least 1")
         if len(set(map(id, envs))) < len(envs):
-            raise ValueError("the same environment is given more than once; every copy is an object of its own")
+            raise ValueError("the same environment object is given more than once; build one object per copy")
         if autoreset not in (AutoresetMode.SAME_STEP, AutoresetMode.NEXT_STEP):
             raise ValueError(f"autoreset is {autoreset!r}; use AutoresetMode.SAME_STEP or NEXT_STEP")
         self.envs = tuple(envs)
@@ -72,8 +75,14 @@ class VecEnv:
         """Start an episode in every copy.
 
         Args:
-            seed: One per copy; an integer stands for seed, seed + 1, ... (as in Gymnasium).
-            options: For all copies, or one mapping per copy.
+            seed: One seed per copy; an integer stands for seed, seed + 1, ... (as in Gymnasium).
+            options: Options for all copies, or one mapping per copy.
+
+        Returns:
+            Observations and infos; see the class.
+
+        Raises:
+            ValueError: The number of seeds or options differs from `num_envs`.
         """
         seeds = [seed + i for i in range(self.num_envs)] if isinstance(seed, int) else self._each(seed, "seeds")
         several = self._each(None if isinstance(options, Mapping) else options, "options")
@@ -90,11 +99,17 @@ class VecEnv:
 
         Args:
             actions: A sequence with one mapping (agent -> action) per copy, or a mapping with one batch per agent.
+
+        Returns:
+            Observations, rewards, terminations, truncations and infos; see the class.
+
+        Raises:
+            ValueError: The number of actions differs from `num_envs`.
         """
         joint = self._joint(actions)
         running = [i for i in range(self.num_envs) if not self._over[i]]
         stepped = step_many(
-            cast("list[TextDecPOMDP]", [self.envs[i] for i in running]),  # all that is used of them is `step`
+            cast("list[TextDecPOMDP]", [self.envs[i] for i in running]),  # only `step` is used
             [joint[i] for i in running],
         )
         results = dict(zip(running, stepped, strict=True))
@@ -142,7 +157,9 @@ class VecEnv:
             return observations
         for observation in observations:
             if missing := [agent for agent in self.possible_agents if agent not in observation]:
-                raise ValueError(f"{missing[0]!r} has no observation, since it is not there; wrap in FixedRoster")
+                raise ValueError(
+                    f"{missing[0]!r} has no observation, since it is not live; wrap each copy in FixedRoster"
+                )
         return {agent: np.stack([observation[agent] for observation in observations]) for agent in self.possible_agents}
 
 
@@ -156,10 +173,13 @@ def make_vec(
     """Build many copies of an environment.
 
     Args:
-        env: A registered id, or a callable that builds one, wrappers and all.
-        num_envs: How many.
-        autoreset: `AutoresetMode.SAME_STEP` or `NEXT_STEP`, or their names.
-        kwargs: For every call of the constructor.
+        env: A registered id, or a callable that builds one environment with its wrappers.
+        num_envs: Number of copies.
+        autoreset: `AutoresetMode.SAME_STEP` or `NEXT_STEP`, or the name of one.
+        kwargs: Arguments of the constructor of each copy.
+
+    Raises:
+        ValueError: `num_envs` is below 1, or the mode does not exist.
     """
     if num_envs < 1:
         raise ValueError(f"num_envs is {num_envs}; it must be at least 1")

@@ -1,1 +1,1 @@
-"""Two agents write two texts that belong together."""
+"""Environments in which two agents write related texts."""

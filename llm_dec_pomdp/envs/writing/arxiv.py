@@ -3,27 +3,29 @@
 | fact | value |
 |---|---|
 | agents | agent_0 "background", agent_1 "method" |
-| turns | 1; `max_turns` for more, with rewards as in `envs.turn_rewards`; `feedback`: `envs.writing.feedback` |
+| turns | 1; `max_turns` sets more (rewards: `envs.turn_rewards`, messages: `envs.writing.feedback`) |
 | data | `OpenMLRL/arXiv_abstract` (field `abstract_text`), train[:1000] / val[:1000] |
 | offline | 72 abstracts written for this suite |
+| options | `length_ratio`: "released" (default), or "paper" for the length ratio of the first release |
 | return | 0 to 3.0, reachable 2.98 |
 
-Observation. Both agents see the abstract and are asked for a part of an introduction: agent_0 for background and
-motivation, agent_1 for methodology and implications. Each knows that the other covers the rest.
+Observation. Both agents observe the abstract and a request for one part of an introduction: agent_0 for background and
+motivation, agent_1 for methodology and implications. The request states that another writer covers the rest.
 
 Action. Any text.
 
-Reward (one float for the team; c1, c2 are the texts; levels are checked in order, the first that fails ends the sum):
+Reward. Both agents receive the same reward, the sum of five components. c1 and c2 are the texts of agent_0 and agent_1.
+The components are checked from top to bottom. If one fails, all components below it are 0:
 
 | component | range | rule |
 |---|---|---|
-| structure | 0.5 | 128 to 256 words in both, else 0 in total |
-| coordination | 0..1 | r = chars(c2)/chars(c1): 1 in [1.3, 1.6], linear to 0 at 0.8 and at 2.0, beyond: stop |
-| vocabulary | 0..0.5 | u = unique(c2)/unique(c1): 0.5 in [0.7, 1.3], linear to 0 at 0.5 and at 1.7, beyond: stop |
-| coherence | 0..0.38 | 0.4 T, T from the number of connective categories in c1 + c2 |
-| consistency | 0..0.6 | 0.6 min(J, 0.23)/0.23, J = Jaccard similarity without stop words |
+| structure | 0.5 | both texts have 128 to 256 words; otherwise the reward is 0 |
+| coordination | 0..1 | r = chars(c2)/chars(c1): 1 in [1.3, 1.6], linear to 0 at 0.8 and at 2.0; fails outside |
+| vocabulary | 0..0.5 | u = unique(c2)/unique(c1): 0.5 in [0.7, 1.3], linear to 0 at 0.5 and 1.7; fails outside |
+| coherence | 0..0.38 | 0.4 T; T grows with the number of connective categories in c1 and c2, up to 0.95 |
+| consistency | 0..0.6 | 0.6 min(J, 0.23)/0.23, J = Jaccard similarity of the words without stop words |
 
-`length_ratio="paper"` takes the target of the first release instead: 1 in [1.0, 1.3], linear to 0 at 0.8 and at 1.5.
+With `length_ratio="paper"`, coordination is 1 in [1.0, 1.3] and linear to 0 at 0.8 and at 1.5.
 
 Source: "LLM Collaboration With Multi-Agent Reinforcement Learning", arXiv:2508.04652, and its released experiments.
 
@@ -54,10 +56,10 @@ _COMMON = "Write one paragraph of 128 to 256 words. Another writer covers the re
 
 
 class ArXiv(WritingTask):
-    """Expand an abstract into two paragraphs; the module is the manual.
+    """Expand an abstract into two paragraphs; the module docstring describes the environment.
 
     Args:
-        length_ratio: "released" (the default) or "paper", the target of the first release.
+        length_ratio: "released" (default), or "paper" for the length ratio of the first release.
         tasks, common: See `WritingTask`.
     """
 

@@ -1,4 +1,4 @@
-"""What the writing environments share: two agents, one source text, the gated reward."""
+"""Base of the writing environments: two agents, one source text, and a reward with levels."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .feedback import MODES, message
 
 
 class WritingOptions(TextOptions, total=False):
-    """The options that every writing task takes beside `tasks`; see `WritingTask`."""
+    """Options of every writing task except `tasks`; see `WritingTask`."""
 
     feedback: str
 
@@ -23,14 +23,14 @@ class WritingOptions(TextOptions, total=False):
 class WritingTask(TextTask):
     """Two agents write a shorter and a longer text about the same source.
 
-    A subclass says its `source`, `formula` and what each role is asked for in `requests`.
+    A subclass sets its `source`, its `formula` and in `requests` the request to each role.
 
     Args:
-        feedback: What both are told from the second turn on, one of `envs.writing.feedback.MODES`.
+        feedback: Content of the observations from the second turn on, one of `envs.writing.feedback.MODES`.
         tasks, common: See `TextTask`.
     """
 
-    # All 12 connective categories give T = 0.4 + 11 * 0.05 = 0.95, so the style part ends at 0.4 * 0.95 + 0.6.
+    # All 12 connective categories give T = 0.4 + 11 * 0.05 = 0.95, so coherence and consistency reach 0.4 * 0.95 + 0.6.
     declared = Facts(
         name="writing",
         components=reward.COMPONENTS,
@@ -51,18 +51,18 @@ class WritingTask(TextTask):
         self.feedback = feedback
 
     def observe(self, item: TaskItem, agent: str) -> str:
-        """The source text, then the request; the order matters to small models."""
+        """Return the source text, then the request; small models follow a request better at the end."""
         return f"{self.source_text(item)}\n\n{self.requests[self.possible_agents.index(agent)]}"
 
     def source_text(self, item: TaskItem) -> str:
-        """The source as it is shown."""
+        """Return the source text as agents observe it."""
         return item.prompt.strip()
 
     def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
-        """The gated reward of `envs.writing.reward`; the source does not enter it."""
+        """Return the reward of `envs.writing.reward`, which does not depend on the source text."""
         first, second = self.possible_agents
         return reward.score(reward.PublishedPair(actions[first], actions[second]), self.formula)
 
     def respond(self, item: TaskItem, actions: Mapping[str, str], score: Score) -> Mapping[str, str]:
-        """The levels that passed, in words, the same for both."""
+        """Return the message of `envs.writing.feedback`, the same for both agents."""
         return dict.fromkeys(self.possible_agents, message(self.feedback, score, self.formula, self.declared.roles))

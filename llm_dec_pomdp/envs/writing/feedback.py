@@ -1,12 +1,12 @@
-"""What the two writers are told after a turn: which levels passed, in words.
+"""Messages to both writers after a turn: the levels of the reward that passed.
 
-| mode | what an agent is told |
+| mode | content |
 |---|---|
-| `none` | to write its text again |
-| `level_passed` | which levels passed |
-| `level_feedback` | the same with the measured quantity and the range that pays in full |
+| `none` | a request for a new version |
+| `level_passed` | the levels that passed |
+| `level_feedback` | also the measured quantity and the range with the full reward |
 
-Both agents are told the same; neither reads a word of the other's text.
+Both agents observe the same message. It quotes no word of either text.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ REVISE = "Write the complete new version of your text."
 
 
 def message(mode: str, score: Score, formula: WritingFormula, roles: Sequence[str]) -> str:
-    """The message of a turn."""
+    """Return the message after a turn, the same for both agents."""
     if mode == "none":
         return REVISE
     lines = levels(score, formula, roles, reasons=mode == "level_feedback")
@@ -29,7 +29,7 @@ def message(mode: str, score: Score, formula: WritingFormula, roles: Sequence[st
 
 
 def levels(score: Score, formula: WritingFormula, roles: Sequence[str], *, reasons: bool) -> list[str]:
-    """One line per level that was reached; the first that failed is the last line."""
+    """Return one line for each level up to the first that failed."""
     stopped = score.notes.get("stopped_at", "")
     lines: list[str] = []
     for level, reason in _reasons(score.diagnostics, formula, roles).items():

@@ -1,10 +1,10 @@
-"""The gated reward of the writing tasks (arXiv:2508.04652 and its released experiments).
+"""The reward of the writing tasks (arXiv:2508.04652 and its released experiments).
 
-Levels are gated: the first one that fails ends the sum.
+Levels are checked in order, and the first one that fails ends the sum:
 
     structure 0.5  ->  coordination 0..1 (length ratio)  ->  vocabulary 0..0.5  ->  style 0..1
 
-What differs between the tasks is a `WritingFormula`; every constant of the published formulas stands in one of those.
+Style is the sum of the components coherence and consistency. The constants of each task are a `WritingFormula`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ DIAGNOSTICS = ("words_first", "words_second", "length_ratio", "vocabulary_ratio"
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """A trapezoid: 0 at `low`, 1 from `full_low` to `full_high`, 0 at `high`, and nothing at all beyond."""
+    """A trapezoid: 0 at `low`, 1 from `full_low` to `full_high`, 0 at `high`; the level fails outside."""
 
     low: float
     full_low: float
@@ -32,7 +32,7 @@ class Band:
     high: float
 
     def __call__(self, x: float) -> float | None:
-        """The height at `x`; None outside `[low, high]`, where the gate is closed."""
+        """Return the height at `x`; None outside `[low, high]`, where the level fails."""
         if not self.low <= x <= self.high:
             return None
         if x < self.full_low:
@@ -47,11 +47,11 @@ class WritingFormula:
     """The constants of one writing task.
 
     Attributes:
-        words: Fewest and most words of either text.
+        words: Lowest and highest number of words of each text.
         length_ratio: length(second) / length(first).
         vocabulary_ratio: unique words(second) / unique words(first).
-        connectives_in_both: Count connectives in both texts, else in the second only.
-        jaccard_cap: Jaccard similarity of the word sets (without stop words) that earns the full part.
+        connectives_in_both: True to count connectives in both texts, False to count them in the second.
+        jaccard_cap: Jaccard similarity of the word sets (without stop words) from which on consistency is full.
     """
 
     words: tuple[int, int]
@@ -62,30 +62,30 @@ class WritingFormula:
 
 
 class Pair(ABC):
-    """Two texts as they are measured: that of agent_0 (summary, background), that of agent_1 (elaboration, method)."""
+    """Measurements of the text of agent_0 (summary, background) and of agent_1 (elaboration, method)."""
 
     @abstractmethod
     def words(self) -> tuple[int, int]:
-        """How many words they have."""
+        """Return the number of words of each text."""
 
     @abstractmethod
     def lengths(self) -> tuple[int, int]:
-        """How long they are, in characters."""
+        """Return the length of each text in characters."""
 
     @abstractmethod
     def vocabularies(self) -> tuple[int, int]:
-        """How many different words they have."""
+        """Return the number of different words of each text."""
 
     @abstractmethod
     def connective_categories(self, both: bool) -> float:
-        """How many of the connective categories the texts use, or the second alone."""
+        """Return the number of connective categories in both texts, or in the second text only."""
 
     @abstractmethod
     def contents(self) -> tuple[set[str], set[str]]:
-        """Their different words without stop words."""
+        """Return the set of words of each text, without stop words."""
 
     def jaccard(self) -> float:
-        """Jaccard similarity of the word sets without stop words; 1 when both are empty."""
+        """Return the Jaccard similarity of the word sets without stop words; 1 if both are empty."""
         first, second = self.contents()
         shared = len(first & second)
         union = len(first) + len(second) - shared
@@ -93,7 +93,7 @@ class Pair(ABC):
 
 
 def score(pair: Pair, formula: WritingFormula) -> Score:
-    """The joint reward of two texts, 0 to 3; components and diagnostics behind the level that ended the sum are 0."""
+    """Return the joint reward of two texts, 0 to 3; components and diagnostics after a failed level are 0."""
     parts: dict[str, float] = dict.fromkeys(COMPONENTS, 0.0)
     facts: dict[str, float] = dict.fromkeys(DIAGNOSTICS, 0.0)
     stopped_at = _climb(pair, formula, parts, facts)
@@ -101,7 +101,7 @@ def score(pair: Pair, formula: WritingFormula) -> Score:
 
 
 def _climb(pair: Pair, formula: WritingFormula, parts: dict[str, float], facts: dict[str, float]) -> str:
-    """Fill in `parts` and `facts` level by level; returns the level that ended the sum, "" for none."""
+    """Fill in `parts` and `facts` level by level; return the level that failed, "" if none did."""
     fewest, most = formula.words
     facts["words_first"], facts["words_second"] = first, second = pair.words()
     if not (fewest <= first <= most and fewest <= second <= most):
@@ -149,49 +149,49 @@ class PublishedPair(Pair):
 
     @functools.cached_property
     def _vocabularies(self) -> tuple[set[str], set[str]]:
-        """Their different words, which texts of a wrong number of words do not need."""
+        """The set of words of each text; computed only when a level needs it."""
         return set(words_of(self.first)), set(words_of(self.second))
 
     def words(self) -> tuple[int, int]:
-        """How many words they have, whatever stands between white space."""
+        """Return the number of words of each text, which are separated by white space."""
         return len(self.first.split()), len(self.second.split())
 
     def lengths(self) -> tuple[int, int]:
-        """How long they are, white space included."""
+        """Return the length of each text in characters, with white space."""
         return len(self.first), len(self.second)
 
     def vocabularies(self) -> tuple[int, int]:
-        r"""How many different words (`\w+`) they have."""
+        r"""Return the number of different words (`\w+`) of each text."""
         first, second = self._vocabularies
         return len(first), len(second)
 
     def connective_categories(self, both: bool) -> float:
-        """How many occur in the lower-cased texts, joined without a separator, as substrings."""
+        """Return the number of categories that occur as substrings of the lower-cased texts, which are concatenated."""
         first, second = self._vocabularies
         if both:
             return categories_as_substrings(self.first + self.second, first | second)
         return categories_as_substrings(self.second, second)
 
     def contents(self) -> tuple[set[str], set[str]]:
-        """Their different words without stop words."""
+        """Return the set of words of each text, without stop words."""
         first, second = self._vocabularies
         stop_words = lexicon()[1]
         return first - stop_words, second - stop_words
 
 
 def categories_as_substrings(text: str, vocabulary: Set[str] = frozenset()) -> int:
-    """How many connective categories occur in the lower-cased text as substrings (v0).
+    """Return the number of connective categories that occur as substrings of the lower-cased text (v0).
 
     Args:
-        text: Where to look.
-        vocabulary: Words that are known to stand in it, which need not be looked for.
+        text: The text.
+        vocabulary: Words that the text is known to contain, for speed.
     """
     categories = _categories_by_word()
     present: set[str] = set()
     for word in categories.keys() & vocabulary:
         present |= categories[word]
     lowered = text.lower()
-    for category, phrases in lexicon()[0].items():  # short phrases first: they are met soonest
+    for category, phrases in lexicon()[0].items():  # short phrases first: they are found soonest
         if category not in present and any(map(lowered.__contains__, phrases)):
             present.add(category)
     return len(present)
@@ -199,7 +199,7 @@ def categories_as_substrings(text: str, vocabulary: Set[str] = frozenset()) -> i
 
 @functools.cache
 def _categories_by_word() -> Mapping[str, set[str]]:
-    """The categories of every connective of one word."""
+    """Return the categories of every connective that is a single word."""
     categories: dict[str, set[str]] = {}
     for category, phrases in lexicon()[0].items():
         for phrase in phrases:
@@ -209,7 +209,7 @@ def _categories_by_word() -> Mapping[str, set[str]]:
 
 
 def connective_part(n: float) -> float:
-    """T = min(1, 0.4 + min(0.6, 0.05 (n - 1))), n = connective categories; 0 for less than one."""
+    """Return T = min(1, 0.4 + min(0.6, 0.05 (n - 1))) for n connective categories; 0 for fewer than one."""
     return min(1.0, 0.4 + min(0.6, 0.05 * (n - 1))) if n >= 1 else 0.0
 
 

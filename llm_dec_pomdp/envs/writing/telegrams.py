@@ -1,28 +1,28 @@
-"""telegrams-v0: Several telegrams together carry as many words of a post as they can.
+"""telegrams-v0: Several telegrams together carry as many words of a post as possible.
 
 | fact | value |
 |---|---|
-| agents | agent_0 "sender 1" ... agent_{n-1} "sender n", n from 1 to 8 (`n_agents`, 3 by default) |
-| turns | 1; `max_turns` for more, which pay as in `envs.turn_rewards`; all are told the counts of the last try |
+| agents | agent_0 "sender 1" ... agent_{n-1} "sender n"; `n_agents` sets n, 1 to 8, 3 by default |
+| turns | 1; `max_turns` sets more (rewards: `envs.turn_rewards`); agents then observe its counts |
 | data | `trl-lib/tldr` (field `prompt`), train[:1000] / test[:1000] |
 | offline | the 120 posts of tldr-v0 |
 | return | 0 to 1.0 for every n |
 
-Observation. Everyone sees the post, how many telegrams there are, and which of them is theirs. Nobody sees what the
-others send, so who says what has to be agreed on without a word.
+Observation. Every agent observes the post, the number of telegrams and the number of its own telegram. No agent
+observes the telegrams of its teammates, so they must divide the words without communication.
 
-Action. Any text; the office stops after 12 words.
+Action. Any text. Only the first 12 words count.
 
-Reward (one float for the team). W are the different content words of the post (lower case, no stop words), C_i those of
-them that telegram i carries, and the goal is min(6 n, |W|) words:
+Reward. All agents receive the same reward, the sum of two components. W is the set of content words of the post (lower
+case, without stop words). C_i is the set of words of W that telegram i carries. The goal is min(6 n, |W|) words:
 
-| part | value |
-|---|---|
-| carried 0..0.8 | 0.8 c, c = min(1, different words carried by anyone / goal) |
-| distinct 0..0.2 | 0.2 c d, d = different words carried / sum of the sizes of the C_i |
+| component | range | rule |
+|---|---|---|
+| carried | 0..0.8 | 0.8 c, c = min(1, size of the union of the C_i / goal) |
+| distinct | 0..0.2 | 0.2 c d, d = size of the union of the C_i / sum of the sizes of the C_i |
 
-What it tests. How return, tokens and response time grow with the number of agents: more senders carry more,
-and collide more often. It says nothing about writing; a telegram may be a list of words.
+What it tests. How return, tokens and response time grow with the number of agents: more senders carry more words and
+repeat each other more often. The reward does not measure style; a telegram may be a list of words.
 
 Source: this suite's own. The stop words are those of tldr-v0.
 
@@ -54,15 +54,15 @@ from .text import lexicon, words_of
 from .tldr import TLDR
 
 MOST_AGENTS = 8
-_WORDS = 12  # of a telegram
-_EACH = 6  # content words that one telegram is to carry
+_WORDS = 12  # of a telegram that count
+_EACH = 6  # content words per telegram in the goal
 
 
 class Telegrams(TextTask):
-    """Carry a post in n telegrams; the module is the manual.
+    """Carry a post in n telegrams; the module docstring describes the environment.
 
     Args:
-        n_agents: How many telegrams there are, 1 to 8.
+        n_agents: Number of agents and telegrams, 1 to 8.
         tasks, common: See `TextTask`.
     """
 
@@ -76,16 +76,16 @@ class Telegrams(TextTask):
 
     def __init__(self, tasks: Tasks = "sample", *, n_agents: int = 3, **common: Unpack[TextOptions]) -> None:
         if isinstance(n_agents, bool) or n_agents not in range(1, MOST_AGENTS + 1):
-            raise ValueError(f"n_agents is {n_agents!r}; telegrams are sent by 1 to {MOST_AGENTS} agents")
+            raise ValueError(f"n_agents is {n_agents!r}; give a number of agents from 1 to {MOST_AGENTS}")
         self.declared = replace(self.declared, roles=tuple(f"sender {number}" for number in range(1, n_agents + 1)))
         super().__init__(tasks, **common)
 
     def problem(self, item: TaskItem) -> str:
-        """A post of stop words has nothing to carry."""
-        return "" if _content(item) else "field 'prompt': holds only stop words, none to carry; remove the row"
+        """Return why a row cannot be used, that is, if its post has only stop words; else ""."""
+        return "" if _content(item) else "field 'prompt': has only stop words, so none can be carried; remove the row"
 
     def observe(self, item: TaskItem, agent: str) -> str:
-        """The post, then the request."""
+        """Return the post, then the request."""
         number, count = self.possible_agents.index(agent) + 1, len(self.possible_agents)
         return (
             f"{item.prompt.strip()}\n\nThis post is sent as {count} telegrams of {_WORDS} words each, and you write "
@@ -93,7 +93,7 @@ class Telegrams(TextTask):
         )
 
     def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
-        """How many content words of the post the telegrams carry, and how few of them twice."""
+        """Return the reward for carried and for distinct content words; see the module."""
         content = _content(item)
         goal = self._goal(content)
         carried = Counter(
@@ -107,7 +107,7 @@ class Telegrams(TextTask):
         return Score(sum(parts.values()), parts, facts)
 
     def prepare(self, items: tuple[TaskItem, ...]) -> tuple[TaskItem, ...]:
-        """With references: the first content words of the post, dealt out in turn."""
+        """Add references: the first content words of the post, assigned to the agents in turn."""
         return tuple(replace(item, reference=self._dealt(item)) for item in items)
 
     def _dealt(self, item: TaskItem) -> tuple[str, ...]:
@@ -116,7 +116,7 @@ class Telegrams(TextTask):
         return tuple(" ".join(dealt[i::count]) for i in range(count))
 
     def respond(self, item: TaskItem, actions: Mapping[str, str], score: Score) -> Mapping[str, str]:
-        """The counts of the last try, the same for all."""
+        """Return the counts of the turn, the same for all agents."""
         facts = score.diagnostics
         message = (
             f"The telegrams carried {facts['words_carried']:.0f} of {facts['words_goal']:.0f} words, "
@@ -129,5 +129,5 @@ class Telegrams(TextTask):
 
 
 def _content(item: TaskItem) -> set[str]:
-    """The different words of a post that are no stop words."""
+    """Return the set of words of a post that are not stop words."""
     return set(words_of(item.prompt)) - lexicon()[1]

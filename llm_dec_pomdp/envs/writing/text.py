@@ -1,4 +1,4 @@
-"""How the writing rewards read a text: which words it has."""
+"""Words of a text, as the writing rewards count them."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _WORD = re.compile(r"\w+")
 
 @functools.cache
 def lexicon() -> tuple[Mapping[str, tuple[str, ...]], frozenset[str]]:
-    """Connectives by category (12 of them) and the stop words of the published formula."""
+    """Return the connectives by category (12 categories) and the stop words of the published formula."""
     raw = json.loads((resources.files("llm_dec_pomdp.data") / "connectives.json").read_text(encoding="utf-8"))
     connectives = {name: tuple(sorted(words, key=len)) for name, words in raw["connectives"].items()}
     return connectives, frozenset(raw["stop_words"])
 
 
 def words_of(raw: str) -> list[str]:
-    r"""The words (`\w+`) of a text in lower case."""
+    r"""Return the words (`\w+`) of a text in lower case."""
     return _WORD.findall(raw.lower())
 
 
@@ -33,5 +33,5 @@ class Text:
         self.content = self.vocabulary - lexicon()[1]  # without stop words
 
     def grams(self, n: int) -> list[tuple[str, ...]]:
-        """All runs of n words."""
+        """Return all sequences of n consecutive words."""
         return list(zip(*(self.words[start:] for start in range(n)), strict=False))

@@ -3,34 +3,37 @@
 | fact | value |
 |---|---|
 | agents | agent_0 "summary", agent_1 "elaboration" |
-| turns | 1; `max_turns` for more, with rewards as in `envs.turn_rewards`; `feedback`: `envs.writing.feedback` |
+| turns | 1; `max_turns` sets more (rewards: `envs.turn_rewards`, messages: `envs.writing.feedback`) |
 | data | `trl-lib/tldr` (field `prompt`), train[:1000] / test[:1000] |
 | offline | 120 posts written for this suite |
 | return | 0 to 3.0, reachable 2.98 |
 
-Observation. Both agents see the post (`SUBREDDIT / TITLE / POST`). agent_0 is asked for a concise, factual summary,
-agent_1 for a detailed one with more unique words and some transition words. Neither is told about the other.
+Observation. Both agents observe the post (`SUBREDDIT / TITLE / POST`) and a request. The request asks agent_0 for a
+concise, factual summary. It asks agent_1 for a detailed summary with more unique words and some transition words. The
+observations do not mention the teammate.
 
 Action. Any text.
 
-Reward (one float for the team; c1, c2 are the texts; levels are checked in order, the first that fails ends the sum):
+Reward. Both agents receive the same reward, the sum of five components. c1 and c2 are the texts of agent_0 and agent_1.
+The components are checked from top to bottom. If one fails, all components below it are 0:
 
 | component | range | rule |
 |---|---|---|
-| structure | 0.5 | 8 to 256 words in both, else 0 in total |
-| coordination | 0..1 | r = chars(c2)/chars(c1): 1 in [1.6, 3.2], linear to 0 at 1.1 and at 5.0, beyond: stop |
-| vocabulary | 0..0.5 | u = unique(c2)/unique(c1): 0.5 from 2.0 on, linear to 0 at 1.3, below: stop |
-| coherence | 0..0.38 | 0.4 T, T from the number of connective categories in c2 |
-| consistency | 0..0.6 | 0.6 min(J, 0.03)/0.03, J = Jaccard similarity without stop words |
+| structure | 0.5 | both texts have 8 to 256 words; otherwise the reward is 0 |
+| coordination | 0..1 | r = chars(c2)/chars(c1): 1 in [1.6, 3.2], linear to 0 at 1.1 and at 5.0; fails outside |
+| vocabulary | 0..0.5 | u = unique(c2)/unique(c1): 0.5 from 2.0 on, linear to 0 at 1.3; fails below |
+| coherence | 0..0.38 | 0.4 T; T grows with the number of connective categories in c2, up to 0.95 |
+| consistency | 0..0.6 | 0.6 min(J, 0.03)/0.03, J = Jaccard similarity of the words without stop words |
 
-Default model. `builtin:extractive` copies sentences of the post, which this reward allows. After 80 updates it reaches
-90 % of the maximum on the test posts (three seeds, 89 to 91). Untrained it reaches 20 %, with shuffled rewards 14 %.
-tldr-v1 and tldr-v2 do not reward copies. On tldr-v1 this policy gets 0 %; both keep `builtin:tiny` as the default.
+Default model. `builtin:extractive` copies sentences of the post, and this reward allows copies. After 80 updates it
+reaches 90 % of the maximum on the test posts (three seeds, 89 to 91). The untrained model reaches 20 %, and the
+shuffled-reward control 14 %. tldr-v1 and tldr-v2 do not reward copies: on tldr-v1 this policy receives 0 %. Their
+default model is `builtin:tiny`.
 
 Source: "LLM Collaboration With Multi-Agent Reinforcement Learning", arXiv:2508.04652, and its released experiments.
 
-Version history: v0, the task as published. It can be gamed (connectives are counted as substrings, nothing checks that
-the texts are about the post), which is the point of keeping it: numbers compare.
+Version history: v0, the task as published. Its reward can be exploited: connectives are counted as substrings, and no
+component checks that the texts are about the post. The version is kept so that returns compare with published ones.
 
 Example:
     >>> import llm_dec_pomdp
@@ -54,7 +57,7 @@ _ROLES = ("summary", "elaboration")
 
 
 class TLDR(WritingTask):
-    """Summarise a post in two lengths; the module is the manual."""
+    """Summarise a post in two lengths; the module docstring describes the environment."""
 
     source = TaskSource("tldr", "trl-lib/tldr", {"train": "train[:1000]", "test": "test[:1000]"})
     formula = reward.TLDR
@@ -71,5 +74,5 @@ class TLDR(WritingTask):
     )
 
     def source_text(self, item: TaskItem) -> str:
-        """The post without the cue at its end that the published rows carry."""
+        """Return the post without the cue "TL;DR:" at its end, which published rows have."""
         return item.prompt.strip().removesuffix("TL;DR:").strip()

@@ -1,9 +1,9 @@
-"""Sections of a report: each measures something beside returns and reward parts, and shows it in a table.
+"""Sections of a report: tables of numbers in addition to returns and reward parts.
 
-A section is a class. Its table is in every output of every report, for the environments in which it has something to
-show. Those of this package are registered below. Other packages add theirs with `register_section`, or through the
-entry-point group `llm_dec_pomdp.report_sections`, which the processes of cells find too. What an environment measures
-itself (`TextDecPOMDP.measure`) needs no section.
+A section is a class that measures numbers and shows them in a table. Every report has this table for the environments
+to which it applies. The sections of this package are registered below. Other packages add theirs with
+`register_section`, or through the entry-point group `llm_dec_pomdp.report_sections`, which also works in the processes
+of a benchmark. Numbers that an environment measures itself (`TextDecPOMDP.measure`) need no section.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from ...types import Group, known_means
 from ..intervals import Interval
 
 Value = float | Interval | str
-Seeds = Sequence[Mapping[str, Interval]]  # what was measured under each seed, by name
+Seeds = Sequence[Mapping[str, Interval]]  # one mapping per seed, from name to value
 
 
 class Section:
-    """Derive from it, and override `measure`, `show` or both.
+    """Base class of sections; override `measure`, `show` or both.
 
     Args:
-        name: Its registered name, under which results keep what it measured.
+        name: Registered name; results store the measured numbers under it.
 
     Attributes:
-        title: Its heading.
+        title: Heading of the section.
         note: Sentences below the heading.
-        digits: After the decimal point; columns whose name ends in % have one.
-        scale: Factor between what is measured and what is shown; 100 shows shares in %.
+        digits: Digits after the decimal point; columns whose name ends in % have one.
+        scale: Factor from measured to shown values; 100 shows shares in %.
     """
 
     title: str
@@ -42,23 +42,23 @@ class Section:
         self.name = name
 
     def measure(self, env: TextDecPOMDP, groups: Sequence[Group]) -> Mapping[str, float | Interval]:
-        """Numbers of an evaluation of one seed, kept with its result; {} (the default) where it does not apply.
+        """Return numbers of an evaluation of one seed, stored with its result; {} (the default) if it does not apply.
 
         Args:
-            env: The environment under the protocol that was played.
-            groups: Independent episodes, a group for every task.
+            env: The environment, under the protocol of the episodes.
+            groups: Independent episodes, one group per task.
         """
         return {}
 
     def show(self, seeds: Seeds) -> Mapping[str, Value]:
-        """A row of its table: values by column for the seeds of a method. Default: means of what was measured."""
+        """Return a row of the table: values by column for the seeds of a method. Default: means over the seeds."""
         return {name: self.scale * value for name, value in means(seeds).items()}
 
 
 class OfEnvironment(Section):
-    """What an environment measures, in a table that is the same for all of them."""
+    """The table of the numbers that an environment measures itself."""
 
-    note = "What the environment measures; its manual says what the numbers are (`llm-dec-pomdp list ID`)."
+    note = "Numbers that the environment measures; its page explains them (`llm-dec-pomdp list ID`)."
     digits = 2
 
     def __init__(self, name: str) -> None:
@@ -70,27 +70,27 @@ sections = Registry("report section", group="llm_dec_pomdp.report_sections")
 
 
 def register_section(name: str, entry_point: str | Callable[..., Any]) -> None:
-    """Make a section known; it is built as `entry_point(name)`.
+    """Register a section, which is built as `entry_point(name)`.
 
     Args:
-        name: Under which results keep its numbers.
+        name: Name under which results store its numbers.
         entry_point: `"package.module:Class"` (imported on first use) or the class.
     """
     sections.register(name, entry_point)
 
 
 def all_sections() -> list[Section]:
-    """The registered sections, in order."""
+    """Return the registered sections, in order."""
     return [spec.build(spec.name) for spec in sections.values()]
 
 
 def section(name: str) -> Section:
-    """The section that a number was kept under: a registered one, or that of an environment."""
+    """Return the section of a name: a registered one, or the table of the environment's own numbers."""
     return sections.find(name).build(name) if name in sections else OfEnvironment(name)
 
 
 def measure(env: TextDecPOMDP, groups: Sequence[Group]) -> dict[str, dict[str, Interval]]:
-    """What the sections that apply measure of an evaluation, and what the environment does, by section."""
+    """Return the numbers of all sections that apply, and those of the environment, by section."""
     measured = {section.name: section.measure(env, groups) for section in all_sections()} | dict(env.measure(groups))
     return {
         section: {name: v if isinstance(v, Interval) else Interval.read(v) for name, v in values.items()}
@@ -100,7 +100,7 @@ def measure(env: TextDecPOMDP, groups: Sequence[Group]) -> dict[str, dict[str, I
 
 
 def means(seeds: Seeds) -> dict[str, float]:
-    """Means over the seeds that have a number."""
+    """Return the mean of each number over the seeds that have it."""
     return known_means([{name: value.mean for name, value in seed.items()} for seed in seeds])
 
 

@@ -16,19 +16,19 @@ KS = (1, 3, 5, 10)
 
 
 class BestOfK(Section):
-    """In % over tasks, unbiased, for every k that each task has samples for."""
+    """Unbiased estimates in %, as means over tasks, for every k up to the smallest number of samples of a task."""
 
     title = "Best of k samples, unbiased, in %"
 
     def measure(self, env: TextDecPOMDP, groups: Sequence[Group]) -> Mapping[str, float | Interval]:
-        """ "pass@1" and so on, with the interval over tasks."""
+        """Return "pass@1" and so on, with their intervals over tasks."""
         if not {"tests", "cooperation"} <= set(env.facts.components):
             return {}
         return best_of_k(final_scores(groups))
 
 
 def best_of_k(final: Sequence[Sequence[Score]]) -> dict[str, Interval]:
-    """pass@k, acc@k and coop@k of the scores of each task."""
+    """Return pass@k, acc@k and coop@k of the scores of each task."""
     ks = [k for k in KS if k <= min(map(len, final), default=0)]
     passed = {k: [pass_at_k(len(s), sum(tests_passed(score) == 1.0 for score in s), k) for s in final] for k in ks}
     accuracy = {k: [best_at_k(list(map(tests_passed, scores)), k) for scores in final] for k in ks}
@@ -41,7 +41,7 @@ def best_of_k(final: Sequence[Sequence[Score]]) -> dict[str, Interval]:
 
 
 def pass_at_k(n: int, c: int, k: int) -> float:
-    """Probability that at least one of k samples solves the task, unbiased from c solved among n >= k.
+    """Return the unbiased probability that at least one of k samples solves the task, from c solved among n >= k.
 
     1 - C(n-c, k) / C(n, k), arXiv:2107.03374, equation 1.
     """
@@ -49,7 +49,7 @@ def pass_at_k(n: int, c: int, k: int) -> float:
 
 
 def best_at_k(values: Sequence[float], k: int) -> float:
-    """Expected best of k values drawn without replacement, unbiased from n >= k samples.
+    """Return the unbiased expected maximum of k values sampled without replacement from n >= k values.
 
     sum_i C(i-1, k-1) / C(n, k) x_(i) over the values in ascending order: x_(i) is the best of C(i-1, k-1) subsets.
     """

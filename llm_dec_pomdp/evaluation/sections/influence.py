@@ -1,7 +1,7 @@
-"""What each agent moves: how the score changes with another of its texts, and how many of its texts are empty.
+"""Influence of each agent: the change of the score with another of its actions, and its share of empty texts.
 
-Where one agent dominates, the others may fall silent, or go on speaking without any effect: returns alone do not show
-it. So an evaluation plays its own episodes again, in each of which one agent says what it said in another one.
+If one agent dominates, its teammates may write empty texts, or texts without an effect. Returns do not show this. So an
+evaluation replays its episodes; in each one, the actions of one agent are replaced by its actions in another episode.
 """
 
 from __future__ import annotations
@@ -19,36 +19,36 @@ from ...types import Completion, Episode, Group, Score
 from ..intervals import Interval
 from . import Section
 
-MOST = 32  # episodes that are played again for an agent
-LEAST = 8  # below this number nothing is said of an agent
-FEW = 0.05  # of what the agent moves that moves most; less is an alarm
-SILENT = 50.0  # % of an agent's texts; as many empty ones are an alarm
+MOST = 32  # most episodes that are replayed for an agent
+LEAST = 8  # fewest replayed episodes for a number
+FEW = 0.05  # share of the largest influence; an agent below it is named in a warning
+SILENT = 50.0  # % of empty texts of an agent for a warning
 _MOVES, _EMPTY = " moves", " empty %"
 
 
 class Influence(Section):
-    """What `influence` measured; nothing is measured for teams that do not learn."""
+    """The table of `influence`; teams that are not trained are not measured."""
 
-    title = "What each agent moves"
+    title = "Influence of each agent"
     note = (
-        "Moves: how many points the score changes, up or down, where the agent says what it said in another episode of "
-        "the task (where there is none, of the next task); means over different texts. Who is told something else then "
-        "answers anew, all others say what they said. Empty: share of its texts without a word."
+        "Moves: mean absolute change of the score, in points, if the actions of the agent are replaced by its actions "
+        "in another episode of the task (if there is none, of the next task). Agents that then observe something else "
+        "act again; all others repeat their actions. Empty: share of the agent's texts that are empty."
     )
 
 
 def influence(policy: Policy, env: TextDecPOMDP, sampling: Sampling, groups: Sequence[Group]) -> dict[str, Interval]:
-    """Play episodes again, at most as many as were played; texts are drawn only for who is told something else then.
+    """Replay episodes with the actions of one agent replaced; only agents with changed observations act again.
 
     Args:
-        policy: Who played.
-        env: What was played, under the protocol of the policy.
-        sampling: How texts are drawn.
-        groups: Independent episodes, a group for every task.
+        policy: The policy of the episodes.
+        env: The environment, under the protocol of the policy.
+        sampling: Sampling options of the completions.
+        groups: Independent episodes, one group per task.
 
     Returns:
-        By agent, points of the maximum and the share of empty texts, in %; {} for one agent, for hierarchies, and where
-        agents are paid individually.
+        For each agent the mean absolute change of the score, in points of the maximum, and the share of empty texts in
+        %. {} for a single agent, for hierarchies, and for individual rewards.
     """
     known, agents = env.facts, env.possible_agents
     episodes = [episode for group in groups for episode in group.episodes]
@@ -72,16 +72,16 @@ def influence(policy: Policy, env: TextDecPOMDP, sampling: Sampling, groups: Seq
 
 
 def alarm(numbers: Mapping[str, float]) -> str:
-    """Which agents have no part in what their team earns, in words; "" where all have.
+    """Return a warning that names agents without influence on the return; "" if there are none.
 
     Args:
-        numbers: What `Influence` measured, by its names.
+        numbers: Means of the numbers of `influence`, by name.
     """
     moves = {name.removesuffix(_MOVES): value for name, value in numbers.items() if name.endswith(_MOVES)}
     empty = {name.removesuffix(_EMPTY): value for name, value in numbers.items() if name.endswith(_EMPTY)}
     most = max(moves, key=lambda agent: moves[agent], default="")
     found = [
-        f"{agent} moves {value:.1f} points of the return, {most} {moves[most]:.1f}"
+        f"{agent} changes the return by {value:.1f} points, {most} by {moves[most]:.1f}"
         for agent, value in moves.items()
         if value < FEW * moves[most]
     ]
@@ -91,25 +91,25 @@ def alarm(numbers: Mapping[str, float]) -> str:
 
 
 class _Swap(NamedTuple):
-    """An episode in which an agent is to say what it said in another one."""
+    """An episode in which an agent repeats its actions of another episode."""
 
     agent: str
     episode: Episode
     other: Episode
 
     def recorded(self, agent: str, t: int) -> Completion | None:
-        """What an agent is to say at turn t; None where nothing is recorded."""
+        """Return the recorded action of an agent at turn t; None if there is none."""
         turns = (self.other if agent == self.agent else self.episode).turns
         return turns[t].actions.get(agent) if t < len(turns) else None
 
 
 def _texts(episode: Episode, agent: str) -> list[tuple[int, str]]:
-    """What an agent said, and when."""
+    """Return the turns and texts of an agent's actions."""
     return [(t, turn.actions[agent].text) for t, turn in enumerate(episode.turns) if agent in turn.actions]
 
 
 def _swaps(groups: Sequence[Group], agent: str) -> Iterator[_Swap]:
-    """Every episode with one in which the agent said something else, where there is one; first one of each task."""
+    """Yield each episode with another one in which the agent acted differently; first one episode of each task."""
     for number in range(max(len(group.episodes) for group in groups)):
         for place, group in enumerate(groups):
             if number >= len(group.episodes):
@@ -123,10 +123,10 @@ def _swaps(groups: Sequence[Group], agent: str) -> Iterator[_Swap]:
 
 
 def _played(swaps: Sequence[_Swap], policy: Policy, env: TextDecPOMDP, sampling: Sampling) -> list[Score | None]:
-    """The last score of every swap, by the chance of its episode; played in lockstep."""
+    """Play all swaps in lockstep, with the seeds of their episodes, and return the last score of each."""
     sampling = sampling.for_parts(env.facts.parts_per_action)
     played = [start_episode(env, n, s.episode.item_id, s.episode.seed, s.episode.seed) for n, s in enumerate(swaps)]
-    changed: list[set[str]] = [set() for _ in swaps]  # who was told something else than in the episode
+    changed: list[set[str]] = [set() for _ in swaps]  # agents whose observation differs from the episode
     while running := unfinished(played):
         actions: list[dict[str, Completion]] = []
         questions: list[Question] = []
@@ -141,7 +141,7 @@ def _played(swaps: Sequence[_Swap], policy: Policy, env: TextDecPOMDP, sampling:
                 if text is not None and (agent == swap.agent or agent not in changed[e.group]):
                     actions[-1][agent] = text
                 else:
-                    turns = [] if agent == swap.agent else e.turns  # tokens of what it did not say here
+                    turns = [] if agent == swap.agent else e.turns  # its token ids do not match its new texts
                     questions.append(question(e.env, e.group, agent, turns, derive(e.seed, agent, t)))
         places = {e.group: place for place, e in enumerate(running)}
         for asked, text in zip(questions, ask(policy, sampling, questions), strict=True):

@@ -1,4 +1,4 @@
-"""How a team whose members hear each other works together: the statistics of its traces."""
+"""Statistics of the traces of teams whose agents observe each other's messages."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ _SHARES = ("utilisation", "overhead", "redundancy")  # shown in %
 
 
 class Orchestration(Section):
-    """Means over the episodes in which there is something to count; see `llm_dec_pomdp.episodes.stats`."""
+    """The table of means over the episodes that have a statistic; see `llm_dec_pomdp.episodes.stats`."""
 
     title = "Orchestration"
     note = (
-        "Outcome: reward and score. Efficiency: the seconds of all that was done one after the other by the seconds "
-        "that it took (parallelism), tokens, seconds, tool calls and messages. Coordination: agents whose work leads "
-        "to the result (utilisation), tokens that are no part of a scored action (overhead), messages that nearly "
-        "repeat another (redundancy). Robustness: later messages that carry a wrong claim, by the reports "
-        "that first had one (amplification). After arXiv:2605.02801, Table 13."
+        "Outcome: reward and score. Efficiency: seconds of all events added up, divided by the seconds from the first "
+        "to the last event (parallelism); tokens, seconds, tool calls and messages. Coordination: share of agents "
+        "whose events lead to the result (utilisation), of tokens outside of scored actions (overhead), of messages "
+        "that nearly repeat another one (redundancy). Robustness: later messages that repeat a wrong claim, per wrong "
+        "report (amplification). After arXiv:2605.02801, Table 13."
     )
     digits = 2
 
     def measure(self, env: TextDecPOMDP, groups: Sequence[Group]) -> Mapping[str, float]:
-        """Of teams whose members speak to each other; {} for the others."""
+        """Return the statistics if agents observe each other's messages; else {}."""
         known = env.facts
         if not (known.shares_texts or known.hierarchical) or known.parts_per_action > 1:
             return {}
@@ -35,6 +35,6 @@ class Orchestration(Section):
         return known_means([stats(from_episode(episode, header, items[episode.item_id])) for episode in episodes])
 
     def show(self, seeds: Seeds) -> Mapping[str, float]:
-        """Shares in %."""
+        """Return the means over seeds, with shares in %."""
         known = means(seeds).items()
         return {f"{name} %" if name in _SHARES else name: 100 * v if name in _SHARES else v for name, v in known}

@@ -1,4 +1,4 @@
-"""Regret: how far a team is from an optimal one, where the optimum is known."""
+"""Regret: the optimum minus the mean return, for environments whose optimum is known."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from . import Section, Seeds, Value
 
 
 class Regret(Section):
-    """optimum - mean return, in the unit of the problem, and in % of its scale."""
+    """The table of the regret, in the unit of the problem and in % of its scale."""
 
     title = "Regret"
     note = (
-        "The optimum, which is the mean return of an optimal team, less the mean return; regret % is the same in % of "
-        "the way from the return that counts as 0 % to the one that counts as 100 %. Intervals are 95 % t intervals, "
-        "over the seeds or over the episodes of one seed."
+        "Regret: the mean return of an optimal team minus the mean return. Regret %: the regret divided by the "
+        "distance from the return that counts as 0 % to the return that counts as 100 %. Intervals are 95 % t "
+        "intervals, over the seeds or over the episodes of one seed."
     )
     digits = 3
 
     def measure(self, env: TextDecPOMDP, groups: Sequence[Group]) -> Mapping[str, float | Interval]:
-        """The return of a seed with its interval over episodes, the regret, and the optimum."""
+        """Return the mean return of a seed with its interval over episodes, the regret, and the optimum."""
         totals = [e.total for group in groups for e in group.episodes if not math.isnan(e.total)]
         known = env.facts
         if known.optimum is None or not totals:
@@ -38,7 +38,7 @@ class Regret(Section):
         }
 
     def show(self, seeds: Seeds) -> Mapping[str, Value]:
-        """The mean over seeds, with the interval over them, or over the episodes of a single one."""
+        """Return the means with an interval over seeds, or over the episodes of a single seed."""
         optimum, scale = (seeds[0][name].mean for name in ("optimum", "scale"))
         regret, over = seeds[0]["regret"], f"{seeds[0]['episodes'].mean:.0f} episodes, one seed"
         if len(seeds) > 1:

@@ -1,4 +1,4 @@
-// The report: tables are sorted by a column and filtered by words, differing words of two texts marked, all of it printed.
+// The report: sorts and filters tables, marks different words of two texts, and opens all sections for printing.
 
 function sortKey(text) {
   const number = parseFloat(text.replace("<", ""));
@@ -6,7 +6,7 @@ function sortKey(text) {
 }
 
 function compareKeys(a, b, descending) {
-  if (typeof a !== typeof b) return typeof a === "number" ? -1 : 1; // what is missing comes last
+  if (typeof a !== typeof b) return typeof a === "number" ? -1 : 1; // missing values come last
   return (descending ? -1 : 1) * (a < b ? -1 : a > b ? 1 : 0);
 }
 
@@ -46,7 +46,7 @@ for (const texts of document.querySelectorAll(".texts")) {
   const sides = texts.querySelectorAll("pre");
   const runs = difference(sides[0].textContent, sides[1].textContent);
   const alike = runs[0].filter((run) => run.same).reduce((sum, run) => sum + run.text.trim().length, 0);
-  if (4 * alike < sides[0].textContent.length) continue; // where nearly all differs, marks say nothing
+  if (4 * alike < sides[0].textContent.length) continue; // no marks if nearly all words differ
   sides.forEach((side, place) => {
     side.textContent = "";
     for (const run of runs[place]) element(run.same ? "span" : "mark", run.text, side);

@@ -1,4 +1,4 @@
-"""The episodes of a run in a browser, while it goes on: the viewer of traces behind a server of this machine alone."""
+"""The viewer of traces for a run that may still be running, behind a server that only this machine can reach."""
 
 from __future__ import annotations
 
@@ -12,36 +12,38 @@ from .page import page_of
 from .stored import browsable
 
 HOST = "127.0.0.1"
-_MOST = 64_000_000  # bytes of the episodes in a page
+_MOST = 64_000_000  # bytes; limit of the episodes in a page
 
 
 def state(run: Path) -> str:
-    """What changes when there is more to see: a digest of names and sizes of the files with episodes."""
+    """Return a digest of names and sizes of the files with episodes, which changes when there are new episodes."""
     files = sorted(run.glob("cells/*/episodes/step-*.jsonl"))
     return hashlib.sha256("\n".join(f"{file} {file.lstat().st_size}" for file in files).encode()).hexdigest()
 
 
 def page(run: Path) -> str:
-    """All episodes of a run that are kept, of every checkpoint and seed.
+    """Return the page with the stored episodes of a run, of every checkpoint and seed.
 
     Raises:
-        RunError: It is no run.
+        RunError: The folder is not the folder of a run.
     """
     entries = read_run(run).entries
     packed, left_out = browsable([(entry.environment, entry.method, entry) for entry in entries], _MOST)
     done = sum(entry.result is not None for entry in entries)
-    about = f"{len(packed):,} episodes; {done} of {len(entries)} cells are done"
+    about = f"{len(packed):,} episodes; {done} of {len(entries)} runs are done"
     if not len(packed):
-        about += "; those before training and at the end are kept, and with --traces those of every evaluation"
-    return page_of(packed, run.resolve().name, about + ("; more have no room" if left_out else ""), live=True)
+        about += "; the first and the last evaluation store episodes, and with --traces every evaluation"
+    return page_of(
+        packed, run.resolve().name, about + ("; the page has no room for more" if left_out else ""), live=True
+    )
 
 
 def server(run: Path, port: int) -> ThreadingHTTPServer:
-    """A server of the page, bound and not running yet.
+    """Return a server of the page, which listens and is not started yet.
 
     Args:
         run: Folder of the run.
-        port: 0 takes a free one.
+        port: Port; 0 chooses a free one.
 
     Raises:
         OSError: The port is taken.
@@ -49,15 +51,15 @@ def server(run: Path, port: int) -> ThreadingHTTPServer:
     answers: dict[str, tuple[str, Callable[[Path], str]]] = {"/": ("text/html", page), "/state": ("text/plain", state)}
 
     class Handler(BaseHTTPRequestHandler):
-        """Answers two paths, to whoever asked for this machine by its own name."""
+        """A handler of two paths, for requests that name this machine as 127.0.0.1 or localhost."""
 
         timeout = 10.0
 
         def do_GET(self) -> None:  # named by the library
-            """The page, or the state of the run."""
+            """Send the page, or the state of the run."""
             hosts = {f"{host}:{self.server.server_port}" for host in (HOST, "localhost")}  # type: ignore[attr-defined]
             if self.headers.get("Host") not in hosts or self.path not in answers:
-                self.send_error(404)  # another name of this machine: a page of somebody else's asks
+                self.send_error(404)  # another host name: the request may come from a foreign web page
                 return
             kind, answer = answers[self.path]
             try:
@@ -73,6 +75,6 @@ def server(run: Path, port: int) -> ThreadingHTTPServer:
             self.wfile.write(body)
 
         def log_message(self, format: str, *args: object) -> None:
-            """Nothing: the terminal belongs to the command."""
+            """Write nothing to the terminal."""
 
     return ThreadingHTTPServer((HOST, port), Handler)

@@ -1,8 +1,7 @@
-"""Traces as one HTML page that needs nothing else: a lane per agent, arrows for what reached whom, texts on a click.
+"""Traces as one self-contained HTML page: a lane for each agent, arrows for messages, texts on a click.
 
-The page shows what it is given and runs nothing of it: texts, names and ids only ever become text nodes, the traces
-stand in the page compressed and in base64, and its policy (Content-Security-Policy) lets no other script than its own
-run and nothing be loaded or sent.
+The page never executes the content of traces. Texts, names and ids become text nodes only. The traces are stored
+compressed and in base64. The Content-Security-Policy of the page allows only its own script, and no requests.
 """
 
 from __future__ import annotations
@@ -27,21 +26,21 @@ from ...printable import escape_controls
 
 _SCRIPTS = ("model", "difference", "lanes", "strip", "detail", "pane", "viewer")
 _STYLES = ("palette", "viewer")
-_SHORT = 40  # characters; longer texts stand in the page once, however often traces hold them
-_MOST = 64_000_000  # bytes of the traces in a page
+_SHORT = 40  # characters; longer texts are stored once, even if several traces contain them
+_MOST = 64_000_000  # bytes; limit of the traces in a page
 
 
 def render(traces: Sequence[Mapping[str, Any]]) -> str:
-    """The page of some traces.
+    """Return the page of some traces.
 
     Args:
-        traces: By the published schema, ours or others; the reader chooses one of them, or two to compare.
+        traces: Traces of the published schema. The reader chooses one of them, or two to compare.
 
     Raises:
-        ValueError: There is none, or they are too large for a page.
+        ValueError: There is no trace, or they are too large for a page.
     """
     if not traces:
-        raise ValueError("there is no trace to show; give a file that holds one")
+        raise ValueError("there is no trace to show; give a file with at least one trace")
     packed = Packed(("task", "trace"), _MOST)
     repeated: Counter[str] = Counter()
     for trace in traces:
@@ -50,7 +49,7 @@ def render(traces: Sequence[Mapping[str, Any]]) -> str:
         label = name if repeated[name] == 1 else f"{name} ({repeated[name]})"
         if not packed.add((str(trace["task_id"]), label), trace):
             raise ValueError(
-                f"{len(traces)} traces make a page above {_MOST // 1_000_000} MB with trace {label!r:.80}; give fewer"
+                f"the page of {len(traces)} traces exceeds {_MOST // 1_000_000} MB at trace {label!r:.80}; give fewer"
             )
     alone = len(traces) == 1
     title = str(traces[0]["trace_id"]) if alone else f"{len(traces)} traces"
@@ -59,13 +58,13 @@ def render(traces: Sequence[Mapping[str, Any]]) -> str:
 
 
 def page_of(packed: Packed, title: str, about: str, *, live: bool = False) -> str:
-    """The page of some packed traces.
+    """Return the page of some packed traces.
 
     Args:
-        packed: What a reader may choose.
-        title: Its heading.
-        about: A line below it.
-        live: It asks where it came from, at `state`, whether there is more to see.
+        packed: The traces that a reader can choose.
+        title: Heading of the page.
+        about: A line below the heading.
+        live: Whether the page asks its server, at the path `state`, for new episodes.
     """
     style, script = viewer_style("alone"), viewer_script(*(["live"] if live else []))
     loader = PackageLoader("llm_dec_pomdp.report.viewer", "templates")
@@ -76,7 +75,7 @@ def page_of(packed: Packed, title: str, about: str, *, live: bool = False) -> st
     )
 
 
-# --- what every page with the viewer holds ----------------------------------------------------------------------------
+# --- parts of every page with the viewer ------------------------------------------------------------------------------
 
 
 @functools.cache
@@ -85,17 +84,17 @@ def _text(name: str) -> str:
 
 
 def viewer_style(*further: str) -> Markup:
-    """The style sheet of the viewer, with further ones from beside it."""
+    """Return the style sheet of the viewer, extended by further ones of its folder."""
     return Markup("".join(_text(f"{name}.css") for name in (*_STYLES, *further)))
 
 
 def viewer_script(*further: str) -> Markup:
-    """The program of the viewer, which shows the traces of the element `traces` in the element `viewer`."""
+    """Return the script of the viewer, which shows the traces of the element `traces` in the element `viewer`."""
     return Markup('"use strict";\n' + "".join(_text(f"{name}.js") for name in (*_SCRIPTS, *further)))
 
 
 def policy(style: str, script: str) -> str:
-    """The Content-Security-Policy under which a page has this style sheet and this program and nothing else."""
+    """Return the Content-Security-Policy that allows a page only this style sheet and this script."""
     hashed = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in (style, script)]
     return (
         f"default-src 'none'; style-src 'sha256-{hashed[0]}'; script-src 'sha256-{hashed[1]}'; base-uri 'none'; "
@@ -104,14 +103,14 @@ def policy(style: str, script: str) -> str:
 
 
 class Packed:
-    """Traces on their way into a page, as long as there is room.
+    """Compressed traces for a page, up to a limit of size.
 
     Args:
-        fields: Names of what a reader chooses a trace by.
-        most: Bytes that they may have in the page.
+        fields: Names of the fields by which a reader chooses a trace.
+        most: Limit in bytes.
 
     Attributes:
-        size: Upper bound of the bytes that they take so far.
+        size: Upper bound of the current size in bytes.
     """
 
     def __init__(self, fields: Sequence[str], most: int) -> None:
@@ -124,14 +123,14 @@ class Packed:
         return len(self._traces)
 
     def add(self, labels: Sequence[str], trace: Mapping[str, Any]) -> bool:
-        """Put a trace into the page.
+        """Add a trace.
 
         Args:
-            labels: A value per field.
-            trace: By the published schema.
+            labels: A value for each field.
+            trace: A trace of the published schema.
 
         Returns:
-            Whether there was room; without, the page is as before.
+            Whether there was room; if not, nothing is changed.
         """
         known = len(self._texts)
         value = _shared(trace, self._texts)
@@ -147,7 +146,7 @@ class Packed:
         return True
 
     def text(self) -> str:
-        """The content of the element `traces`: JSON, compressed, in base64."""
+        """Return the content of the element `traces`: compressed JSON in base64."""
         page = {"fields": self._fields, "choices": self._labels, "traces": self._traces, "texts": list(self._texts)}
         return base64.b64encode(gzip.compress(_json(page), mtime=0)).decode()
 
@@ -157,9 +156,9 @@ def _json(value: Any) -> bytes:
 
 
 def _shared(value: Any, texts: dict[str, int]) -> Any:
-    """The same value for the page: visible texts, long ones by their number in `texts`, which grows; finite numbers.
+    """Return a value for the page, with control characters escaped and null for numbers that are not finite.
 
-    A number in `texts` is marked by U+0001, which no visible text holds.
+    A long text is added to `texts` and replaced by U+0001 and its number there. Escaped texts never contain U+0001.
     """
     if isinstance(value, Mapping):
         items = cast("Mapping[Any, Any]", value).items()

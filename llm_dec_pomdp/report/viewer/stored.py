@@ -1,4 +1,4 @@
-"""The episode browser of the report: which stored episodes a page holds, and the fields to choose them by."""
+"""The stored episodes in the viewer of a report, and the fields by which a reader chooses them."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from ...results.traces import read_traces
 from .page import Packed
 
 FIELDS = ("environment", "task", "method", "training steps", "seed", "episode")
-_TOKENS = {"prompt_ids", "token_ids", "logprobs"}  # not for readers
+_TOKENS = {"prompt_ids", "token_ids", "logprobs"}  # left out of the page
 
 
 def browsable(entries: Iterable[tuple[str, str, CellRecord]], most: int) -> tuple[Packed, bool]:
-    """Stored episodes of every checkpoint of every seed, equally many of each, as long as there is room.
+    """Pack stored episodes, equally many of every checkpoint and seed, as long as there is room.
 
     Args:
-        entries: Names of environment and method, and the cell.
-        most: Bytes that the episodes may take in the page.
+        entries: Name of the environment, name of the method, and the run.
+        most: Limit of the episodes in bytes.
 
     Returns:
         The episodes, and whether some were left out.
@@ -43,7 +43,7 @@ def browsable(entries: Iterable[tuple[str, str, CellRecord]], most: int) -> tupl
 def _labelled(
     checkpoint: tuple[str, str, str, str], traces: Iterator[Trace]
 ) -> Iterator[tuple[Sequence[str], Mapping[str, Any]]]:
-    """The values of `FIELDS` and the trace, of each trace of a checkpoint."""
+    """Yield the values of `FIELDS` and the trace, for each trace of a checkpoint."""
     environment, method, steps, seed = checkpoint
     played: Counter[str] = Counter()
     for trace in traces:
@@ -53,7 +53,7 @@ def _labelled(
 
 
 def _stored(entry: CellRecord) -> dict[int, Iterator[Trace]]:
-    """The traces of a cell by training steps, the latest first."""
+    """Return the traces of a run by the number of updates, the latest first."""
     files = sorted(evaluations(entry.folder).items(), reverse=True)
     return {step: map(_without_tokens, read_traces(path)) for step, path in files}
 

@@ -1,4 +1,4 @@
-"""Workers: objects in other processes or on other machines, for the policies of a training and the cells of a suite."""
+"""Workers: objects in other processes or on other machines, for policies in training and for the runs of a suite."""
 
 from .base import Worker, WorkerLostError
 from .transport import Executor, Transport, executors, run

@@ -1,4 +1,4 @@
-"""The contract of a worker, an object in another process, and how work goes on after a lost one."""
+"""The contract of a worker (an object in another process), and restarts after a worker is lost."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from ..loop import TrainingError
 
 T = TypeVar("T")
 OnMessage = Callable[[Any], object]
-RESTARTS = 5  # of the workers of one run, before it is given up
-STOP = signal.SIGUSR1  # a terminal or scheduler sends the usual ones to all processes, and a second one means "now"
+RESTARTS = 5  # largest number of restarts in one run
+STOP = signal.SIGUSR1  # terminals and schedulers send the usual signals to all processes, and a second one means "now"
 
 
 class WorkerLostError(TrainingError):
-    """A worker ended before its driver ended it; its state is lost, and other workers may be ahead of it."""
+    """A worker ended unexpectedly; its state is lost, and other workers may have more updates."""
 
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """What a worker needs of a machine.
+    """Cores and GPUs of a worker.
 
     Attributes:
-        cores: That it computes with; 0: as many threads as its driver has at each call.
-        gpus: Where there are any: with 0.5 two workers share one.
+        cores: Number of cores; 0 for as many threads as the driver has at each call.
+        gpus: Number of GPUs, if the machine has any; with 0.5, two workers share one.
     """
 
     cores: int = 0
@@ -37,7 +37,7 @@ class Worker(ABC):
     """An object in another process, as its driver sees it. It never outlives its driver.
 
     Args:
-        name: For messages: "the worker of agent_0".
+        name: Name in messages, such as "the worker of agent_0".
     """
 
     def __init__(self, name: str) -> None:
@@ -45,32 +45,32 @@ class Worker(ABC):
 
     @abstractmethod
     def call(self, method: str, *arguments: Any, on_message: OnMessage | None = None) -> Any:
-        """Call a method of the object, once that is built. Arguments and result can be pickled.
+        """Call a method of the object, after that is built. Arguments and result must be picklable.
 
         Args:
-            method: Its name.
-            arguments: Of the method.
+            method: Name of the method.
+            arguments: Arguments of the method.
             on_message: Called with each message that the method passes to its argument `emit` while it runs.
 
         Raises:
             WorkerLostError: The worker has ended.
-            Exception: What the method raised, or the building of the object, caused by a `WorkerTraceback`.
+            Exception: The error of the method, or of building the object, with a `WorkerTraceback` as its cause.
         """
 
     @abstractmethod
     def stop(self) -> None:
-        """Send `STOP`, after which a method that handles it finishes its step; a worker without such a method ends."""
+        """Request a graceful stop (signal `STOP`): a method that handles it finishes its step, other workers end."""
 
     @abstractmethod
     def end(self) -> None:
-        """End it at once, whatever it is doing."""
+        """End the worker at once, also in the middle of a call."""
 
 
 def until_done(attempt: Callable[[], T], warn: Callable[[WorkerLostError], None]) -> T:
-    """What an attempt returns; it is repeated, after a warning, when it loses a worker.
+    """Repeat an attempt, after a warning, whenever it loses a worker; return its result.
 
     Raises:
-        WorkerLostError: A worker was lost once more than `RESTARTS` times. The checkpoints stay.
+        WorkerLostError: A worker was lost more than `RESTARTS` times. The checkpoints are kept.
     """
     losses = 0
     while True:
@@ -80,7 +80,7 @@ def until_done(attempt: Callable[[], T], warn: Callable[[WorkerLostError], None]
             losses += 1
             if losses > RESTARTS:
                 raise WorkerLostError(
-                    f"{lost}; this run has lost {losses} workers, so it stops. The newest checkpoint is kept: see what "
-                    "ends the workers, then resume the run"
+                    f"{lost}; this run has lost {losses} workers, so it stops. The newest checkpoint is kept: find out "
+                    "why workers end, then resume the run"
                 ) from lost
             warn(lost)

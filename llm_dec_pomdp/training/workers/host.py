@@ -1,5 +1,5 @@
 # pyright: basic
-"""The worker's end: an object that answers the calls of a driver, one after the other."""
+"""The worker side: an object that answers the calls of a driver one by one."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Emit = Callable[[Any], None]
 
 
 class Answer(NamedTuple):
-    """The result of a call: a value, or an error with its traceback and the frames of that."""
+    """The result of a call: a value, or an error with its traceback and the frames of the traceback."""
 
     value: Any = None
     error: Exception | None = None
@@ -47,19 +47,19 @@ class Answer(NamedTuple):
         return cls(None, sent, traceback.format_exc(), frames(error))
 
     def get(self) -> Any:
-        """The value; raises the error."""
+        """Return the value, or raise the error."""
         if self.error is not None:
             raise self.error from WorkerTraceback(self.trace, self.frames)
         return self.value
 
 
 class Host:
-    """The object of a worker behind one method, which never raises."""
+    """The object of a worker behind one method that never raises."""
 
     _object: Any
 
     def answer(self, method: str, arguments: Sequence[Any], threads: int, emit: Emit | None = None) -> Answer:
-        """Build the object (`BUILD`, with what makes it), or call a method of it; `threads` compute."""
+        """Build the object (`BUILD`, with a function as argument) or call one of its methods, with so many threads."""
         try:
             torch.set_num_threads(threads)
             if method == BUILD:
@@ -71,11 +71,11 @@ class Host:
 
 
 def serve(connection: Connection, answer: Callable[..., Answer], at_end: Callable[[], object]) -> NoReturn:
-    """Answer one message of a driver after the other; `at_end`, which has to end the process, once it is gone.
+    """Answer the messages of a driver one by one; when the driver ends, call `at_end`, which must end the process.
 
-    What comes is received while other threads compute, so that the end of the driver is seen at once.
+    A thread receives messages while others compute, so that the end of the driver is noticed at once.
     """
-    for number in SIGNALS:  # a terminal or scheduler sends them to all processes; the driver decides
+    for number in SIGNALS:  # terminals and schedulers send them to all processes; only the driver reacts
         signal.signal(number, signal.SIG_IGN)
     messages: queue.SimpleQueue[bytes] = queue.SimpleQueue()
 
@@ -95,7 +95,7 @@ def serve(connection: Connection, answer: Callable[..., Answer], at_end: Callabl
         try:
             *call, heard = pickle.loads(message)
             reply = pickle.dumps(answer(*call, emit if heard else None))
-        except Exception as error:  # a message holds something of a module that only one side can import
+        except Exception as error:  # a message needs a module that only one side can import
             reply = pickle.dumps(Answer.of(error))
         with contextlib.suppress(OSError):  # without a driver the process ends
             connection.send_bytes(reply)

@@ -1,9 +1,9 @@
 # pyright: basic
 """Workers as actors of Ray, on this machine or on a cluster.
 
-Actors go where Ray runs already (`ray.init` was called, or an address or RAY_ADDRESS names a cluster); else Ray is
-started on this machine, and ended with the executor. Where there are GPUs, each policy has one, unless its model says
-otherwise. Each call carries a number of threads, so that numbers are rounded alike on machines of one type.
+Actors use a running Ray (`ray.init` was called, or an address or RAY_ADDRESS names a cluster). Otherwise Ray is started
+on this machine, and ended with the executor. If there are GPUs, each policy has one, unless its model options set
+another number. Each call sets the number of threads, so that results are rounded in the same way on equal machines.
 """
 
 from __future__ import annotations
@@ -36,22 +36,22 @@ from .host import BUILD, Emit, Host
 from .placed import RemotePolicy
 from .transport import Transport
 
-_SECONDS = 5.0  # to wait for an address to answer
-_AT_ONCE = 256  # workers that are handed to Ray, which knows how many it can run
+_SECONDS = 5.0  # largest wait for an address to answer
+_AT_ONCE = 256  # workers that are submitted at once; Ray queues those that it cannot run yet
 _LOST = (RayActorError, NodeDiedError, ObjectLostError, OutOfMemoryError)
 
 
 class Ray(Transport):
-    """An actor of Ray for each worker.
+    """Executor with an actor of Ray for each worker.
 
     Args:
-        address: Of a cluster; left out: RAY_ADDRESS, or Ray on this machine, which ends with the executor.
+        address: Address of a cluster; left out, RAY_ADDRESS, or else Ray on this machine, which ends with the executor.
     """
 
     def __init__(self, address: str | None = None) -> None:
         super().__init__()
         self._started_here = join(address)
-        self._taken = 0.0  # GPUs, by policies
+        self._taken = 0.0  # GPUs that policies use
         self._mail = _Mail()
 
     def start(self, name: str, build: Callable[[], Any], resources: Resources) -> RayWorker:
@@ -59,7 +59,7 @@ class Ray(Transport):
         return RayWorker(name, build, resources, self._mail)
 
     def share(self, jobs: int) -> tuple[int, Resources]:
-        """See `Transport`; Ray starts as many workers as fit."""
+        """See `Transport`; Ray runs as many workers as there are resources for."""
         cores, gpus = machine()
         # whole GPUs per job, or a share of one
         return _AT_ONCE, Resources(max(1, cores // jobs), gpus // jobs if gpus >= jobs else gpus / jobs)
@@ -70,20 +70,20 @@ class Ray(Transport):
         """See `Transport`.
 
         Raises:
-            ValueError: There are too few GPUs, so that the actor would wait for ever.
+            ValueError: There are too few GPUs, so that the actor would wait forever.
         """
         known, wanted = float(ray.cluster_resources().get("GPU", 0)), ranks * gpus
         if 0 < known < self._taken + wanted:
             raise ValueError(
                 f"the policy of {', '.join(agents)} needs {wanted:g} GPUs, and of the {known:g} in Ray "
-                f"{self._taken:g} are taken by others of its team; let agents share weights (sharing 'lora' or "
+                f"{self._taken:g} are taken by other policies of its team; let agents share weights (sharing 'lora' or "
                 "'shared') or GPUs (gpus = 0.5), or train with the executor 'processes'"
             )
         self._taken += wanted
         return super().place(agents, build, ranks, gpus)
 
     def __exit__(self, *exc: object) -> None:
-        """End all workers of policies, and Ray where it was started here."""
+        """End all workers of policies, and Ray if it was started here."""
         super().__exit__(*exc)
         self._mail.close()
         if self._started_here:
@@ -91,12 +91,12 @@ class Ray(Transport):
 
 
 def join(address: str | None = None) -> bool:
-    """Start or join Ray, unless this process has; returns whether it did.
+    """Start or join Ray, unless this process has joined it already; return whether it did.
 
-    Ray takes over SIGTERM; its handler is restored, so that a training can finish its step.
+    Ray replaces the handler of SIGTERM; it is restored, so that a training run can finish its step.
 
     Raises:
-        ConnectionError: Nothing listens at the address (Ray itself would try for minutes).
+        ConnectionError: Nothing answers at the address (Ray itself would retry for minutes).
     """
     if ray.is_initialized():
         return False
@@ -105,7 +105,7 @@ def join(address: str | None = None) -> bool:
         _refuse_silent(address)
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     handler = signal.getsignal(signal.SIGTERM)
-    here: dict[str, Any] = {"address": "local", "include_dashboard": False}  # "local": never join a Ray that runs here
+    here: dict[str, Any] = {"address": "local", "include_dashboard": False}  # "local": do not join a Ray that runs here
     options: dict[str, Any] = {"address": address} if address else here
     ray.init(**options, logging_level=logging.WARNING)
     if threading.current_thread() is threading.main_thread():
@@ -126,7 +126,7 @@ def _refuse_silent(address: str) -> None:
 
 
 def machine() -> tuple[int, int]:
-    """Cores and GPUs of the smallest machine; of the smallest one with GPUs, where any machine has them."""
+    """Return cores and GPUs of the smallest machine; if some machines have GPUs, of the smallest of these."""
     machines = [node["Resources"] for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU")]
     machines = [resources for resources in machines if resources.get("GPU")] or machines
     cores, gpus = (int(min(resources.get(name, 0) for resources in machines)) for name in ("CPU", "GPU"))
@@ -134,7 +134,7 @@ def machine() -> tuple[int, int]:
 
 
 class RayWorker(Worker):
-    """A worker that is an actor."""
+    """A worker that is an actor of Ray."""
 
     def __init__(self, name: str, build: Callable[[], Any], resources: Resources, mail: _Mail) -> None:
         super().__init__(name)
@@ -162,7 +162,7 @@ class RayWorker(Worker):
 
     def stop(self) -> None:
         """See `Worker`."""
-        if not ray.wait([self._address], timeout=0)[0]:  # it waits for its turn
+        if not ray.wait([self._address], timeout=0)[0]:  # it has not started yet
             self.end()
             return
         with contextlib.suppress(*_LOST):
@@ -176,15 +176,15 @@ class RayWorker(Worker):
 
 
 class _Actor(Host):
-    """In the process of the actor."""
+    """The object in the process of an actor."""
 
     def address(self) -> tuple[str, int]:
-        """Node and process."""
+        """Return the ids of the node and of the process."""
         return ray.get_runtime_context().get_node_id(), os.getpid()
 
 
 class _Mail:
-    """What methods tell while they run, through a queue on this machine: others may be lost."""
+    """Messages of running methods, through a queue on this machine, since other machines may be lost."""
 
     def __init__(self) -> None:
         self._queue: Any = None
@@ -194,7 +194,7 @@ class _Mail:
 
     @contextlib.contextmanager
     def opened(self, on_message: OnMessage | None) -> Generator[Emit | None]:
-        """What a method can tell with, while the block runs; nothing where nobody hears."""
+        """Yield the argument `emit` of a method while the block runs; None if there is no `on_message`."""
         if on_message is None:
             yield None
             return
@@ -211,11 +211,11 @@ class _Mail:
             del self._heard[number]
 
     def _deliver(self) -> None:
-        """In a thread, until Ray ends."""
+        """Deliver messages in a thread until Ray ends."""
         while True:
             try:
                 number, message = self._queue.get()
-                if on_message := self._heard.get(number):  # a worker that was lost has told it
+                if on_message := self._heard.get(number):  # else the call of a lost worker sent it
                     on_message(message)
             except Empty:
                 continue
@@ -223,7 +223,7 @@ class _Mail:
                 return
 
     def close(self) -> None:
-        """Nothing is delivered any more."""
+        """Stop the delivery of messages."""
         if self._queue is not None:
             self._queue.shutdown(force=True)
 

@@ -1,8 +1,8 @@
 # pyright: basic
-"""Policies that live in workers, as their driver sees them.
+"""Driver side of policies that live in workers.
 
-A `RemotePolicy` and its `RemoteUpdater` pass calls on to their worker, so that a team of them plays, learns, is saved
-and restored like any other.
+A `RemotePolicy` and its `RemoteUpdater` forward calls to their worker. So a team of them acts, is trained, saved and
+restored like any other team.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .policy import PolicyInfo
 
 
 class RemotePolicy(Policy):
-    """A policy that lives in a worker and plays these agents; `again` starts another worker with the same policy."""
+    """A policy in a worker, for these agents; `again` starts another worker with the same policy."""
 
     def __init__(self, agents: Sequence[str], worker: Worker, again: Callable[[], Worker]) -> None:
         self.agents, self.worker, self._again = list(agents), worker, again
@@ -34,7 +34,7 @@ class RemotePolicy(Policy):
 
     @property
     def processor_load(self) -> int:
-        """As if it lived here, so that it gets the same share of the cores."""
+        """The load of the policy in its worker, so that it gets the same share of the cores as here."""
         return self._about.processor_load
 
     @property
@@ -45,7 +45,7 @@ class RemotePolicy(Policy):
 
     @property
     def sampled_elsewhere(self) -> bool:
-        """Another engine draws its texts."""
+        """Whether another engine samples its completions."""
         return self._about.sampled_elsewhere
 
     @property
@@ -64,17 +64,17 @@ class RemotePolicy(Policy):
         return self.worker.call("to_completion", request, text, limit)
 
     def rollout_copy(self) -> Policy:
-        """See `Policy`: the same in another worker, where its weights are sent to.
+        """See `Policy`: a copy in another worker, to which its weights are sent.
 
         Raises:
-            ConfigError: An engine draws its texts.
+            ConfigError: An engine samples its completions.
         """
         if not self._about.parameters:
             return self
         if self.sampled_elsewhere:
             raise ConfigError(
-                f"training.staleness is above 0, and {self.worker.name} has an engine; give the executor local, from "
-                "where the engine draws beside updates just as well"
+                f"training.staleness is above 0, but {self.worker.name} has an engine; set the executor to local, with "
+                "which the engine samples during updates too"
             )
         twin = RemotePolicy(self.agents, self._again(), self._again)
         twin.source = self
@@ -90,18 +90,18 @@ class RemotePolicy(Policy):
         ]
 
     def parameters(self) -> Iterable[torch.nn.Parameter]:
-        """Stand-ins for the trainable parameters: with their shapes, and without values."""
+        """Return stand-ins for the trainable parameters, with their shapes and without values."""
         return list(self._stand_ins)
 
     def parameters_of(self, agent: str) -> Iterable[torch.nn.Parameter]:
-        """Those that an agent uses."""
+        """Return the stand-ins of the parameters that an agent uses."""
         return [self._stand_ins[place] for place in self._about.used_by[agent]]
 
     def token_logprobs(self, samples: Sequence[tuple[str, Completion]], temperature: float) -> Any:
-        """Raises ValueError: a gradient does not leave its worker."""
+        """Raise ValueError, since gradients do not leave their worker."""
         raise ValueError(
-            f"the gradient of {', '.join(self.agents)} stays in the worker where the weights live; let an updater "
-            "learn (algorithms.updater.updaters_of), or train with the executor 'local'"
+            f"the gradient of {', '.join(self.agents)} stays in the worker of its weights; use an updater "
+            "(algorithms.updater.updaters_of), or train with the executor 'local'"
         )
 
     def updater(self, kind: Any, groups: Sequence[ParameterGroup], temperature: float, options: Any) -> RemoteUpdater:
@@ -110,14 +110,14 @@ class RemotePolicy(Policy):
         sent = [(g.agents, [places[id(p)] for p in g.parameters], g.learning_rate) for g in groups]
         return RemoteUpdater(self, self.worker.call("add_updater", kind, sent, temperature, options), groups)
 
-    # --- what is saved and loaded -------------------------------------------------------------------------------------
+    # --- saving and loading -------------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, torch.Tensor]:
-        """The trainable tensors by name."""
+        """Return the trainable tensors by name."""
         return self.worker.call("weights")
 
     def load_state_dict(self, state: Mapping[str, torch.Tensor]) -> None:
-        """Restore them."""
+        """Load the trainable tensors by name."""
         self.worker.call("load_weights", dict(state))
 
     def weight_files(self, agents: Sequence[str]) -> dict[str, WeightFile]:
@@ -126,7 +126,7 @@ class RemotePolicy(Policy):
 
 
 class RemoteUpdater:
-    """An updater, by its number in the worker of its policy; see `Updater` for what is not said here.
+    """An `Updater` in the worker of its policy, by its number there; `Updater` documents the methods.
 
     The parameters of its groups are stand-ins.
     """
@@ -188,5 +188,5 @@ class RemoteUpdater:
         return self.policy.worker.call("state", self.number)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore it."""
+        """See `Updater`."""
         self.policy.worker.call("load_state", self.number, dict(state))

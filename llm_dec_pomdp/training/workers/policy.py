@@ -1,7 +1,7 @@
 # pyright: basic
-"""What lives in the worker of a policy: the policy, and the updaters that move its weights.
+"""Worker side of a policy: the policy, and the updaters that train it.
 
-Arguments and results of its methods can be pickled; tensors leave it on the processor.
+Arguments and results of its methods can be pickled. Tensors are returned on the CPU.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from ...algorithms.updater import Updater
 from ...storage.files import pack, unpack
 from ...types import Completion
 
-Group = tuple[tuple[str, ...], list[int], float]  # a `ParameterGroup` whose parameters are places among all
+Group = tuple[tuple[str, ...], list[int], float]  # a `ParameterGroup` with indices of parameters
 
 
 @dataclass(frozen=True, slots=True)
 class PolicyInfo:
-    """What the driver knows of a policy; see `Policy`.
+    """Facts on a policy for the driver; see `Policy`.
 
     Attributes:
-        parameters: Shape and type of the trainable parameters; none when the policy cannot be trained.
-        used_by: By agent, the places of the parameters that it uses.
-        processor_load, accelerator, sampled_elsewhere, default_learning_rate: Of the policy.
+        parameters: Shape and type of the trainable parameters; empty if the policy cannot be trained.
+        used_by: For each agent, the indices of the parameters that it uses.
+        processor_load, accelerator, sampled_elsewhere, default_learning_rate: See `Policy`.
     """
 
     parameters: list[tuple[torch.Size, torch.dtype]]
@@ -41,11 +41,11 @@ class PolicyInfo:
 
 
 class PolicyWorker:
-    """Owns a policy and its updaters.
+    """Owner of a policy and its updaters.
 
     Args:
-        agents: The agents that it plays.
-        build: Makes a team of these agents, all played by one policy.
+        agents: The agents of the policy.
+        build: Makes a team of these agents with one policy.
 
     Raises:
         ValueError: The team has other agents, or several policies.
@@ -55,15 +55,15 @@ class PolicyWorker:
         team = build()
         if set(team.members) != set(agents) or len(team.policies) != 1:
             raise ValueError(
-                f"a worker has one policy for all of {list(agents)}, and it was given a team of {len(team.policies)} "
-                f"for {list(team.members)}; place every policy on its own"
+                f"a worker has one policy for all of {list(agents)}, but it was given a team of {len(team.policies)} "
+                f"for {list(team.members)}; place every policy in its own worker"
             )
         self.agents = list(agents)
         self.policy = team.policies[0]
         self.updaters: list[Updater] = []
 
     def about(self) -> PolicyInfo:
-        """What the driver has to know."""
+        """Return the facts on the policy for the driver."""
         parameters = self._parameters()
         places = {id(parameter): place for place, parameter in enumerate(parameters)}
         used = {a: list(self.policy.parameters_of(a)) if parameters else [] for a in self.agents}
@@ -92,28 +92,28 @@ class PolicyWorker:
     # --- learning -----------------------------------------------------------------------------------------------------
 
     def add_updater(self, kind: type[Updater], groups: Sequence[Group], temperature: float, options: Any) -> int:
-        """Build an updater beside the policy; returns its number."""
+        """Build an updater of the policy; return its number."""
         parameters = self._parameters()
         grouped = [ParameterGroup(agents, [parameters[place] for place in places], r) for agents, places, r in groups]
         self.updaters.append(kind(self.policy, grouped, temperature, options))
         return len(self.updaters) - 1
 
     def step(self, updater: int, samples: Sequence[Sample], seed: int) -> tuple[Metrics, dict[int, list[float]]]:
-        """Step with an updater; returns its metrics, and log pi_old of every text by its place among the samples."""
+        """Run a step of an updater; return its metrics, and log pi_old of every completion by index of the sample."""
         return self.updaters[updater].step(samples, seed), self.updaters[updater].logprobs
 
     def ask(self, updater: int, method: str, *arguments: Any) -> Any:
         """Call a method of an updater, such as `expect` or, in a subclass, `PairUpdater.log_ratios`."""
         return getattr(self.updaters[updater], method)(*arguments)
 
-    # --- what is saved and loaded -------------------------------------------------------------------------------------
+    # --- saving and loading -------------------------------------------------------------------------------------------
 
     def weights(self) -> dict[str, torch.Tensor]:
-        """The trainable tensors by name."""
+        """Return the trainable tensors by name."""
         return _on_the_processor(self.policy.state_dict())
 
     def load_weights(self, state: Mapping[str, torch.Tensor]) -> None:
-        """Restore them."""
+        """Load the trainable tensors by name."""
         self.policy.load_state_dict(state)
 
     def weight_files(self, agents: Sequence[str]) -> dict[str, WeightFile]:
@@ -121,11 +121,11 @@ class PolicyWorker:
         return self.policy.weight_files(agents)
 
     def state(self, updater: int) -> dict[str, Any]:
-        """The state of an updater."""
+        """Return the state of an updater."""
         return _on_the_processor(self.updaters[updater].state_dict())
 
     def load_state(self, updater: int, state: Mapping[str, Any]) -> None:
-        """Restore it."""
+        """Restore the state of an updater."""
         restored = self.updaters[updater]
         restored.load_state_dict(state)
         moments: Mapping[torch.Tensor, dict[str, Any]] = restored.optimizer.state
@@ -134,7 +134,7 @@ class PolicyWorker:
 
 
 def _like(value: Any, parameter: torch.Tensor) -> Any:
-    """What an optimizer keeps of a parameter, sharded as the parameter is."""
+    """Return a value of the optimizer's state, sharded in the same way as its parameter."""
     if not hasattr(parameter, "full_tensor") or not isinstance(value, torch.Tensor) or value.shape != parameter.shape:
         return value
     from ...agents.language_model.sharded import spread
@@ -143,7 +143,7 @@ def _like(value: Any, parameter: torch.Tensor) -> Any:
 
 
 def _on_the_processor(state: dict[str, Any]) -> dict[str, Any]:
-    """Nested values with whole copies of their tensors, which may be sharded or parts of larger ones."""
+    """Return nested values with their tensors copied to the CPU: unsharded, and no views of larger tensors."""
     tensors: dict[str, Any] = {}
     packed = pack(state, tensors)
     copies = {name: tensor.detach() for name, tensor in tensors.items()}
@@ -152,7 +152,7 @@ def _on_the_processor(state: dict[str, Any]) -> dict[str, Any]:
 
 
 def policy_worker(agents: Sequence[str], build: Callable[[], Team], ranks: int) -> Any:
-    """A `PolicyWorker`, or one over several ranks."""
+    """Return a `PolicyWorker`, over several ranks if `ranks` is above 1."""
     if ranks == 1:
         return PolicyWorker(agents, build)
     from .ranks import Ranks

@@ -1,9 +1,9 @@
 # pyright: basic
 """Workers as plain processes on this machine.
 
-They are forked from a process that has imported torch and started nothing, so that starting or replacing a worker is
-fast. A worker has no terminal and ignores the signals of one: it ends with its driver, or when it is killed. Messages
-are pickled, since both ends are ours. Each call carries a number of threads, so that numbers are rounded alike.
+They are forked from a process that has imported torch and started no threads, so that a worker starts fast. A worker
+ignores the signals of a terminal: it ends with its driver, or when it is killed. Messages are pickled, since both ends
+are trusted. Each call sets the number of threads, so that results are rounded in the same way.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from .host import BUILD, Answer, Host, serve
 from .transport import Transport
 
 _PRELOAD = ["torch", "transformers", "peft", __name__]
-_SECONDS = 5.0  # to wait for the exit code of a process that ended
+_SECONDS = 5.0  # largest wait for the exit code of an ended process
 
 
 class Processes(Transport):
-    """A process of its own on this machine for each worker."""
+    """Executor with a process on this machine for each worker."""
 
     def start(self, name: str, build: Callable[[], Any], resources: Resources) -> ProcessWorker:
         """See `Transport`."""
@@ -42,11 +42,11 @@ class Processes(Transport):
         return jobs, Resources(max(1, (os.cpu_count() or 1) // jobs) if jobs > 1 else 0)
 
 
-# --- the driver's end -------------------------------------------------------------------------------------------------
+# --- the driver side --------------------------------------------------------------------------------------------------
 
 
 class ProcessWorker(Worker):
-    """A worker in a process of its own."""
+    """A worker in its own process."""
 
     def __init__(self, name: str, build: Callable[[], Any], threads: int = 0) -> None:
         super().__init__(name)
@@ -76,7 +76,7 @@ class ProcessWorker(Worker):
                 self._send(method, *arguments, heard=on_message is not None)
                 while not isinstance(message := self._receive(), Answer):
                     on_message(message)  # pyright: ignore
-            except BaseException:  # a signal, too: the next answer would belong to this call
+            except BaseException:  # also after a signal: the next answer would belong to this call
                 self.end()
                 raise
         return message.get()
@@ -86,14 +86,14 @@ class ProcessWorker(Worker):
             message = pickle.dumps((method, arguments, self._threads or torch.get_num_threads(), heard))
         except (pickle.PicklingError, AttributeError, TypeError) as error:
             raise TypeError(
-                f"what {self.name} needs cannot be sent to it ({error}); give functions and classes of modules"
+                f"arguments for {self.name} cannot be sent to it ({error}); give functions and classes of modules"
             ) from error
         try:
             self._connection.send_bytes(message)
         except OSError:
             raise self._lost() from None
 
-    def _receive(self) -> Any:  # an `Answer`, or what a method tells
+    def _receive(self) -> Any:  # an `Answer`, or a message of a method
         try:
             return pickle.loads(self._connection.recv_bytes())
         except (EOFError, OSError):

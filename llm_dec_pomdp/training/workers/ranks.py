@@ -1,10 +1,10 @@
 # pyright: basic
-"""A worker whose model is sharded over several ranks (FSDP2), here processes on the same machine.
+"""A worker whose model is sharded over several ranks (FSDP2), which are processes on the same machine.
 
-The worker sends every call to all ranks; they do the same work, and the first one answers. Where a rank ends, the
-worker ends the others and itself: it counts as a lost worker. Calls go through pipes that nobody else can open, ranks
-find each other through a file in a private folder, and talk over the loopback interface alone. For several machines see
-`torchrun`, which opens ports to all of them.
+The worker sends every call to all ranks. They do the same work, and the first one answers. If a rank ends, the worker
+ends the other ranks and itself, and counts as lost. Calls go through private pipes. Ranks find each other through a
+file in a private folder, and communicate only over the loopback interface. For several machines see `torchrun`, which
+opens ports to all of them.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from ...agents.base import Team
 from .host import BUILD, Answer, Host, serve
 from .policy import PolicyWorker
 
-END = "end"  # the last call of a rank that may end in peace
-_GRACE = 60.0  # seconds; then ranks that do not answer are taken to wait for one that failed
+END = "end"  # the last call of a rank: end without an error
+_GRACE = 60.0  # seconds to wait for the other ranks after one failed
 
 
 class Calls:
-    """Ranks that are all asked the same; the first one answers.
+    """Calls to all ranks at once; the first rank answers.
 
     Attributes:
-        connections: To every rank, in their order, by what messages call it.
-        processes: Those of them that were started here.
+        connections: Connections to all ranks in order, by the name of a rank in messages.
+        processes: The ranks that were started here.
     """
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ class Calls:
         self.processes: list[subprocess.Popen[bytes]] = []
 
     def start(self, rank: int, folder: str = "", **settings: str) -> None:
-        """Start a rank on this machine, with settings of its environment; see `main`."""
+        """Start a rank on this machine with these environment variables; see `main`."""
         here, there = Pipe()
         settings["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
         self.processes.append(
@@ -62,10 +62,10 @@ class Calls:
         self.connections[f"rank {rank}"] = here
 
     def ask(self, method: str, arguments: Sequence[Any], threads: int) -> Any:
-        """What the first rank returns; raises what any of them raises.
+        """Call a method in all ranks; return the result of the first rank, or raise the error of any rank.
 
         Raises:
-            EOFError: A rank has ended, or failed alone, so that the others may wait for it.
+            EOFError: A rank has ended, or only some ranks failed, so that the others may wait for them.
         """
         message = pickle.dumps((method, arguments, threads, False))
         answers: dict[str, Answer] = {}
@@ -77,14 +77,14 @@ class Calls:
             ready = wait(left, _GRACE if failed else None)
             if failed and not ready:
                 sys.stderr.write(answers[failed].trace)
-                raise EOFError(f"{failed} failed alone: {answers[failed].error}")
+                raise EOFError(f"only {failed} failed: {answers[failed].error}")
             for connection in ready:
                 with _heard(name := left[connection]):  # pyright: ignore
                     answers[name] = pickle.loads(connection.recv_bytes())  # pyright: ignore
         return next((a for a in answers.values() if a.error), answers[next(iter(self.connections))]).get()
 
     def end(self) -> None:
-        """End those that were started here, at once; the others see that their connection is closed."""
+        """End the ranks that were started here at once; close the connections of all."""
         for process in self.processes:
             process.kill()
             process.wait()
@@ -101,7 +101,7 @@ def _heard(name: str) -> Generator[None]:
 
 
 class Ranks:
-    """A `PolicyWorker` over `count` ranks on this machine; each of its methods is called in all of them.
+    """A `PolicyWorker` over `count` ranks on this machine; each method is called in all ranks.
 
     Raises:
         ValueError: This machine has fewer GPUs than ranks.
@@ -131,7 +131,7 @@ class Ranks:
         return partial(self._ask, method)
 
     def _ask(self, method: str, *arguments: Any) -> Any:
-        """Where a rank is lost, all of them and this process end."""
+        """Call a method in all ranks; if one is lost, end all of them and this process."""
         try:
             return self._calls.ask(method, arguments, self._threads)
         except EOFError:
@@ -145,7 +145,7 @@ def _leave(folder: str, code: int) -> NoReturn:
 
 
 def spread(build: Callable[[], Team]) -> Team:
-    """The team of one policy that `build` loads, over all ranks of this process's group."""
+    """Return the team that `build` loads, with its one policy sharded over all ranks of this process's group."""
     from ...agents.language_model.sharded import sharded
 
     return sharded(build)
@@ -155,7 +155,7 @@ def spread(build: Callable[[], Team]) -> Team:
 
 
 def join_group(store: Any = None) -> None:
-    """Meet the other ranks, as the environment says (RANK, WORLD_SIZE, LOCAL_RANK); by torchrun's store, or another."""
+    """Join the process group that RANK, WORLD_SIZE and LOCAL_RANK describe; without a store, by torchrun's."""
     import torch.distributed as dist
 
     rank, count = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
@@ -179,7 +179,7 @@ def serve_rank(connection: Connection, at_end: Callable[[], object]) -> NoReturn
 
 
 def main() -> None:
-    """A rank that another process has started; ranks of one machine meet in a private folder."""
+    """Run a rank that another process has started; ranks of one machine meet in a private folder."""
     import torch.distributed as dist
 
     descriptor, folder = sys.argv[1:]

@@ -1,8 +1,8 @@
-"""Executors: where the policies of a team live, and the transports that start workers for them.
+"""Executors, which place the policies of a team, and transports, which start workers for them.
 
-An executor places the policies of a team: each one generates and learns where it lives. Environments, rollout and
-credit stay in the driver. Texts, log-probabilities and advantages are sent, and weights only to be saved or loaded. So
-the same seeds give the same numbers wherever the policies are.
+An executor places each policy in a process, where it samples and is trained. Environments, rollout and credit
+assignment stay in the driver. Completions, log-probabilities and advantages are sent between processes; weights are
+sent only to be saved or loaded. So the same seeds give the same numbers with every executor.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 executors = Registry("executor", group="llm_dec_pomdp.executors")
-"""All executors that are known, by name."""
+"""All registered executors, by name."""
 executors.register("local", "llm_dec_pomdp.training.workers.transport:Executor")
 executors.register("processes", "llm_dec_pomdp.training.workers.process:Processes")
 executors.register("ray", "llm_dec_pomdp.training.workers.on_ray:Ray")
@@ -38,54 +38,55 @@ executors.register("torchrun", "llm_dec_pomdp.training.workers.torchrun:Torchrun
 
 
 class Executor:
-    """Policies live in this process; a subclass may put them elsewhere. A context manager, which ends what it started.
+    """Executor with all policies in this process; a subclass may place them in others.
 
-    Here models of like size share the cores, those on different devices work at the same time.
+    A context manager, which ends the workers that it started. In this process, models of similar size share the cores,
+    and models on different devices run at the same time.
     """
 
     def load_team(self, agents: Sequence[str], model: str = "builtin:tiny", **options: Any) -> Team:
-        """The team that `agents.io.load.load_team` makes, with its policies where this executor puts them."""
+        """Return the team of `agents.io.load.load_team`, with its policies placed by this executor."""
         return load_team(agents, model, **options)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        """Nothing was started."""
+        """Do nothing, since nothing was started."""
 
 
 class Transport(Executor, ABC):
-    """An executor with a worker for each policy; it starts workers of any kind."""
+    """An executor with a worker for each policy."""
 
     def __init__(self) -> None:
-        self.workers: list[Worker] = []  # those of policies
+        self.workers: list[Worker] = []  # of policies
 
     @abstractmethod
     def start(self, name: str, build: Callable[[], Any], resources: Resources) -> Worker:
         """Start a worker, without waiting for it.
 
         Args:
-            name: Of the worker, for messages.
-            build: Makes its object where it lives; a class or function of a module, or a `partial` of one.
-            needs: What it needs of a machine.
+            name: Name of the worker in messages.
+            build: Builds its object in its process; a class or function of a module, or a `partial` of one.
+            resources: Cores and GPUs of the worker.
         """
 
     @abstractmethod
     def share(self, jobs: int) -> tuple[int, Resources]:
-        """How many workers may be started at once when `jobs` share a machine, and what each of them gets of it."""
+        """Return the number of workers to start at once if `jobs` share a machine, and the resources of each."""
 
     def place(
         self, agents: Sequence[str], build: Callable[[], Team], ranks: int = 1, gpus: float = 1.0
     ) -> RemotePolicy:
-        """A policy that is built in its own worker; all workers build at the same time.
+        """Return a policy that is built in its own worker; all workers build at the same time.
 
         Args:
-            agents: The agents that it plays.
-            build: Makes a team of these agents and one policy; a function of a module, or a `partial` of one.
-            ranks: Processes that its model is sharded over.
-            gpus: GPUs for each of them, where there are any.
+            agents: The agents of the policy.
+            build: Makes a team of these agents with one policy; a function of a module, or a `partial` of one.
+            ranks: Number of processes that its model is sharded over.
+            gpus: GPUs per process, if there are any.
         """
-        from .placed import RemotePolicy  # here, since what is typed wrongly is answered before torch is loaded
+        from .placed import RemotePolicy  # here, so that wrong input is refused before torch is loaded
         from .policy import policy_worker
 
         hosted = partial(policy_worker, list(agents), build, ranks)
@@ -119,20 +120,20 @@ class Transport(Executor, ABC):
 
 
 def run(name: str, work: Callable[[Executor], T], **options: Any) -> T:
-    """What work on an executor returns; it is done again on a new one whenever a worker is lost.
+    """Run work on an executor, again on a new one whenever a worker is lost; return its result.
 
-    How far the other workers have come is not known then, so all of them are started anew and go on from the newest
-    checkpoint. Later steps are done again, with the same result.
+    After a loss the progress of the other workers is unknown. So all workers are restarted and continue from the newest
+    checkpoint. Later steps are repeated, with the same results.
 
     Args:
         name: Name of the executor.
-        work: Loads a team with it and goes on from the newest checkpoint, as a resumed run does: `restore`, then
-            `train` with the same checkpoints.
-        options: Of the executor, such as `address` of Ray.
+        work: Loads a team with the executor and continues from the newest checkpoint, as a resumed run does: `restore`,
+            then `train` with the same checkpoints.
+        options: Options of the executor, such as `address` of Ray.
 
     Raises:
         KeyError: There is no such executor.
-        WorkerLostError: A worker was lost once more than `RESTARTS` times. The checkpoints stay.
+        WorkerLostError: A worker was lost more than `RESTARTS` times. The checkpoints are kept.
     """
     make: Callable[..., Executor] = executors.find(name).load()
 
@@ -141,6 +142,6 @@ def run(name: str, work: Callable[[Executor], T], **options: Any) -> T:
             return work(executor)
 
     def warn(lost: WorkerLostError) -> None:
-        _log.warning("%s; all workers are started anew and go on from the newest checkpoint", lost)
+        _log.warning("%s; all workers are restarted and continue from the newest checkpoint", lost)
 
     return until_done(attempt, warn)

@@ -143,7 +143,7 @@ def test_a_server_sleeps_while_weights_are_updated_and_wakes_for_the_next_text(
 def test_a_server_without_sleep_is_refused_before_a_model_is_loaded(
     server: Server, vllm: FakeVLLM, tmp_path: Path
 ) -> None:
-    with pytest.raises(ConfigError, match=r"knows no sleep \(HTTP 404.*--enable-sleep-mode"):
+    with pytest.raises(ConfigError, match=r"does not support it \(HTTP 404.*--enable-sleep-mode"):
         team_of(server, tmp_path, sleep=True)
 
 
@@ -246,7 +246,7 @@ def test_what_the_server_cannot_do_is_refused(server: Server, vllm: FakeVLLM, tm
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({}, "kind is None; known: vllm"),
+        ({}, "kind is None; give one of: vllm"),
         ({"kind": "vlm"}, "kind is 'vlm'"),
         ({"kind": "vllm", "url": "localhost", "model": "m"}, "must begin with http"),
         ({"kind": "vllm", "url": "http://h", "model": "m", "adaptors": "x"}, "adaptors: no such key"),

@@ -80,7 +80,7 @@ def test_it_sleeps_while_weights_are_updated_and_wakes_before_it_is_given_new_on
 @pytest.mark.parametrize(
     ("sharing", "lost", "message"),
     [
-        ("shared", "lm_head", "given the model and did"),
+        ("shared", "lm_head", "did not load all weights of the model"),
         ("lora", "mlp.down_proj", "the model and the adapter of 'agent_0'"),
         ("lora", "lora_B", "the model and the adapter of 'agent_0'"),
     ],
@@ -105,7 +105,7 @@ def test_without_vllm_or_its_sleep_it_is_refused_before_a_model_is_loaded(
         team_of(sleep=True)
     monkeypatch.delitem(sys.modules, "vllm")
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(ConfigError, match="no vllm in this environment"):
+    with pytest.raises(ConfigError, match="vllm is not installed"):
         team_of()
 
 

@@ -82,7 +82,9 @@ def test_a_server_that_keeps_a_part_of_its_own_weights_is_found_out_before_any_t
     server: Server, vllm: FakeVLLM, tmp_path: Path
 ) -> None:
     vllm.keeps = "embed_tokens"
-    with pytest.raises(EngineError, match=r"did not take all.*differ from those here by [0-9.]+ nats"):
+    with pytest.raises(
+        EngineError, match=r"did not load all weights.*differ from those of this process by [0-9.]+ nats"
+    ):
         texts(team_of(server, tmp_path, "shared"))
 
 
@@ -107,7 +109,7 @@ def test_a_server_with_weights_of_another_run_ends_this_one(server: Server, vllm
         ("weight_info", (200, b"[]"), "an answer without 'weight_version'"),
         ("collective_rpc", (500, b"no such file"), "reload_weights.*2 tries.*500.*no such file.*--all-weights"),
         ("collective_rpc", (404, b"Not Found"), "reload_weights.*1 try.*404.*--all-weights"),
-        ("reset_prefix_cache", (200, b'{"success": false}'), "keeps what it computed"),
+        ("reset_prefix_cache", (200, b'{"success": false}'), "did not drop its cache"),
         ("reset_prefix_cache", (200, b"<html>"), "an answer without 'success'"),
     ],
 )
@@ -145,8 +147,8 @@ def test_a_server_that_takes_too_long_is_given_the_weights_again(
 @pytest.mark.parametrize(
     ("sharing", "status", "message"),
     [
-        ("shared", 404, "takes no whole models.*404.*--all-weights"),
-        ("separate", 200, "a model for each role, and a server has one"),
+        ("shared", 404, "accepts no whole models.*404.*--all-weights"),
+        ("separate", 200, "one model per role, but a server has one model"),
         ("shared", 503, None),  # it is being started
     ],
 )

@@ -127,7 +127,7 @@ def test_two_steps_of_training_equal_those_of_the_own_engine(
         "norm_of_what_was_learnt": float(learnt),
         "equal_greedy_texts": f"{equal} of {len(texts[0])}",
     }
-    print(json.dumps(measured))  # noqa: T201  # the figures of docs/results/archive/engines.md
+    print(json.dumps(measured))  # noqa: T201  # the figures of docs/results/archive/speed.md#vllm
     assert learnt > 0
     assert mean < MEAN_GAP
     assert largest < LARGEST_GAP

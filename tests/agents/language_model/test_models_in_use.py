@@ -52,7 +52,7 @@ def test_variables_reach_the_chat_template() -> None:
     ("options", "message"),
     [
         ({"enable_thinkin": False}, "has enable_thinkin = False, .* did you mean enable_thinking?"),
-        ({"messages": []}, r"has messages = \[\], which is no variable of this model's chat template that can be set"),
+        ({"messages": []}, r"has messages = \[\], but this model's chat template has no such variable"),
         ({"tokenize": True}, "has tokenize = True"),
     ],
 )
@@ -208,7 +208,7 @@ SIZES = {"hidden_size": 16, "num_hidden_layers": 2, "eos_token_id": 2, "pad_toke
 @pytest.mark.filterwarnings("ignore")
 def test_a_family_that_cannot_be_driven_is_named(config: Any) -> None:
     policy = LanguageModel(AutoModelForCausalLM.from_config(config), tokenizer())
-    message = f"a '{config.model_type}' model keeps no keys and values .* take one of another family"
+    message = f"a '{config.model_type}' model has no cache of keys and values .* use another family"
     with pytest.raises(ValueError, match=message):
         policy.generate([Request("a", conversation("red"))], Sampling(max_new_tokens=2))
     with pytest.raises(ValueError, match=message), contextlib.suppress(NotImplementedError):

@@ -446,7 +446,7 @@ def test_results_of_tools_are_shown_in_the_role_that_the_template_takes(template
 @pytest.mark.parametrize(
     ("template", "named"),
     [
-        ({"rag": CHATML, "tool_use": QWEN_3}, "chat_template .* 'rag', 'tool_use' and no 'default'"),
+        ({"rag": CHATML, "tool_use": QWEN_3}, "chat_template .* 'rag', 'tool_use', but no 'default'"),
         (CHATML.replace("m.content", "m.contents"), "leaves out the text of a user's message"),
         (CHATML.replace("{{ m.content }}", "{{ m.content if m.role == 'user' }}"), "earlier message of the assistant"),
         ("{{ messages[-1].content }}", "earlier message of the user"),

@@ -33,7 +33,7 @@ def test_without_the_distribution_an_error_names_the_command() -> None:
 
 
 def earned(env: Any, item: TaskItem, calls: list[list[str]]) -> float:
-    """The return of a team that makes these calls, an order for each that changes the class, and answers."""
+    """Return the return of a team that makes these calls, with an order at each change of class, and answers."""
     env.reset(options={"task_id": item.id})
 
     def act(agent: str, text: str) -> None:
@@ -66,7 +66,7 @@ def test_gold_earns_all_of_every_row(category: Any) -> None:
 
 
 def lost_by_gold(env: TextDecPOMDP) -> list[str]:
-    """The rows on which `script:gold` does not earn 1."""
+    """Return the rows on which `script:gold` does not receive 1."""
     script, lost = env.script("gold"), list[str]()
     for item in env.items:
         env.reset(options={"task_id": item.id})
@@ -92,7 +92,7 @@ def test_gold_tells_rows_of_all_categories_apart(rows: Any) -> None:
 
 @needs_bfcl
 def test_two_rows_cannot_both_be_played_right() -> None:
-    """Calls that are right in one are observed alike in the other, until both want another booking."""
+    """The right calls of one row have the same results in the other row, until the rows require different bookings."""
     observed: list[Any] = []
     for name in ("base", "miss_param"):
         env = BFCL(category=name)
@@ -111,7 +111,7 @@ def test_gold_chooses_its_calls_by_letter() -> None:
 
 
 def mutated(gold: list[list[str]], draw: random.Random) -> list[list[str]]:
-    """The calls of a row with one or two of them gone, twice, moved to another turn or with another argument."""
+    """Change one or two calls of a row: remove, repeat or move them, or change an argument."""
     calls = [list(turn) for turn in gold]
     for _ in range(draw.randrange(1, 3)):
         full = [turn for turn in calls if turn]

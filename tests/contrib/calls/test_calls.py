@@ -1,4 +1,4 @@
-"""calls-v0: what each agent is told, what calls change, and what the three rewards pay, by hand."""
+"""calls-v0: observations of each agent, effects of calls, and the three rewards, computed by hand."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_each_reward_pays_when_it_says(reward: str, paid: list[float]) -> None:
     [
         ([*PAY, *DONE, *IDA, *DONE], 1, 1, 2 / 3),  # who knows the amount need not read it
         ([*READ, *READ, *PAY, *DONE, *IDA, *DONE], 1, 1, 1),  # to read twice is no harm
-        ([*READ, *PAY, *PAY, *DONE, *IDA, *DONE], 0, 0, 1),  # to pay twice is
+        ([*READ, *PAY, *PAY, *DONE, *IDA, *DONE], 0, 0, 1),  # two payments leave another state
         ([*READ, *PAY, *DONE, *DONE], 0, 1 / 2, 2 / 3),
         ([*READ, *PAY, *IDA, *DONE, *DONE], 0, 1 / 2, 2 / 3),  # too early for the first user turn
         ([*READ, *DONE, *PAY, *IDA, *DONE], 0, 1 / 2, 2 / 3),

@@ -1,4 +1,4 @@
-"""Games of other suites as tasks: who sees what, what is paid, and that copies do not disturb each other."""
+"""Games of other suites as tasks: observations, rewards, and independent copies."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from llm_dec_pomdp.rollout import Trajectories, replay
 
 
 class HighCard:
-    """Say [k] in three turns; each pays k / 10, and silence after a move pays `silence`. It shows what it throws."""
+    """Game of three turns: [k] has reward k / 10, an empty text after a move `silence`. It shows its random numbers."""
 
     def __init__(self, silence: float = 0.0, unseeded: bool = False) -> None:
         self.silence, self.turn, self.moved = silence, 0, False
@@ -42,7 +42,7 @@ class HighCard:
 
 
 class Duel:
-    """Two say a word each in turn, and are paid its length by the letter."""
+    """Game of two players, who write a word in turn and receive its length as the reward."""
 
     def __init__(self) -> None:
         self.words: list[str] = []
@@ -192,7 +192,7 @@ def test_players_of_a_game_learn_each_from_what_it_was_paid(learner: str) -> Non
     [
         ({"sees": "adviser"}, "did you mean advisers"),
         ({"roles": ("player",)}, "set sees='all'"),
-        ({"players": 3}, "for 3 players, and there are 2 roles"),
+        ({"players": 3}, "high-card has 3 players"),
     ],
 )
 def test_roles_that_do_not_fit_are_refused(arguments: dict[str, Any], message: str) -> None:

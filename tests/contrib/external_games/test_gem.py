@@ -28,7 +28,7 @@ def test_a_game_keeps_the_laws(game: str, sees: str) -> None:
 
 
 def test_a_team_is_paid_what_the_game_pays() -> None:
-    """Told by the adviser what to say, the player wins as somebody would who plays the same game in GEM."""
+    """A player that follows its adviser wins, as it would in the same game of GEM."""
     direct = gem.make("game:GuessTheNumber-v0-easy")
     env: Any = with_protocol(make(GEM, game="game:GuessTheNumber-v0-easy"), "sequential")
     for index in (0, 1):

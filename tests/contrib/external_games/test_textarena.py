@@ -28,7 +28,7 @@ def test_a_game_keeps_the_laws(game: str, players: int) -> None:
 @pytest.mark.parametrize("game", ["Mastermind-v0", "GuessTheNumber-v0-raw"])
 def test_a_game_that_pays_for_invalid_moves_is_named(game: str) -> None:
     with pytest.raises(
-        CheckFailure, match=rf"textarena/{game} fails the check 'silence': turn 3 pays 0\.\d+ for empty"
+        CheckFailure, match=rf"textarena/{game} fails the conformance check 'silence': turn 3 has the reward 0\.\d+"
     ):
         check_env(make(ARENA, game=game))
 

@@ -1,4 +1,4 @@
-"""bandit-v0: which word is right, what the options add to every text, and what is best."""
+"""bandit-v0: the right word, the effect of the options on every text, and the optimum."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two-player games with known values, and learners that are paid individually."""
+"""Two-player games with known values, and learners with individual rewards."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_the_script_draws_the_equilibrium() -> None:
 
 
 def played(*rewards: Sequence[float]) -> Group:
-    """A turn of two agents for each pair of their rewards; the team gets the first one's."""
+    """Return a turn of two agents for each pair of rewards; the team has the first reward."""
     texts = [
         {agent: Completion(f"{agent} {g}", (1,), (g,), (0.0,)) for agent in ("agent_0", "agent_1")}
         for g in range(len(rewards))
@@ -88,7 +88,7 @@ def test_samples_of_an_agent_are_compared_by_its_own_returns() -> None:
 
 
 def test_counterfactual_credit_is_by_the_own_return() -> None:
-    """In pennies a text is worth to one player what it costs the other one, and alternatives are scored for both."""
+    """In pennies the advantages of the players are opposite, and alternatives are scored for both."""
     env: Any = make("pennies-v0")
     team = Team({agent: Table(env.choices(agent)) for agent in env.possible_agents})
     credit = CounterfactualCredit()

@@ -1,4 +1,4 @@
-"""memory-v0: what is kept, what is read, and how much of it answers questions, by hand."""
+"""memory-v0: kept notes, observations, and scored answers, computed by hand."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_of_what_is_told_twice_the_last_is_true(facts: int, twice: int, talk: in
 
 
 def returns(notes: int, *, gold: bool = True) -> float:
-    """The mean return of `script:gold`, or with a writer that keeps every piece."""
+    """Return the mean return of `script:gold`, or of a team whose writer keeps every piece."""
     env: Any = llm_dec_pomdp.make("memory-v0", split="test", notes=notes)
     script = env.script("gold")
     found: list[float] = []

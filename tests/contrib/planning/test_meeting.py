@@ -1,4 +1,4 @@
-"""meeting-v0: what a booking pays, what is answered to one that fails, and how calendars are read."""
+"""meeting-v0: rewards of bookings, answers to failed bookings, and the parsing of calendars."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROW = {"prompt": "Meet.", "calendars": CALENDARS}
 
 
 def play(*turns: tuple[str, str, str], **options: Any) -> tuple[list[float], Any]:
-    """What each turn pays after one of silence."""
+    """Return the reward of each turn after a first turn of empty texts."""
     env: Any = llm_dec_pomdp.make("meeting-v0", tasks=[ROW], **options)
     env.reset(seed=0)
     paid = [env.step(dict(zip(env.agents, texts, strict=True)))[1]["agent_0"] for texts in (("",) * 3, *turns)]
@@ -76,8 +76,8 @@ def test_the_optimal_team_uses_what_a_person_wrote() -> None:
         ({"n_agents": 6}, "n_agents is 6"),
         ({"days": 0}, "days is 0"),
         ({"common": 0}, "common is 0"),
-        ({"days": 1, "hours": 2, "common": 3}, "common is 3, and 1 days of 2 hours have 2"),
-        ({"days": 5, "hours": 8}, "a calendar of 5 days of 8 hours takes 48 words"),
+        ({"days": 1, "hours": 2, "common": 3}, "common is 3"),
+        ({"days": 5, "hours": 8}, "a calendar of 5 days of 8 hours .* 48 words"),
     ],
 )
 def test_sizes_without_a_solution_or_that_do_not_fit_are_refused(options: dict[str, Any], problem: str) -> None:

@@ -1,4 +1,4 @@
-"""What the planning tasks share: their optimum, the cost of turns and words, who hears what, and one that knows all."""
+"""The planning tasks: optimum, costs of turns and words, observations, and the form for a single agent."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def episodes(env: Any, script: str) -> list[Episode]:
 
 
 def most(env: Dialogue, state: State, known: dict[Any, float]) -> float:
-    """The highest return of any joint texts of the menus from a state on: every one is tried."""
+    """Return the highest return from a state on, by trying all joint actions of the menus."""
     if state.over or state.turns == env.max_turns:
         return 0.0
     key = state.plan, state.turns  # words do not change what acts do
@@ -181,7 +181,7 @@ def test_scripts_refuse_the_history_of_another_task(env_id: str) -> None:
     other = llm_dec_pomdp.make("relay-v0")
     other.reset(seed=0)
     for task in (env, env.single_agent()):
-        with pytest.raises(ValueError, match="is told"):
+        with pytest.raises(ValueError, match="on its own environment"):
             task.script("optimal")("agent_0", other.history("agent_0"))
 
 

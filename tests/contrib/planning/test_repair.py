@@ -1,4 +1,4 @@
-"""repair-v0: what mends a fault, what is told where nothing is mended, and how long the shortest plan is."""
+"""repair-v0: acts that repair a fault, observations after other acts, and the length of the shortest plan."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SIZE = {"settings": 2, "accounts": 2}
 
 
 def play(*turns: tuple[str, str]) -> tuple[list[float], Any]:
-    """What each turn pays after one of silence: the texts of assistant and customer."""
+    """Return the reward of each turn, given the texts of assistant and customer, after a first turn of empty texts."""
     env: Any = llm_dec_pomdp.make("repair-v0", tasks=[ROW], **SIZE)
     env.reset(seed=0)
     paid = [env.step(dict(zip(env.agents, texts, strict=True)))[1]["agent_0"] for texts in (("", ""), *turns)]
@@ -90,7 +90,7 @@ def test_one_that_knows_all_sets_and_calls_in_one_text() -> None:
     [
         ({"settings": 0}, "settings is 0"),
         ({"accounts": 5}, "accounts is 5"),
-        ({"settings": 2, "accounts": 1, "faults": 4}, "faults is 4, and 2 settings and 1 accounts can be wrong"),
+        ({"settings": 2, "accounts": 1, "faults": 4}, "faults is 4"),
     ],
 )
 def test_sizes_without_a_solution_are_refused(options: dict[str, Any], problem: str) -> None:
@@ -101,8 +101,8 @@ def test_sizes_without_a_solution_are_refused(options: dict[str, Any], problem: 
 @pytest.mark.parametrize(
     ("row", "problem"),
     [
-        ({"manual": "sim on"}, "field 'manual': 'airplane' must stand in it exactly if"),
-        ({"manual": ROW["manual"].replace("line ok", "line broken")}, "field 'manual': asks for something broken"),
+        ({"manual": "sim on"}, "field 'manual': 'airplane'"),
+        ({"manual": ROW["manual"].replace("line ok", "line broken")}, "field 'manual': .*broken"),
         ({"phone": "airplane on airplane off line ok plan ok"}, "field 'phone': .* each name once"),
         ({"phone": "airplane off sim on line ok plan ok"}, "field 'phone': has no fault"),
     ],

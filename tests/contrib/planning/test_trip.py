@@ -1,4 +1,4 @@
-"""trip-v0: what a trip is worth, which proposals are refused, and what follows an answer."""
+"""trip-v0: rewards of trips, invalid proposals, and the effects of answers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BEST, POOR = "PROPOSE harbour, abbey, market", "PROPOSE tower, market, abbey"
 
 
 def play(*turns: tuple[str, str], **row: str) -> tuple[list[float], Any]:
-    """What each turn pays after one of silence: the texts of traveller and guide."""
+    """Return the reward of each turn, given the texts of traveller and guide, after a first turn of empty texts."""
     env: Any = llm_dec_pomdp.make("trip-v0", tasks=[{**ROW, **row}])
     env.reset(seed=0)
     paid = [env.step(dict(zip(env.agents, texts, strict=True)))[1]["agent_0"] for texts in (("", ""), *turns)]
@@ -106,12 +106,12 @@ def test_sizes_without_a_solution_are_refused(options: dict[str, Any], problem: 
 @pytest.mark.parametrize(
     ("row", "problem"),
     [
-        ({"wishes": "museum 5"}, "field 'wishes': 'museum 5' is no list"),
-        ({"wishes": "budget 9"}, "field 'events': no three fit the day, the budget and a wish"),
-        ({"events": EVENTS.replace("9-11", "nine")}, "field 'events': 'harbour boat quiet nine 10' is no event"),
-        ({"events": EVENTS.replace("tower", "castle")}, "field 'events': has 'castle', and events = 6"),
-        ({"events": EVENTS.replace("harbour boat quiet 9-11", "harbour boat quiet 9-15")}, "no three fit the day"),
-        ({"events": "\n".join([EVENTS] * 3)}, "field 'events' takes 60 words, and a message has 40"),
+        ({"wishes": "museum 5"}, "field 'wishes': 'museum 5'"),
+        ({"wishes": "budget 9"}, "field 'events': no three events"),
+        ({"events": EVENTS.replace("9-11", "nine")}, "field 'events': 'harbour boat quiet nine 10'"),
+        ({"events": EVENTS.replace("tower", "castle")}, "field 'events': has 'castle'"),
+        ({"events": EVENTS.replace("harbour boat quiet 9-11", "harbour boat quiet 9-15")}, "no three events"),
+        ({"events": "\n".join([EVENTS] * 3)}, "field 'events' .* 60 words"),
     ],
 )
 def test_days_that_do_not_fit_are_named(row: dict[str, str], problem: str) -> None:

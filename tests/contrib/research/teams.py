@@ -1,4 +1,4 @@
-"""Ways to play research-v0 in tests."""
+"""Environments and teams of research-v0 for tests."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ Say = Callable[[str, Sequence[Message]], str]
 
 
 def research(**options: Any) -> Any:
-    """The environment."""
+    """Return the environment."""
     return llm_dec_pomdp.make("research-v0", **options)
 
 
 def play(env: Any, say: Say, **options: Any) -> tuple[Mapping[str, float], list[Event]]:
-    """One episode: the last rewards, and all events."""
+    """Run one episode and return the last rewards and all events."""
     env.reset(seed=options.pop("seed", 0), options=options or {"index": 0})
     rewards: Mapping[str, float] = {}
     events: list[Event] = []
@@ -35,7 +35,7 @@ def play(env: Any, say: Say, **options: Any) -> tuple[Mapping[str, float], list[
 
 
 def main_says(*texts: str, sub: Say) -> Say:
-    """Main says these in turn, sub-agents what `sub` says."""
+    """Return a team in which main sends these texts in order, and sub-agents the texts of `sub`."""
     left = list(texts)
 
     def say(agent: str, history: Sequence[Message]) -> str:
@@ -52,19 +52,19 @@ class Erring(Scripts):
         self.kinds = env.kinds
 
     def asks_twice(self, agent: str, history: Sequence[Message]) -> str:
-        """Ask two sub-agents for its first step at once."""
+        """Ask two sub-agents for the first step at once."""
         text = self.optimal(agent, history)
         return f"{_first_line(text)}\n{text}" if _begins(agent, history) else text
 
     def asks_another(self, agent: str, history: Sequence[Message]) -> str:
-        """Ask the wrong specialist for its first step, and then the right one."""
+        """Ask the wrong specialist for the first step, and then the right one."""
         text = self.optimal(agent, history)
         others = [kind for kind in self.kinds if call("ask", kind)[:-1] not in text]
         first = re.sub(r'^ask\("[^"]*"', call("ask", *others[:1])[:-1], _first_line(text))
         return text.replace(_first_line(text), first, 1) if others and _begins(agent, history) else text
 
     def asks_vaguely(self, agent: str, history: Sequence[Message]) -> str:
-        """Ask for its first step without naming the subject, and then again."""
+        """Ask for the first step without naming the subject, and then again with the subject."""
         text = self.optimal(agent, history)
         if not _begins(agent, history):
             return text
@@ -73,14 +73,14 @@ class Erring(Scripts):
         return text.replace(question, vague, 1)
 
     def misreads(self, agent: str, history: Sequence[Message]) -> str:
-        """With all reports, answer with another name in them, or another number."""
+        """Answer with a wrong name or number from the reports."""
         text = self.optimal(agent, history)
         if agent != LEADER or text.startswith("ask("):
             return text
         return guessed(self.item(history), self.known(history), 0)
 
     def goes_on(self, agent: str, history: Sequence[Message]) -> str:
-        """With the answer known, ask for its first step once more."""
+        """Ask for the first step once more, although the answer is known."""
         text = self.optimal(agent, history)
         lines = "\n".join(message.text for message in history if message.role == "action").split("\n")
         late = agent == LEADER and not text.startswith("ask(") and lines.count(lines[0]) == 1

@@ -1,4 +1,4 @@
-"""The five decisions of main: teams that err in exactly one of them, on embedded questions."""
+"""The five decisions of main: teams with a mistake in exactly one of them, on embedded questions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ GENERALISTS = {"specialists": ["reader+analyst+calculator"]}
 
 
 def played(team: str, every: int = 3, **options: Any) -> tuple[Any, list[Group]]:
-    """Every so many test questions."""
+    """Run a scripted team on every n-th test question; return the environment and the groups."""
     env = llm_dec_pomdp.make("research-v0", split="test", **options)
     ids = [item.id for item in env.items[::every]]
     policy = Scripted(getattr(Erring(env), team))
@@ -68,7 +68,7 @@ def test_who_never_asks_neither_spawns_nor_stops_as_it_should() -> None:
 
 
 def test_who_asks_everything_stops_late() -> None:
-    """Two steps, one after the other, and then all invocations that are left at once: it ends one text too late."""
+    """The team asks for two steps one by one, then uses all remaining invocations at once, and so ends too late."""
     [shares] = figures("ask_everything", every=60)
     assert (shares["spawned when it helped"], shares["stopped in time"]) == (1.0, 0.5)
 
@@ -78,7 +78,7 @@ def test_a_report_has_the_means() -> None:
     measured = measure(env, groups)["decisions"]
     assert {name: value.mean for name, value in measured.items()} == dict.fromkeys(FIGURES, 1.0) | {FIGURES[4]: 0.5}
     env, groups = played("optimal", every=60, **GENERALISTS)
-    assert set(measure(env, groups)["decisions"]) == set(FIGURES) - {"asked the right one"}  # nobody to choose from
+    assert set(measure(env, groups)["decisions"]) == set(FIGURES) - {"asked the right one"}  # there is one specialist
 
 
 def test_they_follow_from_a_trace_that_plays_again() -> None:
@@ -93,8 +93,8 @@ def test_orchestration_is_measured_where_agents_hear_each_other() -> None:
     env, groups = played("asks_twice", every=30)
     means = measure(env, groups)["orchestration"]
     assert means["reward"].mean == 1.0
-    assert means["messages"].mean > 7  # main says three texts, and three sub-agents two each; or more
-    assert means["redundancy"].mean > 0.2  # two of them say the same
+    assert means["messages"].mean > 7  # at least three texts of main, and two of each of three sub-agents
+    assert means["redundancy"].mean > 0.2  # two of them have the same results
     plain = llm_dec_pomdp.make("tldr-v0")
     [group] = Trajectories("own").play(plain, Scripted(lambda a, h: "x"), [plain.items[0].id], [0], Sampling())
     assert "orchestration" not in measure(plain, [group])

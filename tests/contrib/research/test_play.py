@@ -97,7 +97,7 @@ def test_a_letter_stands_for_a_call_of_the_right_or_the_wrong_kind_or_an_answer(
     env.step({"agent_0": f" {letter_of(lines, ASK)}) the first"})
     observation = env.history("agent_1")[-1].text
     env.step({"agent_0": "", "agent_1": letter_of(observation.split("\n"), 'search("Who taught Greta Stakel?")')})
-    [message] = env.history("agent_1")  # each prompt is told whole
+    [message] = env.history("agent_1")  # each prompt is complete
     assert "] Edda Tader taught Greta Stakel.\n" in message.text and "\n\nA " in message.text
 
 

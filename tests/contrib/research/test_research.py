@@ -1,4 +1,4 @@
-"""The course of a question: who is asked, told, paid; and texts that nobody hopes for."""
+"""The course of a question: observations, invocations and rewards; and adversarial texts."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ def test_a_right_answer_that_nobody_reported_is_not_correct(answer: str, right: 
         ("reader", FIRST, 'read("110")', "Edda Tader", 0.0),  # a number is wanted
         ("reader", FIRST, "read(110)", "Edda Tader", 1.0),
         ("analyst", "inhabitants of Druvik", 'query("SELECT * FROM towns")', "41,919 inhabitants", 1.0),
-        ("analyst", "inhabitants of Druvik", 'query("SELECT 41919")', "41919", 0.0),  # it would say so anyway
+        ("analyst", "inhabitants of Druvik", 'query("SELECT 41919")', "41919", 0.0),  # does not depend on the table
         ("analyst", "inhabitants of Druvik", 'query("SELECT name, river FROM towns")', "41919", 0.0),
         ("analyst", "companies in Stellen", "query(\"SELECT name FROM companies WHERE seat = 'Stellen'\")", "1", 1.0),
         ("analyst", "companies in Stellen", 'query("SELECT name FROM companies")', "1", 0.0),
@@ -222,7 +222,7 @@ def test_a_judge_may_say_what_a_report_is_worth() -> None:
     rewards, _ = play(research(expert=judge), say)
     assert rewards["agent_1"] == pytest.approx(0.1 + 0.5 * 0.7)
     assert "It reports: somebody" in prompts[0]
-    with pytest.warns(UserWarning, match="the judge gave no number in 3 tries: it said 'fine'"):
+    with pytest.warns(UserWarning, match="the judge .* no number in 3 tries: .*'fine'"):
         silent, _ = play(
             research(expert=lambda prompt, number: "fine"), main_says(ASK, "x", sub=lambda agent, history: "somebody")
         )

@@ -1,4 +1,4 @@
-"""Worlds, their questions, and what is found in them."""
+"""Procedural worlds, their questions, and the names and facts in texts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_a_world_has_about_250_sentences_some_of_them_rumours() -> None:
 
 
 def test_no_two_worlds_share_a_name() -> None:
-    """So the worlds of training and of tests are disjoint, too."""
+    """This makes the worlds of training and test questions disjoint, too."""
     names = [name for of in worlds().values() for listed in of.names.values() for name in listed]
     assert len(set(names)) == len(names)
 
@@ -120,7 +120,7 @@ def test_a_search_finds_no_more_than_there_is() -> None:
 
 
 def test_a_statement_that_fails_for_another_fact_alone_depends_on_it() -> None:
-    """A statement of an agent does not raise where a report is scored."""
+    """An SQL statement of an agent does not raise an error when a report is scored."""
     statement = "SELECT abs(CASE a WHEN 1 THEN 1 ELSE -9223372036854775807 - 1 END) FROM t"
     script = "CREATE TABLE t (a); INSERT INTO t VALUES (1);"
     assert scoring._depends(script, "UPDATE t SET a = 2;", statement)  # pyright: ignore[reportPrivateUsage]

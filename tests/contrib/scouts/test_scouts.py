@@ -1,4 +1,4 @@
-"""scouts-v0: who is told what, what looks pay, and what teams of known value earn."""
+"""scouts-v0: observations, rewards of looks, and returns of teams with a known value."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ SHOWN = ((3, 1), (2, 5), (9, 0))
 
 
 class Known(Scouts):
-    """Every episode shows the same offers."""
+    """Environment with the same offers in every episode."""
 
     def shown_at(self, seed: int, look: int) -> tuple[int, ...]:
         return SHOWN[look - 1]
 
 
 def play(env: Scouts, decisions: Sequence[str], report: str = "poor") -> list[float]:
-    """What each decision pays; the scouts report in between."""
+    """Return the reward of each decision; the scouts report in between."""
     env.reset(seed=0)
     paid: list[float] = []
     for decision in decisions:
@@ -88,9 +88,9 @@ def test_offers_follow_from_the_seed_and_are_uniform() -> None:
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ({"scouts": 0}, "scouts is 0; it must be an integer of at least 1"),
-        ({"offers": 1.5}, "offers is 1.5; it must be an integer of at least 2"),
-        ({"cost": 0}, "cost is 0; it is the price of a look"),
+        ({"scouts": 0}, "scouts is 0"),
+        ({"offers": 1.5}, r"offers is 1\.5"),
+        ({"cost": 0}, "cost is 0"),
         ({"cost": math.nan}, "cost is nan"),
     ],
 )
@@ -131,7 +131,7 @@ def test_the_optimal_team_makes_the_looks_of_the_best_rule(options: dict[str, An
 
 @pytest.mark.slow
 def test_a_million_episodes_of_the_best_rule_earn_the_optimum() -> None:
-    """The rule on the offers of the environment: the test above says that the optimal team plays it."""
+    """This tests the rule on the environment's offers; the test above shows that the optimal team follows it."""
     env = Scouts()
     most, total, squares, count = env.search.looks, 0.0, 0.0, 1_000_000
     for seed in range(count):

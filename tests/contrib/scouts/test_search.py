@@ -1,4 +1,4 @@
-"""Search with recall: thresholds by hand, values by enumeration of all that can be shown."""
+"""Search with recall: thresholds by hand, values by enumeration of all offers."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ searches = pytest.mark.parametrize(
 
 
 def looks_of(search: Search) -> list[tuple[int, ...]]:
-    """All that a look may show, each as likely."""
+    """Return all equally likely offers of a look."""
     return list(itertools.product(range(search.offers), repeat=search.scouts))
 
 
 def best_play(search: Search, seen: Sequence[tuple[int, ...]]) -> float:
-    """The most that can be earned after everything that was seen, by trying both decisions after every history."""
+    """Return the highest expected return after a history, by trying both decisions after every history."""
     now = max(itertools.chain([0], *seen)) - search.cost * len(seen)
     if len(seen) == search.looks:
         return now
@@ -37,7 +37,7 @@ def best_play(search: Search, seen: Sequence[tuple[int, ...]]) -> float:
 
 
 def value_of_rule(search: Search, z: float, seen: Sequence[tuple[int, ...]] = ()) -> float:
-    """What looking while the best offer is below z earns, over all that can be shown."""
+    """Return the expected return of looking while the best offer is below z, over all offers."""
     best = max(itertools.chain([0], *seen))
     if best >= z or len(seen) == search.looks:
         return best - search.cost * len(seen)
@@ -65,12 +65,12 @@ def test_at_the_threshold_a_look_gains_its_cost(search: Search) -> None:
 
 
 def test_thresholds_and_values_by_hand() -> None:
-    """Of 0 to 9 twice, P(M = 7, 8, 9) = .15, .17, .19: at 6 a look gains 1.06, and .51 less for every unit more."""
+    """With two offers of 0 to 9, P(M = 7, 8, 9) = .15, .17, .19: the gain at 6 is 1.06, and falls by .51 per unit."""
     search = Search(scouts=2, offers=10, cost=1.0, looks=6)
     assert search.best_of_a_look()[7:] == pytest.approx([0.15, 0.17, 0.19])
     assert search.gain(6) == pytest.approx(1.06)
     assert search.threshold() == pytest.approx(6 + 0.06 / 0.51)
-    coin = Search(scouts=1, offers=2, cost=0.25, looks=1)  # heads pays 1: 0.25, 0.375, 0.4375, ... towards z
+    coin = Search(scouts=1, offers=2, cost=0.25, looks=1)  # heads is worth 1: 0.25, 0.375, 0.4375, ... towards z
     assert [coin._replace(looks=n).value() for n in (0, 1, 2, 3)] == pytest.approx([0, 0.25, 0.375, 0.4375])
     assert coin.threshold() == pytest.approx(0.5)
     assert Search(scouts=1, offers=3, cost=4.0, looks=2).threshold() == pytest.approx(1.0 - 4.0)  # E[M] - cost

@@ -1,4 +1,4 @@
-"""classeval-v0: rows, the reward of teams with and without skill, turns with a tester and a reviewer."""
+"""classeval-v0: rows, rewards of good and degenerate teams, turns with a tester and a reviewer."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def played(env: TextDecPOMDP, index: int, texts: Sequence[str]) -> float:
 
 
 def stubs(item: TaskItem, constant: object = None) -> list[str]:
-    """The reference with bodies that return a constant."""
+    """Return the reference with bodies that return a constant."""
     trees = [ast.parse(text) for text in item.reference]
     for tree in trees:
         for node in tree.body:
@@ -202,7 +202,7 @@ def test_wrong_options_are_named(options: dict[str, object], named: str) -> None
 
 @pytest.mark.parametrize("options", [{"n_agents": 3}, {"assign": "chosen"}])
 def test_candidates_are_offered_to_two_authors_of_given_methods(options: dict[str, object]) -> None:
-    with pytest.raises(ValueError, match="offers no texts"):
+    with pytest.raises(ValueError, match="no candidate actions"):
         llm_dec_pomdp.make("classeval-v0", candidates=True, **options)
 
 

@@ -69,7 +69,7 @@ def test_a_single_agent_that_chooses_module_after_module_receives_the_reward_of_
         assert (reward == 1.0) is ("stub" not in kinds)
         single.reset(options={"task_id": item.id})
         assert [single.step({"agent_0": letter})[1]["agent_0"] for letter in letters.values()] == [0, 0, reward]
-    with pytest.raises(ValueError, match="offers no texts"):
+    with pytest.raises(ValueError, match="no candidate actions"):
         row = dict(item.fields, id="mine", prompt=item.prompt)
         llm_dec_pomdp.make("modules-v0", tasks=[row], modules=3, candidates=True)
 

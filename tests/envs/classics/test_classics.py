@@ -134,10 +134,10 @@ def test_the_optimal_team_is_a_model_by_name() -> None:
         assemble_team(env.possible_agents, env.facts.roles, members)
 
 
-def test_an_optimum_that_is_not_known_is_said() -> None:
+def test_a_horizon_without_a_known_optimal_team_is_an_error() -> None:
     env = classic(max_turns=7)
     env.reset(seed=0)
-    with pytest.raises(ValueError, match=r"dectiger-v0 .*max_turns = 7; "):
+    with pytest.raises(ValueError, match=r"dectiger-v0 .*max_turns=7"):
         env.script("optimal")("agent_0", env.history("agent_0"))
     drafts = with_protocol(classic(), "discussion")
     drafts.reset(seed=0)

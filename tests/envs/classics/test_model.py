@@ -45,7 +45,7 @@ def test_a_model_cannot_be_changed() -> None:
         read_model(SMALL, "small").rewards[0] = 1
 
 
-def test_draws_follow_the_tables() -> None:
+def test_samples_follow_the_tables() -> None:
     model, random = embedded("dectiger"), np.random.default_rng(0)
     heard = [model.follow(0, (0, 0), random.random(2)) for _ in range(20_000)]
     assert {state for state, _ in heard} == {0}
@@ -68,17 +68,21 @@ def test_draws_follow_the_tables() -> None:
         ("T: press * : off : on", "T: pres * : off : on", "no action 'pres'; did you mean press"),
         ("light * : 1\n", "lihgt * : 1\n", "no observation 'lihgt'; did you mean light"),
         ("T: press * : off", "T: press : off", "'press' names 1 actions for 2 agents"),
-        ("T: press * : off : on : 1", "T: press * : off : on : one", "has 'one' where a number belongs"),
-        ("T: * : uniform", "T: * : 1 2 3", "gives 3 numbers where 4 belong"),
+        ("T: press * : off : on : 1", "T: press * : off : on : one", "has 'one' instead of a number"),
+        ("T: * : uniform", "T: * : 1 2 3", "has 3 numbers instead of 4"),
         ("start: 0.25 0.75", "", "the part 'start:' is missing"),
         ("wait press\nwait press", "wait press", "actions have 1 lines for 2 agents"),
         ("states: off on", "states: on on", "states are 'on on'; give different names"),
-        ("discount: 1", "discount: 0.9", "discount is '0.9'; only 1.0 is read"),
-        ("R: press press : 1 : * : * : 5", "R: press press : 1 : * : light o0 : 5", "is not read; write 'R: actions"),
+        ("discount: 1", "discount: 0.9", "discount is '0.9'; set it to 1.0"),
+        (
+            "R: press press : 1 : * : * : 5",
+            "R: press press : 1 : * : light o0 : 5",
+            "cannot be read; write 'R: actions",
+        ),
         ("R: press press : 1 : * : * : 5", "R: press press : 1 : * : * : nan", "a reward is not finite"),
     ],
 )
-def test_what_is_not_whole_is_named(old: str, new: str, message: str) -> None:
+def test_an_error_names_the_wrong_part_of_a_model(old: str, new: str, message: str) -> None:
     assert old in SMALL
     with pytest.raises(ModelError, match=message):
         read_model(SMALL.replace(old, new, 1), "small")

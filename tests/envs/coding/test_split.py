@@ -112,7 +112,7 @@ def test_rows_of_a_user_name_their_columns_as_the_data_does() -> None:
     pair = ("def aux(x):\n    return 3 * x", "def total(xs):\n    return sum(map(aux, xs))")
     _, reward, *_ = env.step(dict(zip(env.possible_agents, pair, strict=True)))
     assert set(reward.values()) == {1.0}
-    with pytest.raises(ValueError, match="offers no texts"):
+    with pytest.raises(ValueError, match="no candidate actions"):
         llm_dec_pomdp.make(ENV_ID, tasks=[row], candidates=True)
 
 

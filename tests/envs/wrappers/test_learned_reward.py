@@ -102,12 +102,12 @@ def test_a_learner_takes_the_learnt_reward_and_is_measured_by_the_true_one() -> 
 def test_a_damaged_model_stops_the_episode(value: float) -> None:
     env = LearnedReward(match(), lambda history, text: value)
     env.reset(seed=0)
-    with pytest.raises(ValueError, match=f"match-v0/learned is {value}: its model is damaged"):
+    with pytest.raises(ValueError, match=f"match-v0/learned is {value}; its model is damaged"):
         env.step(dict.fromkeys(AGENTS, "red"))
 
 
 def test_what_cannot_be_paid_so_is_refused() -> None:
-    with pytest.raises(TypeError, match="a learnt reward wraps a task"):
+    with pytest.raises(TypeError, match="give a task to LearnedReward"):
         LearnedReward(Sequential(match()), letters)
     with pytest.raises(TypeError, match="reward of match-v0 is 'rm'; give a function"):
         LearnedReward(match(), "rm")  # type: ignore[arg-type]

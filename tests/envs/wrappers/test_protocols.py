@@ -295,7 +295,7 @@ def test_centralized_acts_for_main_and_for_the_sub_agents_that_it_calls() -> Non
 
 @pytest.mark.parametrize("protocol", ["sequential", "discussion"])
 def test_a_hierarchy_refuses_protocols_in_which_agents_speak_about_one_task(protocol: str) -> None:
-    with pytest.raises(ValueError, match=r"trio-v0 is a hierarchy.*Play it in parallel"):
+    with pytest.raises(ValueError, match=r"trio-v0 is a hierarchy.*use the protocol parallel"):
         with_protocol(Commission(ITEMS), protocol)
 
 

@@ -200,11 +200,11 @@ def test_every_environment_keeps_the_laws_when_it_may_be_stopped(env_id: str) ->
 @pytest.mark.parametrize(
     ("make", "problem"),
     [
-        (lambda: Stopping(Discussion(Graded(ITEMS, max_turns=2)), 0.1), "protocols wrap stopping"),
-        (lambda: Stopping(graded(), 0.1), "stopping wraps a task"),
-        (lambda: graded(max_turns=1), "has one turn"),
-        (lambda: Stopping(Graded(ITEMS, max_turns=2, turn_reward="shifted"), 0.1), "use turn_reward='final'"),
-        (lambda: Stopping(Graded(ITEMS, max_turns=2, turn_reward="each"), 0.1), "use turn_reward='final'"),
+        (lambda: Stopping(Discussion(Graded(ITEMS, max_turns=2)), 0.1), "give a task to Stopping"),
+        (lambda: Stopping(graded(), 0.1), "give a task to Stopping"),
+        (lambda: graded(max_turns=1), "has max_turns 1"),
+        (lambda: Stopping(Graded(ITEMS, max_turns=2, turn_reward="shifted"), 0.1), "needs turn_reward='final'"),
+        (lambda: Stopping(Graded(ITEMS, max_turns=2, turn_reward="each"), 0.1), "needs turn_reward='final'"),
         (lambda: graded(cost=-0.1), "cost is -0.1"),
         (lambda: graded(cost=math.nan), "cost is nan"),
         (lambda: graded("frist"), "who is 'frist'; did you mean first"),

@@ -90,7 +90,7 @@ def test_every_wrapped_environment_is_built_anew_by_a_callable() -> None:
     envs = make_vec(lambda max_turns: Sequential(duo(max_turns)), 2, max_turns=3)
     assert [env.max_turns for env in envs.envs] == [6, 6]
     env = duo()
-    with pytest.raises(ValueError, match="the same environment is given more than once"):
+    with pytest.raises(ValueError, match="is given more than once"):
         make_vec(lambda: env, 2)
 
 

@@ -62,7 +62,7 @@ def test_words_said_by_several_are_counted_as_such() -> None:
 
 
 def test_a_post_without_content_words_is_refused() -> None:
-    with pytest.raises(TaskError, match=r"task 'a', field 'prompt': holds only stop words, none to carry"):
+    with pytest.raises(TaskError, match=r"task 'a', field 'prompt': has only stop words"):
         sent("anything", "", post="the of and")
 
 

@@ -1,4 +1,4 @@
-"""Base of the code environments of v1: reference pairs in which both functions are needed, and the reward of v1."""
+"""Base of the code environments of v1: reference pairs that need both functions, and the reward of v1."""
 
 from __future__ import annotations
 
@@ -14,23 +14,24 @@ from . import reward
 
 
 class HardenedCodeTask(CodeTask):
-    """The same task with the reward of v1. A subclass names its file of reference pairs in `gold_file`.
+    """The same task with the reward of v1.
 
-    Reference pairs in which both agents matter are in `data/gold`, by task id; a row without one keeps its own.
+    `gold_file` names the file in `data/gold` with reference pairs by task id, in which both functions are needed. A row
+    without such a pair keeps its own reference.
     """
 
     gold_file: ClassVar[str]
 
     @property
     def facts(self) -> Facts:
-        """The facts, with the diagnostics of v1."""
+        """Return the facts, with the diagnostics of v1."""
         return replace(super().facts, diagnostics=reward.DIAGNOSTICS)
 
     def prepare(self, items: tuple[TaskItem, ...]) -> tuple[TaskItem, ...]:
-        """The rows with the reference pairs of `gold_file`."""
+        """Return the rows with the reference pairs of `gold_file`."""
         gold = gold_pairs(self.gold_file)
         return tuple(replace(item, reference=gold.get(item.id, item.reference)) for item in super().prepare(items))
 
     def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
-        """The reward of `envs.coding.v1.reward`."""
+        """Return the reward of `envs.coding.v1.reward`."""
         return reward.score(item, self.program(item, actions), cached_verdicts)

@@ -1,6 +1,6 @@
 """The reward of v1 of the code tasks: published levels, tests that cannot be guessed, and a helper that is needed.
 
-The manual of humaneval-v1 defines it. Two programs run: the pair, and main with a helper that returns None.
+The module `envs.coding.v1.humaneval` defines it. Two programs run: the pair, and main with a helper that returns None.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .. import analysis, reward
 from ..reward import Program, ProgramJudge
 
 DIAGNOSTICS = (*reward.DIAGNOSTICS, "held_out_passed", "held_out_total", "needs_aux")
-ENOUGH = 0.2  # share of the passed asserts that need aux and count as all: easy cases pass without help
+ENOUGH = 0.2  # share of the passed asserts that need aux from which on n = 1: easy cases pass without aux
 STUB = "def aux(*args, **kwargs):\n    return None\n"
 _BOUND = re.compile(r">>>[ \t]*\w+[ \t]*=[ \t]*(.+)")
 
@@ -31,7 +31,7 @@ def score(item: TaskItem, program: Program, judge: ProgramJudge) -> Score:
         judge: Runs several programs at once in the code sandbox.
 
     Returns:
-        The score; its total is NaN where the sandbox failed.
+        The score; its total is NaN if the sandbox failed.
     """
     parts, problem = reward.first_levels(item, program)
     if problem:
@@ -60,9 +60,9 @@ def score(item: TaskItem, program: Program, judge: ProgramJudge) -> Score:
 
 
 def held_out(item: TaskItem) -> dict[int, ast.expr]:
-    """Return what the asserts claim whose arguments the problem does not show as an example, by number.
+    """Return the conditions of asserts whose arguments the problem does not show as an example, by number.
 
-    Numbers are those of `Verdict.shares`. Asserts of constants are left out. Where no assert remains, all are returned.
+    Numbers are those of `Verdict.shares`. Asserts of constants are left out. If no assert remains, all are returned.
     """
     tree = analysis.parse(item.fields["test"])
     nodes = [node for node in ast.walk(tree) if isinstance(node, ast.Assert)] if tree else []
@@ -95,7 +95,7 @@ def shown(claim: ast.expr, calls: frozenset[str]) -> bool:
 
 
 def guessable(claims: Sequence[ast.expr]) -> int:
-    """Return how many asserts the best constant answer passes; only comparisons of a call with a literal count."""
+    """Return the number of asserts that the best constant answer passes; only comparisons with a literal count."""
     return max(Counter(value for value in map(_wanted, claims) if value).values(), default=0)
 
 

@@ -1,1 +1,1 @@
-"""A question over a table, which takes two lookups."""
+"""A question about a table of facts that takes two lookups."""

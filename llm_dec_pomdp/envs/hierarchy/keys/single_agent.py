@@ -1,6 +1,6 @@
-"""keys-v0 for a single agent: it writes keys itself and observes passages, which fill its context.
+"""keys-v0 for a single agent: it names keys itself and observes passages, which fill its context.
 
-`wrappers.Centralized` would let one agent play the hierarchy, in which no passage is observed.
+`wrappers.Centralized` would let a single agent play the hierarchy instead, in which no agent observes passages.
 """
 
 from __future__ import annotations
@@ -25,16 +25,19 @@ class SingleAgentKeysState(NamedTuple):
     """The state of `SingleAgentKeys`."""
 
     item: TaskItem
-    known: int  # the entity of the last passage; at first that of the question
+    known: int  # the entity of the last passage; at first the entity of the question
     words: tuple[str, ...]  # words of the agent's history
-    passage: str = ""  # the last passage; "" before any
-    lookups: int = 0  # keys said so far
+    passage: str = ""  # the last passage; "" before the first lookup
+    lookups: int = 0  # keys named so far
     over: bool = False  # the episode has ended
     turn: int = 0  # joint actions played
 
 
 class SingleAgentKeys(Task[SingleAgentKeysState]):
-    """One agent looks both hops up; H is one turn for each delegation and one to answer, or what the team's H allows.
+    """A single agent that looks up both hops.
+
+    `max_turns` is one turn per delegation and one for the answer, or the corresponding number for a smaller `max_turns`
+    of the team.
 
     Args:
         team: The hierarchy.
@@ -53,20 +56,20 @@ class SingleAgentKeys(Task[SingleAgentKeysState]):
         )
         self.metadata = {**team.metadata, "name": self.declared.name}
         TextDecPOMDP.__init__(self, 1, min(self.lookup.delegations + 1, (team.max_turns + 1) // 2), team.render_mode)
-        self._items = team.items  # as they were read
+        self._items = team.items
 
     @property
     def facts(self) -> Facts:
-        """The optimum is 1 where two keys can be said and everything is seen."""
+        """Return the facts; the optimum is 1 if two lookups are possible and the context is unlimited."""
         solvable = min(self.lookup.delegations, self.max_turns - 1) >= 2 and not self.lookup.context
         return replace(self.declared, optimum=1.0 if solvable else None)
 
     def initial_state(self, item: TaskItem, seed: int) -> SingleAgentKeysState:
-        """The agent has the question."""
+        """Return the state in which the agent has the question."""
         return SingleAgentKeysState(item, world(item).start, tuple(item.prompt.split()))
 
     def observations(self, state: SingleAgentKeysState) -> Mapping[str, str | Message]:
-        """The question or the last passage; with a limited context the end of the history."""
+        """Return the question or the last passage; with a limited context the end of the history."""
         if state.over:
             return {}
         if self.lookup.context:
@@ -74,13 +77,13 @@ class SingleAgentKeys(Task[SingleAgentKeysState]):
         return {LEADER: Message("tool", state.passage, "file") if state.passage else state.item.prompt}
 
     def describe(self, state: SingleAgentKeysState) -> Mapping[str, Any]:
-        """The table."""
+        """Return the table of facts."""
         return {"facts": state.item.fields["facts"]}
 
     def transition(
         self, state: SingleAgentKeysState, actions: Mapping[str, str], seed: int
     ) -> Transition[SingleAgentKeysState]:
-        """Look a key up, or answer."""
+        """Look up a key, or give the answer."""
         text = actions[LEADER].strip()
         state = state._replace(turn=state.turn + 1, words=(*state.words, text))
         key = number_of(text, "k", self.lookup.relations)
@@ -101,11 +104,11 @@ class SingleAgentKeys(Task[SingleAgentKeysState]):
         return Transition(state._replace(over=True), score.total, score, terminated=True, events=(event,))
 
     def choices(self, agent: str, history: Sequence[Message] = ()) -> Sequence[str]:
-        """Keys and ANS."""
+        """Return keys and ANS."""
         return (*self.lookup.keys(), "ANS")
 
     def script(self, name: str) -> Script:
-        """ "optimal" says the key of each hop in turn, then answers."""
+        """Return the scripted team "optimal", which looks up both hops in order and answers."""
         return self._optimal if name == "optimal" else super().script(name)
 
     def _optimal(self, agent: str, history: Sequence[Message]) -> str:

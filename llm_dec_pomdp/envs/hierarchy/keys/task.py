@@ -2,35 +2,41 @@
 
 | fact | value |
 |---|---|
-| agents | agent_0 "main", agent_1 ... agent_D "sub": one for each delegation, which joins when it is called |
-| turns | 2 D + 1: main and the sub-agents speak in turn |
-| options | `relations` R = 3, `entities` E = 16, `delegations` D = 3, `filler` words per passage, 6 |
-| context | how many words of its history main sees (`context`, 0: all); an optimal episode needs 10 |
-| offline | 2048 / 256 questions (train / test), each with a table of its own |
-| files | rows of `prompt`, "Q e3 r2 r1", and `facts`, a line per relation: where it leads from e0, e1, ... |
+| agents | agent_0 "main", agent_1 ... agent_D "sub": one sub-agent per delegation, which joins when main calls it |
+| turns | 2 D + 1: main and the sub-agents act in turn |
+| options | `relations` R = 3, `entities` E = 16, `delegations` D = 3, `filler` (words per passage) = 6 |
+| context | `context`: number of words of its history that main observes, 0 for all; an optimal episode needs 10 |
+| offline | 2048 / 256 questions (train / test), each with its own table of facts |
+| files | rows with `prompt`, such as "Q e3 r2 r1", and `facts`: one line per relation, its values for e0, e1, ... |
 | return | 0 to 1.0; optimum 1.0 |
 
-Observation. Main is told `Q e3 r2 r1`: follow relation r2 from entity e3, then relation r1 from the entity it leads to.
-A sub-agent is told its subtask `S e3 r2` and nothing else. Main is told only its report, `R e5` or `R none`.
+Observation. Main observes the question `Q e3 r2 r1`: follow relation r2 from entity e3, then relation r1 from the
+entity that was found. A sub-agent observes only its subtask `S e3 r2`. After a delegation, main observes only the
+report of the sub-agent, `R e5` or `R none`.
 
-Action. Main says `r2` (a new sub-agent looks up relation r2 of the last known entity) or `ANS` (the last report is the
-answer). A sub-agent says a key, `k0`, `k1`, ...: relation r(j) is filed under key k(j + 1), the last relation under k0,
-which nobody is told. Its report is the entity of the passage under that key. Any other text of main ends the episode,
-and so does a delegation beyond D; any other text of a sub-agent reports none.
+Action. Main has two kinds of actions. `r2` calls a new sub-agent for relation r2 of the last known entity. `ANS` gives
+the last report as the answer. Any other text of main ends the episode, as does a delegation after the D-th.
 
-Reward, individual, at the last turn (arXiv:2511.13288; there a judge model gives `expert`, which is exact here):
+A sub-agent names a key, `k0`, `k1`, ...: relation r(j) is filed under key k(j + 1), and the last relation under k0. No
+observation contains this rule; the sub-agents must learn it. The report is the entity of the passage under that key.
+For any other text the report is `R none`.
 
-| who | value |
+Reward. Rewards are individual and come at the last turn, as in M-GRPO (arXiv:2511.13288):
+
+| agent | reward |
 |---|---|
-| main, and the team | 0.1 format + 0.9 correct where all texts of main are well-formed and it answered, else 0 |
-| a sub-agent | 0.1 format + 0.4 correct (of main) + 0.5 expert, where it said a key, else 0 |
+| main, and the team | 0.1 format + 0.9 correct; 0 if a text of main is malformed or it gives no answer |
+| a sub-agent | 0.1 format + 0.4 correct (of main) + 0.5 expert; 0 if it names no key |
 
-`expert` is 1 where the report is the entity that was asked for. `invocations` counts the sub-agents.
+`expert` is 1 if the report is the requested entity; M-GRPO measures this with an LLM judge. `invocations` counts the
+sub-agents.
 
-A single agent (protocol "centralized") writes keys itself and observes passages, `P f2 e5 f0 ...`, whose filler words
-take up its `context`. Main in the hierarchy observes reports instead.
+Single agent. Under the protocol "centralized" a single agent names the keys itself and observes whole passages,
+`P f2 e5 f0 ...`. Their filler words use up its `context`. In the hierarchy main observes only short reports.
 
-Source: this suite's own; the setting and the rewards are those of M-GRPO, arXiv:2511.13288.
+Optimum. `script:optimal` is an optimal team.
+
+Source: this suite's own. The setting and the rewards are those of M-GRPO, arXiv:2511.13288.
 
 Version history: v0, the first.
 
@@ -66,14 +72,14 @@ class Invocation(NamedTuple):
     """A sub-agent and its subtask."""
 
     agent: str  # its id
-    entity: int  # whose relation is asked for
-    relation: int  # what is asked for
-    usable: bool = False  # it said a key
-    expert: bool = False  # its report is the entity asked for
+    entity: int  # the entity of the subtask
+    relation: int  # the relation of the subtask
+    usable: bool = False  # it named a key
+    expert: bool = False  # its report is the requested entity
 
     @property
     def subtask(self) -> str:
-        """What it is told."""
+        """Return the observation of the sub-agent."""
         return f"S e{self.entity} r{self.relation}"
 
 
@@ -81,25 +87,25 @@ class KeysState(NamedTuple):
     """The state of `Keys`."""
 
     item: TaskItem
-    known: int  # the entity that was reported last; at first that of the question
+    known: int  # the last reported entity; at first the entity of the question
     words: tuple[str, ...]  # words of main's history
-    report: int | None = None  # the last report; None where there was none or it was "none"
-    invocations: tuple[Invocation, ...] = ()  # all of them so far
-    running: bool = False  # the last invocation is at work
+    report: int | None = None  # the last report; None if there was none or it was "none"
+    invocations: tuple[Invocation, ...] = ()  # all so far
+    running: bool = False  # the last sub-agent acts next
     over: bool = False  # the episode has ended
     turn: int = 0  # joint actions played
 
 
 class Keys(Hierarchy[KeysState]):
-    """Two hops by delegation; the module is the manual.
+    """Two hops by delegation; the module docstring describes the environment.
 
     Args:
         relations: R, at least 2.
         entities: E, at least 2.
         delegations: D, at least 1.
-        context: How many words of its history main sees; 0: all.
-        filler: Words of a passage that say nothing.
-        tasks, common: See `Task`; H is 2 D + 1, which is always enough.
+        context: Number of words of its history that main observes; 0 for all.
+        filler: Number of meaningless words in a passage.
+        tasks, common: See `Task`; `max_turns` is 2 D + 1 by default, which is always enough.
     """
 
     declared = Facts(
@@ -125,7 +131,7 @@ class Keys(Hierarchy[KeysState]):
         **common: Unpack[TaskOptions],
     ) -> None:
         self.lookup = Lookup(relations, entities, delegations, context, filler)
-        self.source = self.lookup.source  # type: ignore[misc]  # embedded rows are drawn in that size
+        self.source = self.lookup.source  # type: ignore[misc]  # embedded rows are sampled in that size
         roles = ("main", *["sub"] * delegations)
         self.declared = replace(self.declared, roles=roles, vocabulary=self.lookup.vocabulary)
         common.setdefault("max_turns", 2 * delegations + 1)
@@ -133,17 +139,17 @@ class Keys(Hierarchy[KeysState]):
 
     @property
     def facts(self) -> Facts:
-        """The optimum is 1 where two delegations, turns and context are enough for both hops."""
+        """Return the facts; the optimum is 1 if delegations, turns and context are enough for both hops."""
         size = self.lookup
         solvable = size.delegations >= 2 and self.max_turns >= 5 and (not size.context or size.context >= 10)
         return replace(self.declared, optimum=1.0 if solvable else None)
 
     def problem(self, item: TaskItem) -> str:
-        """A question or a table that cannot be read, or one of another size."""
+        """Return why a row cannot be used: its question or table is malformed, or has another size; else ""."""
         return self.lookup.problem(item)
 
     def single_agent(self) -> TextDecPOMDP:
-        """Return the form in which one agent looks keys up itself."""
+        """Return the environment in which a single agent looks up the keys itself."""
         from .single_agent import SingleAgentKeys
 
         return SingleAgentKeys(self)
@@ -151,11 +157,15 @@ class Keys(Hierarchy[KeysState]):
     # --- the task ----------------------------------------------------------------------------------------------------
 
     def initial_state(self, item: TaskItem, seed: int) -> KeysState:
-        """Main has the question; there are no sub-agents yet."""
+        """Return the state in which main has the question and no sub-agent exists."""
         return KeysState(item, world(item).start, tuple(item.prompt.split()))
 
     def observations(self, state: KeysState) -> Mapping[str, str]:
-        """A sub-agent its subtask; main the question or the last report, or with a limited context its last words."""
+        """Return the observation of the acting agent.
+
+        A sub-agent observes its subtask. Main observes the question or the last report; with a limited context it
+        observes the last words of its history.
+        """
         if state.over:
             return {}
         if state.running:
@@ -165,11 +175,11 @@ class Keys(Hierarchy[KeysState]):
         return {LEADER: _report(state.report) if state.invocations else state.item.prompt}
 
     def describe(self, state: KeysState) -> Mapping[str, Any]:
-        """The table."""
+        """Return the table of facts."""
         return {"facts": state.item.fields["facts"]}
 
     def transition(self, state: KeysState, actions: Mapping[str, str], seed: int) -> Transition[KeysState]:
-        """A sub-agent reports, or main delegates or answers."""
+        """Apply an action: the report of a sub-agent, or a delegation or answer of main."""
         last, state = state.turn + 1 >= self.max_turns, state._replace(turn=state.turn + 1)
         if state.running:
             following, events = self._reported(state, actions[state.invocations[-1].agent], seed)
@@ -190,7 +200,7 @@ class Keys(Hierarchy[KeysState]):
         return self.go_on(following, (spawned(new.agent, "sub", new.subtask),))
 
     def _reported(self, state: KeysState, text: str, seed: int) -> tuple[KeysState, tuple[Event, ...]]:
-        """The state and the events after the text of a sub-agent."""
+        """Return the state and the events after the text of a sub-agent."""
         *earlier, invocation = state.invocations
         agent, facts = invocation.agent, world(state.item).facts
         key = number_of(text.strip(), "k", self.lookup.relations)
@@ -211,27 +221,27 @@ class Keys(Hierarchy[KeysState]):
         return following, tuple(events)
 
     def _ended(self, state: KeysState, events: Sequence[Event], *, answered: bool = False) -> Transition[KeysState]:
-        """Pay every live agent."""
+        """End the episode with the rewards of all agents."""
         correct = answered and state.report == world(state.item).answer
         parts, count = parts_of_main(valid=answered, correct=correct), len(state.invocations)
         expert = sum(invocation.expert for invocation in state.invocations) / max(1, count)
         score = Score(sum(parts.values()), parts, {"expert": expert, "invocations": float(count)})
         return self.end(state._replace(over=True), score, events)
 
-    # --- teams of known value ----------------------------------------------------------------------------------------
+    # --- scripted teams -------------------------------------------------------------------------------------------
 
     def choices(self, agent: str, history: Sequence[Message] = ()) -> Sequence[str]:
-        """Relations and ANS for main, keys for a sub-agent."""
+        """Return relations and ANS for main, keys for a sub-agent."""
         if agent == LEADER:
             return (*(f"r{number}" for number in range(self.lookup.relations)), "ANS")
         return self.lookup.keys()
 
     def script(self, name: str) -> Script:
-        """ "optimal" looks up one hop after the other and answers."""
+        """Return the scripted team "optimal", which looks up both hops in order and answers."""
         return self._optimal if name == "optimal" else super().script(name)
 
     def _optimal(self, agent: str, history: Sequence[Message]) -> str:
-        """Main asks for the first hop until it is reported, then for the second, and answers."""
+        """Return the optimal action: main asks for each hop until it is reported, then answers."""
         words = [word for message in history for word in message.text.split()]
         check_history(words, "Q" if agent == LEADER else "S", self.metadata["name"])
         if agent != LEADER:
@@ -246,7 +256,7 @@ def _report(entity: int | None) -> str:
 
 
 def _why_stopped(relation: int | None, delegations_left: int, last: bool) -> str:
-    """Why main cannot delegate; "" where it can."""
+    """Return why main cannot delegate; "" if it can."""
     if relation is None:
         return "the text is neither a relation nor ANS"
     if not delegations_left:

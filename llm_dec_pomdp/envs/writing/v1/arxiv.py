@@ -1,25 +1,30 @@
-"""arxiv-v1: Like arxiv-v0, with a reward that counts words and does not reward copies and lists.
+"""arxiv-v1: Like arxiv-v0, with a reward that counts whole words and does not reward copies and lists.
 
 | fact | value |
 |---|---|
 | agents | agent_0 "background", agent_1 "method" |
-| turns | 1; `max_turns` for more, with rewards as in `envs.turn_rewards`; `feedback`: `envs.writing.feedback` |
+| turns | 1; `max_turns` sets more (rewards: `envs.turn_rewards`, messages: `envs.writing.feedback`) |
 | data | `OpenMLRL/arXiv_abstract` (field `abstract_text`), train[:1000] / val[:1000] |
 | offline | 72 abstracts written for this suite |
+| options | `length_ratio`: "released" (default), or "paper" for the length ratio of the first release |
 | return | 0 to 3.0, reachable 2.98; every embedded reference pair receives at least 90 % |
 
 Observation, action: as in arxiv-v0.
 
-Reward: the levels and components of arxiv-v0, measured and multiplied as in tldr-v1, with the abstract in place of the
-post. `length_ratio="paper"` as in arxiv-v0.
+Reward. The levels and components are those of arxiv-v0. They are measured on words and multiplied by four properties as
+in tldr-v1, with the abstract in place of the post.
 
-Limits: as in tldr-v1. On the test abstracts the words of an abstract or of a reference in random order get 94 to 99 %
-of the maximum. One fixed text for all abstracts gets 10 % with 50 copied words (the best of 48 texts: 22 %), and 39 %
-with 50 content words in random order.
+Limits. As in tldr-v1, degenerate strategies still receive a high return on the test abstracts:
+
+| texts | % of the maximum |
+|---|---|
+| the words of an abstract or of a reference in random order | 94 to 99 |
+| one fixed text for all abstracts, then 50 words copied from the abstract | 10 (22 for the best of 48 texts) |
+| one fixed text for all abstracts, then 50 content words of the abstract in random order | 39 |
 
 Source: as in tldr-v1.
 
-Version history: v1, as in tldr-v1.
+Version history: v1, with the same changes as tldr-v1.
 
 Example:
     >>> import llm_dec_pomdp
@@ -36,6 +41,6 @@ from .base import HardenedWritingTask
 
 
 class HardenedArXiv(HardenedWritingTask, ArXiv):
-    """Expand an abstract into two paragraphs; the module is the manual."""
+    """Expand an abstract into two paragraphs; the module docstring describes the environment."""
 
     declared = replace(ArXiv.declared, name="arxiv-v1")

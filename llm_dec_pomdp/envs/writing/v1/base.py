@@ -1,4 +1,4 @@
-"""Base of the writing environments of v1: the published levels on words, times the properties of `quality`."""
+"""Base of the writing environments of v1: the published levels on words, times four properties."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ class HardenedWritingTask(WritingTask):
 
     @property
     def facts(self) -> Facts:
-        """The properties are diagnostics too."""
+        """Return the facts, with the four properties among the diagnostics."""
         known = super().facts
         return replace(known, diagnostics=(*known.diagnostics, *quality.PROPERTIES), reference_share=0.9)
 
     def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
-        """The levels, every component multiplied by the product of the properties."""
+        """Return the published score with every component multiplied by the product of the properties."""
         first, second = self.possible_agents
         pair = quality.WordPair(actions[first], actions[second])
         plain = reward.score(pair, self.formula)

@@ -1,17 +1,17 @@
-"""The four properties by which v1 multiplies the published reward: both texts are about the source, and are no copies.
+"""The four properties by which v1 multiplies the published reward: texts about the source that are not copies.
 
-Each property is a linear ramp between two values. All references have the value 1.
+Each property is linear between two values. All references have the value 1.
 
 | property | measured | 0 at | 1 at |
 |---|---|---|---|
-| relevance | share of a text's content words that the source has | 0.15 | 0.27 |
+| relevance | share of a text's content words that are in the source | 0.15 | 0.27 |
 | variety | different bigrams / bigrams of a text | 0.50 | 0.80 |
-| originality | share of a text's trigrams that stand in the source | 0.40 | 0.30 |
-| independence | share of the first text's trigrams that stand in the second | 0.40 | 0.30 |
+| originality | share of a text's trigrams that are in the source | 0.40 | 0.30 |
+| independence | share of the first text's trigrams that are in the second | 0.40 | 0.30 |
 
-The lower value of the two texts counts. The reward is the published reward times the product of the properties.
-Relevance compares words by their first five letters, a plain stemmer. No property measures whether the words make
-sense, see docs/rewards.md.
+Of relevance, variety and originality the lower value of the two texts counts. The reward is the published reward times
+the product of the properties. Relevance compares words by their first five letters, as a simple stemmer. No property
+measures whether the words make sense, see docs/rewards.md.
 """
 
 from __future__ import annotations
@@ -27,33 +27,33 @@ _STEM = 5  # letters of a word that relevance compares
 
 
 class WordPair(reward.Pair):
-    """Two texts as v1 measures them: by their words, so that signs and spaces neither count nor hide anything."""
+    """Measurements of two texts by words only, so that punctuation and spaces do not count."""
 
     def __init__(self, first: str, second: str) -> None:
         self.first, self.second = Text(first), Text(second)
 
     def words(self) -> tuple[int, int]:
-        """How many words they have."""
+        """Return the number of words of each text."""
         return len(self.first.words), len(self.second.words)
 
     def lengths(self) -> tuple[int, int]:
-        """Letters of all words together."""
+        """Return the number of letters of all words of each text."""
         return sum(map(len, self.first.words)), sum(map(len, self.second.words))
 
     def vocabularies(self) -> tuple[int, int]:
-        """How many different words they have."""
+        """Return the number of different words of each text."""
         return len(self.first.vocabulary), len(self.second.vocabulary)
 
     def connective_categories(self, both: bool) -> float:
-        """How many of the connective categories occur as whole words."""
+        """Return the number of connective categories that occur as whole words."""
         return categories_as_words(*((self.first, self.second) if both else (self.second,)))
 
     def contents(self) -> tuple[set[str], set[str]]:
-        """Their different words without stop words."""
+        """Return the set of words of each text, without stop words."""
         return self.first.content, self.second.content
 
     def properties(self, source: str) -> dict[str, float]:
-        """The four properties of texts about a source, each in [0, 1]."""
+        """Return the four properties of the texts, each in [0, 1]."""
         first, second, shown = self.first, self.second, _read(source)
         return {
             "relevance": min(_relevance(text, shown) for text in (first, second)),
@@ -67,7 +67,7 @@ _read = functools.lru_cache(maxsize=256)(Text)  # the texts of a group share a s
 
 
 def categories_as_words(*texts: Text) -> int:
-    """How many connective categories texts use as whole words."""
+    """Return the number of connective categories that occur in the texts as whole words."""
     spoken = [f" {' '.join(text.words)} " for text in texts]
     return sum(any(f" {p} " in words for p in phrases for words in spoken) for phrases in lexicon()[0].values())
 

@@ -1,17 +1,18 @@
-"""tldr-v1: Like tldr-v0, with a reward that counts words and does not reward copies and lists.
+"""tldr-v1: Like tldr-v0, with a reward that counts whole words and does not reward copies and lists.
 
 | fact | value |
 |---|---|
 | agents | agent_0 "summary", agent_1 "elaboration" |
-| turns | 1; `max_turns` for more, with rewards as in `envs.turn_rewards`; `feedback`: `envs.writing.feedback` |
+| turns | 1; `max_turns` sets more (rewards: `envs.turn_rewards`, messages: `envs.writing.feedback`) |
 | data | `trl-lib/tldr` (field `prompt`), train[:1000] / test[:1000] |
 | offline | 120 posts written for this suite |
 | return | 0 to 3.0, reachable 2.98; every embedded reference pair receives at least 90 % |
 
 Observation, action: as in tldr-v0.
 
-Reward: the levels and components of tldr-v0 on words: signs count neither as words nor as length, and connectives are
-whole words. Every component is then multiplied by four properties in [0, 1], which are all 1 for references:
+Reward. The levels and components are those of tldr-v0, measured on words. Punctuation counts neither as a word nor as
+length, and a connective must be a whole word. Every component is then multiplied by four properties in [0, 1]. All four
+are 1 for the reference texts:
 
 | property | measures | prevents |
 |---|---|---|
@@ -20,25 +21,25 @@ whole words. Every component is then multiplied by four properties in [0, 1], wh
 | originality | trigrams that are not in the post | copies of the post |
 | independence | trigrams of the first text that are not in the second | one text as a copy of the other |
 
-Ramps: `envs.writing.v1.quality`. Each is in the infos as `diagnostic/<name>`.
+`envs.writing.v1.quality` defines the properties. Each is in the infos as `diagnostic/<name>`.
 
-Limits: v1 compares words and does not measure whether a text makes sense. Returns of degenerate texts on the test
-posts, in % of the maximum:
+Limits. The reward compares words and does not measure whether a text makes sense. Degenerate strategies therefore still
+receive a high return on the test posts:
 
-| texts | return |
+| texts | % of the maximum |
 |---|---|
 | one fixed text for all posts, then 50 words copied from the post | 97 |
 | one fixed text for all posts, then 50 content words of the post in random order | 100 |
 | the words of the post or of a reference in random order | 92-99 |
 | the post without every fourth word | 85 |
 
-docs/rewards.md has more of them. tldr-v2 has an LLM judge.
+docs/rewards.md lists more strategies. tldr-v2 scores texts with an LLM judge.
 
-Source: "LLM Collaboration With Multi-Agent Reinforcement Learning", arXiv:2508.04652, for the levels; the properties
-are this suite's own.
+Source: "LLM Collaboration With Multi-Agent Reinforcement Learning", arXiv:2508.04652, for the levels. The properties
+were designed for this suite.
 
-Version history: v1, the first hardened version. Figures from before its release, when it had eight properties, are not
-comparable.
+Version history: v1, the first hardened version. Before its release it had eight properties; returns from that time are
+not comparable.
 
 Example:
     >>> import llm_dec_pomdp
@@ -58,6 +59,6 @@ from .base import HardenedWritingTask
 
 
 class HardenedTLDR(HardenedWritingTask, TLDR):
-    """Summarise a post in two lengths; the module is the manual."""
+    """Summarise a post in two lengths; the module docstring describes the environment."""
 
     declared = replace(TLDR.declared, name="tldr-v1", default_model="")

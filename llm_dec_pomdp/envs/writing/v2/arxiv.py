@@ -1,29 +1,28 @@
-"""arxiv-v2: Like arxiv-v0, with a reward for texts from which an LLM judge learns about the abstract.
+"""arxiv-v2: Like arxiv-v0, with a reward for texts from which an LLM judge can predict the abstract.
 
 | fact | value |
 |---|---|
 | agents | agent_0 "background", agent_1 "method" |
-| turns | 1; `max_turns` for more, with rewards as in `envs.turn_rewards`; `feedback`: `envs.writing.feedback` |
+| turns | 1; `max_turns` sets more (rewards: `envs.turn_rewards`, messages: `envs.writing.feedback`) |
 | data | `OpenMLRL/arXiv_abstract` (field `abstract_text`), train[:1000] / val[:1000] |
 | offline | 72 abstracts written for this suite |
+| options | `length_ratio`: "released" (default), or "paper" for the length ratio of the first release |
 | judge | `judge=`, as in tldr-v2 |
-| return | 0 to 3.0, reachable 2.98; embedded reference pairs get at least 90 % on average |
+| return | 0 to 3.0, reachable 2.98; embedded reference pairs receive at least 90 % on average |
 
 Observation, action: as in arxiv-v0.
 
-Reward: every component of arxiv-v0 is multiplied by informativeness and fluency, as in tldr-v2 with the abstract in
-place of the post, in nats:
+Reward. Every component of arxiv-v0 is multiplied by informativeness and fluency. Both are measured as in tldr-v2, with
+the abstract in place of the post, in nats:
 
 | factor | 0 at | 1 at |
 |---|---|---|
 | informativeness | 0.058 | 0.29 |
 | fluency | 2.2 | 2.7 |
 
-`length_ratio="paper"` as in arxiv-v0.
-
 Source: as in tldr-v2.
 
-Version history: v2, the first with a judge.
+Version history: v2, the first version with an LLM judge.
 
 Example:
     >>> import llm_dec_pomdp
@@ -41,7 +40,7 @@ from .base import JudgedWritingTask
 
 
 class JudgedArXiv(JudgedWritingTask, ArXiv):
-    """Expand an abstract into two paragraphs; the module is the manual."""
+    """Expand an abstract into two paragraphs; the module docstring describes the environment."""
 
     declared = replace(ArXiv.declared, name="arxiv-v2")
     full = judged.ARXIV

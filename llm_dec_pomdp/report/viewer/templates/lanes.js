@@ -1,9 +1,9 @@
-// The drawing beside the rows that can be seen: a line per agent, a mark per event, arrows for what reached whom.
+// The drawing next to the visible rows: a line for each agent, a mark for each event, arrows for messages.
 
 const SVG = "http://www.w3.org/2000/svg";
 const COLOURS = 8;
-const MOST_ARROWS = 600; // of one picture; the shortest ones
-const MOST_LANES = 200; // with a line of their own throughout; above, those of whom a row can be seen
+const MOST_ARROWS = 600; // in one picture; the shortest ones are kept
+const MOST_LANES = 200; // with more agents, only those of visible rows have a line
 const SHAPES = { // around 0 0
   orchestrator_decision: "M0-7L7 0L0 7L-7 0Z",
   spawn: "M-5-6L7 0L-5 6Z",
@@ -36,7 +36,7 @@ function symbol(type, colour) {
   return picture;
 }
 
-// A straight arrow that stops short of both marks; within one lane a bow.
+// A straight arrow that ends before both marks; a curve within one lane.
 function arrow(x1, y1, x2, y2) {
   if (x1 === x2) {
     const bow = x1 + Math.min(26, 8 + Math.abs(y2 - y1) / 6);
@@ -120,7 +120,7 @@ class Lanes {
     marked.replaceChildren(...paths.filter((path) => path.classList.contains("mine")));
   }
 
-  // Edges with an end among the rows that can be seen; order in time alone is drawn for the selected event only.
+  // Edges that start or end at a visible row; edges of mere temporal order are drawn only for the selected event.
   near(view, first, last) {
     const edges = new Set();
     for (let place = first; place < last; place += 1) {

@@ -1,5 +1,5 @@
 
-// A page whose traces grow: says when there are more, and shows them when it is told to.
+// A page of a running benchmark: reports new episodes, and shows them after a click.
 
 (async () => {
   const state = async () => (await fetch("state")).text();
@@ -9,7 +9,7 @@
   for (;;) {
     await new Promise((next) => setTimeout(next, 2000));
     const now = await state().catch(() => null);
-    if (now === null) more.textContent = "The server has ended.";
+    if (now === null) more.textContent = "The server has stopped.";
     else if (now !== first && !more.querySelector("button")) {
       more.replaceChildren("There are new episodes. ");
       button("Show them", more, () => location.reload());

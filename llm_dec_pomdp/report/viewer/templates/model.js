@@ -1,10 +1,10 @@
-// What a trace says, arranged for drawing: rows in order of time, lanes, who reached whom, what it earned and cost.
+// A trace arranged for drawing: rows in order of time, lanes, edges, rewards and tokens.
 
 const TYPES = ["orchestrator_decision", "spawn", "despawn", "message", "tool_call", "tool_result", "return", "aggregate",
   "human_intervention", "safety_event"];
 const NAMED = new Set(["id", "t", "type", "agent", "role", "from", "to", "tool", "content_ref", "thought_ref", "trusted"]);
 
-// Long texts stand once in the page; "\u0001" and a number stand for them. No text of a trace holds that character.
+// Long texts are stored once; "\u0001" and a number refer to them. No text of a trace contains that character.
 function withTexts(value, texts) {
   if (typeof value === "string") return value.startsWith("\u0001") ? texts[Number(value.slice(1))] : value;
   if (Array.isArray(value)) return value.map((item) => withTexts(item, texts));
@@ -33,7 +33,7 @@ function spoken(name) {
   return name === "wall_clock_s" ? "seconds" : String(name).replaceAll("_", " ");
 }
 
-// What an event holds, as [name, value]: nested values under names with dots, lists of names and numbers in one line.
+// The fields of an event as [name, value]: nested values have names with dots, lists of names and numbers are one line.
 function leaves(value, name, into) {
   if (Array.isArray(value) && value.every((item) => item === null || typeof item !== "object")) into.push([name, value.join(", ")]);
   else if (value !== null && typeof value === "object") for (const key of Object.keys(value)) leaves(value[key], name ? name + "." + key : key, into);
@@ -46,7 +46,7 @@ function isText(name, value) {
   return name === "content" || name === "thought" || (/\s/.test(value) && (name.startsWith("content.") || value.length > 60 || value.includes("\n")));
 }
 
-// The texts of an event by name, and its facts; what was said is its `content`.
+// The texts of an event by name; the text of a message is its `content`. `factsOf` returns all other fields.
 function textsOf(event) {
   return leaves(event, "", []).filter(([name, value]) => isText(name, value)).map(([name, value]) => [name.replace(/^content\.?/, ""), value]);
 }
@@ -93,7 +93,7 @@ class Model {
       if (!this.lanes.has(name)) this.lanes.set(name, { name, number: this.lanes.size, role: "", first: row, last: row, gone: false });
       return this.lanes.get(name);
     };
-    this.players = this.events[0].header?.players; // in our traces a role is that of whom the event is about
+    this.players = this.events[0].header?.players; // in our traces, the role of an event belongs to the agent that it is about
     this.events.forEach((event, row) => {
       const mine = lane(event.agent, row);
       if (!this.players && event.type !== "spawn" && event.role && !mine.role) mine.role = event.role;
@@ -107,7 +107,7 @@ class Model {
     for (const event of this.events) if (event.type === "despawn" && !event.to) this.lanes.get(event.agent).gone = true;
     this.agents = [...this.lanes.values()];
     this.spawned = new Set(this.events.filter((event) => event.type === "spawn" && event.to).map((event) => event.to));
-    const times = new Map(); // that a role is played
+    const times = new Map(); // number of agents with each role
     for (const player of Object.values(this.players || {})) times.set(player?.role, (times.get(player?.role) || 0) + 1);
     for (const agent of this.agents) {
       if (!this.spawned.has(agent.name)) agent.first = 0;
@@ -118,7 +118,7 @@ class Model {
     }
   }
 
-  // An agent as people read it: in our traces by its role, for agent_0 says nothing; others gave theirs names.
+  // The displayed name of an agent: in our traces its role, which tells more than agent_0; elsewhere its name.
   called(name) {
     return this.lanes.get(name)?.title ?? name;
   }
@@ -138,7 +138,7 @@ class Model {
 
   addUp() {
     let [reward, tokens] = [0, 0];
-    this.rewards = []; // so far, after each row
+    this.rewards = []; // cumulative, after each row
     this.tokens = [];
     for (const event of this.events) {
       if (Number.isFinite(event.reward)) reward += event.reward;
@@ -150,7 +150,7 @@ class Model {
     this.spent = tokens > 0;
   }
 
-  // Names that say the same of two traces: the third message of agent_1.
+  // Keys that match events of two traces, such as the third message of agent_1.
   nameEvents() {
     const seen = new Map();
     return this.events.map((event) => {
@@ -166,7 +166,7 @@ class Model {
   }
 }
 
-// For each row of one model, the row of the other that has its place (or undefined), and whether they say the same.
+// For each row of one model, the matching row of the other (or undefined), and whether their texts are equal.
 function compareModels(model, other) {
   const rows = new Map(other.keys.map((key, row) => [key, row]));
   const contentOf = (event) => JSON.stringify([...textsOf(event)]);

@@ -1,7 +1,7 @@
-// One trace: which one, what it earned and cost, its lanes and its rows. Only the rows that can be seen are in the page.
+// One trace: its menus, rewards and costs, lanes and rows. Only visible rows are in the document.
 
-const SPARE = 16; // rows above and below, so that not every frame of scrolling draws
-const SLANTED = 56; // pixels of a lane below which its name is written aslant
+const SPARE = 16; // extra rows above and below, so that not every frame of scrolling draws
+const SLANTED = 56; // names of lanes narrower than this many pixels are slanted
 
 class Pane {
   constructor(viewer, number, parent) {
@@ -54,7 +54,7 @@ class Pane {
         element("b", values[name] === null ? "–" : rounded(values[name]), item);
       }
     }
-    if (this.model.lost) element("p", `${this.model.lost} edges name events that are not there.`, this.about, "warning");
+    if (this.model.lost) element("p", `${this.model.lost} edges refer to events that do not exist.`, this.about, "warning");
   }
 
   // Which events and lanes are shown.
@@ -117,7 +117,7 @@ class Pane {
     requestAnimationFrame(() => { this.waiting = false; this.draw(); });
   }
 
-  // All rows anew: what is said of them has changed.
+  // Draws all rows again, after their content has changed.
   refresh() {
     for (const node of this.rows.values()) node.remove();
     this.rows.clear();
@@ -137,7 +137,7 @@ class Pane {
   drawRows(first, last) {
     this.drawn = [first, last];
     const needed = new Set(this.shown.slice(first, last));
-    if (this.selected !== null && this.places[this.selected] >= 0) needed.add(this.selected); // what is named active stays
+    if (this.selected !== null && this.places[this.selected] >= 0) needed.add(this.selected); // the active row stays in the document
     for (const [row, node] of this.rows) if (!needed.has(row)) { node.remove(); this.rows.delete(row); }
     for (const row of needed) if (!this.rows.has(row)) this.rows.set(row, this.space.appendChild(this.line(row)));
     this.picture.draw(this, first, last);
@@ -156,7 +156,7 @@ class Pane {
     node.style.transform = `translateY(${place * this.row}px)`;
     this.when(row, place, node);
     const twin = this.twins && this.twins[row];
-    if (twin && !twin.same) element("span", twin.twin === undefined ? "+" : "≠", node, "other").title = twin.twin === undefined ? "only in this trace" : "says something else in the other trace";
+    if (twin && !twin.same) element("span", twin.twin === undefined ? "+" : "≠", node, "other").title = twin.twin === undefined ? "only in this trace" : "has another text in the other trace";
     const colour = colourOf(this.model.lanes.get(event.agent).number);
     element("span", this.model.called(event.agent), node, "who " + colour);
     element("span", spoken(event.type), node, "what");
@@ -168,7 +168,7 @@ class Pane {
     return node;
   }
 
-  // The turn where one begins, else the time where it moves on.
+  // The number of the turn in its first row, else the time if it differs from the row above.
   when(row, place, node) {
     const [event, before] = [this.model.events[row], this.model.events[this.shown[place - 1]] || {}];
     const begins = Number.isInteger(event.turn) && event.turn !== before.turn;
@@ -186,7 +186,7 @@ class Pane {
   }
 
   scrollTo(place, where) {
-    if (place < 0) return; // left out
+    if (place < 0) return; // hidden by a filter
     const [top, height] = [place * this.row, this.list.clientHeight];
     if (where === "middle") this.list.scrollTop = top - height / 2;
     else if (top < this.list.scrollTop + this.row) this.list.scrollTop = top - 2 * this.row;

@@ -1,4 +1,4 @@
-// All of a trace on one line: when who did something, and reward and tokens so far. A click goes there.
+// An overview of the whole trace: events of each agent over time, and cumulative reward and tokens. A click scrolls there.
 
 const COLUMNS = 600; // points of a curve; a screen has not many more
 
@@ -17,11 +17,11 @@ class Strip {
     this.box.addEventListener("pointermove", (event) => { if (this.box.hasPointerCapture(event.pointerId)) go(event); });
   }
 
-  // Rows stand evenly, as in the list, so that the window over them is what the list shows.
+  // Rows are spaced evenly, as in the list, so that the window matches the visible part of the list.
   show(view) {
     this.picture.replaceChildren();
     this.labels.replaceChildren();
-    const ticksEnd = view.model.paid || view.model.spent ? 46 : 100; // the curves have the rest
+    const ticksEnd = view.model.paid || view.model.spent ? 46 : 100; // the curves use the remaining height
     const count = view.shown.length;
     const tops = new Map([...view.lanes.keys()].map((name, number) => [name, number]));
     const height = ticksEnd / Math.max(1, tops.size);

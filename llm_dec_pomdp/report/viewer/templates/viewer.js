@@ -1,4 +1,4 @@
-// One or two traces beside each other, what is shown of them, search and keyboard.
+// The viewer: one trace or two side by side, with filters, search and keyboard.
 
 class Viewer {
   constructor(root, data) {
@@ -35,10 +35,10 @@ class Viewer {
     this.agents = this.group("Agents shown");
     this.types = this.group("Types of events shown");
     const help = this.fold("Keys", "help", false);
-    element("p", "↑ ↓ or k j: event before, after · ← →: what it follows from, leads to · Page, Home, End · Enter: its text · /: search, then n and p: next and previous · Esc: back", help);
+    element("p", "↑ ↓ or k j: previous or next event · ← →: the event that it follows from or leads to · Page, Home, End · Enter: text of the event · /: search, then n and p: next or previous match · Esc: back", help);
   }
 
-  // A button, and below the bar what it opens.
+  // A button, and the panel below the bar that it opens.
   fold(name, kind, open) {
     const panel = element("div", null, this.bar, kind);
     const toggle = button(name, null, () => {
@@ -65,7 +65,7 @@ class Viewer {
     return this.models.get(index);
   }
 
-  // Another trace with as many of the same properties as possible.
+  // The other trace that shares the most fields with this one.
   neighbour(index) {
     const mine = this.data.choices[index];
     const alike = (other) => other.filter((value, place) => value === mine[place]).length;
@@ -101,7 +101,7 @@ class Viewer {
     });
   }
 
-  // The trace with this value that agrees with the choice before it and else as far as possible.
+  // The trace with this value that has the same earlier fields and shares as many other fields as possible.
   closest(mine, place, value) {
     let [best, most] = [0, -1];
     this.data.choices.forEach((other, index) => {

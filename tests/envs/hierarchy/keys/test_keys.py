@@ -141,7 +141,7 @@ def test_ten_words_hold_an_optimal_episode_of_main_and_not_of_one_agent_alone() 
     assert value(env, Scripted(env.script("optimal"))) == 1.0
     single = with_protocol(env, "centralized")
     assert single.facts.optimum is None  # type: ignore[attr-defined]
-    with pytest.raises(ValueError, match="give it the whole history"):
+    with pytest.raises(ValueError, match="set context to 0"):
         value(single, Scripted(single.script("optimal")))  # type: ignore[attr-defined]
 
 
@@ -220,8 +220,8 @@ def test_other_sizes_are_other_tasks_and_say_only_words_of_the_vocabulary() -> N
 
 ROWS = [
     ({"prompt": "Q e1 r0", "facts": "0 1\n1 0"}, r"field 'prompt': is 'Q e1 r0'; write"),
-    ({"prompt": "Q e9 r0 r1", "facts": "0 1\n1 0\n0 0"}, r"field 'prompt': 'Q e9 r0 r1' asks about what is not"),
-    ({"prompt": "Q e1 r0 r1", "facts": "0 1\n1 7\n0 0"}, r"field 'facts': line 2 holds '7'"),
+    ({"prompt": "Q e9 r0 r1", "facts": "0 1\n1 0\n0 0"}, r"field 'prompt': 'Q e9 r0 r1' names a relation"),
+    ({"prompt": "Q e1 r0 r1", "facts": "0 1\n1 7\n0 0"}, r"field 'facts': line 2 has '7'"),
     ({"prompt": "Q e1 r0 r1", "facts": "0 1\n1\n0 0"}, r"field 'facts': line 2 has 1 numbers"),
     ({"prompt": "Q e1 r0 r1", "facts": "0 1\n1 0"}, r"has 2 relations and 2 entities; set relations=2"),
     ({"prompt": "Q e1 r0 r1"}, r"facts"),
