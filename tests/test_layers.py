@@ -41,7 +41,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "training": {*LEAVES, "storage", "envs", "agents", "rollout", "algorithms", "training"},
     "integrations": {*LEAVES, "envs", "agents", "rollout", "integrations"},
     "serving": {*LEAVES, "envs", "http", "serving"},
-    "programs": {*LEAVES, "envs", "http", "agents.base", "agents.tool_calls", "serving.server", "programs"},
+    "programs": {*LEAVES, "envs", "http", "agents.base", "agents.tool_calls", "serving.web", "programs"},
     "episodes": {*LEAVES, "storage", "envs", "agents.base", "episodes"},
     "progress": {"storage"},
     "evaluation": {*LEAVES, "storage", "envs", "agents", "algorithms", "rollout", "episodes", "evaluation"},

@@ -43,7 +43,7 @@ def serve_team(
         if Path(team).is_dir():
             policy, env, sampling = _trained(context, Path(team), trust=trust)
         else:
-            from ..api import load_team
+            from .. import load_team
 
             typed(team)
             env = given_task(team, env_option, tasks, field, None)
@@ -61,7 +61,7 @@ def serve_team(
     err.print(f"roles: {', '.join(agents)}", soft_wrap=True)
     if not os.environ.get("OPENAI_API_KEY"):
         typer.echo(f"export OPENAI_API_KEY={key}")
-    typer.echo(f"export OPENAI_BASE_URL={server.address}/v1")
+    typer.echo(f"export OPENAI_BASE_URL={server.url}/v1")
     server.run()
 
 

@@ -16,31 +16,24 @@ import asyncio
 import functools
 import json
 import math
-import socket
-import threading
 import weakref
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from typing import Any, Protocol, cast
 
-try:
-    import uvicorn
-    from starlette.applications import Starlette
-    from starlette.requests import Request
-    from starlette.responses import JSONResponse, Response, StreamingResponse
-    from starlette.routing import Route
-except ModuleNotFoundError as error:
-    raise ImportError(
-        f"clients over HTTP need {error.name}, which is not installed; install it: pip install -e '.[serve]' (in the "
-        "clone), or call roles[...].chat() in the program"
-    ) from error
+from ..serving.web import WebServer  # isort: split
+
+from starlette.applications import Starlette  # after `web`, which says what to install
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
 
 from ..printable import escape_controls
 from .chat import RequestError, chunks
 from .session import Session
 
 _MOST_BYTES = 1 << 24  # of a request
-_CONNECTIONS = 1024
+CONNECTIONS = 512
 
 
 class Backend(Protocol):
@@ -135,58 +128,14 @@ async def _json(request: Request) -> dict[str, Any]:
     return cast("dict[str, Any]", body)
 
 
-class EndpointServer:
-    """A server of an application in a thread.
-
-    Args:
-        app: The application.
-        host: Address of this machine to listen at.
-        port: Its port; 0: a free one.
-
-    Attributes:
-        address: The address, without a path.
-
-    Raises:
-        OSError: The server cannot listen there.
-    """
-
-    def __init__(self, app: Starlette, host: str = "127.0.0.1", port: int = 0) -> None:
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        self._socket = socket.create_server((host, port), family=family, backlog=_CONNECTIONS)
-        self.address = f"http://{f'[{host}]' if ':' in host else host}:{self._socket.getsockname()[1]}"
-        config = uvicorn.Config(
-            app,
-            loop="asyncio",
-            http="h11",
-            ws="none",
-            lifespan="off",
-            log_level="warning",
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,
-            timeout_graceful_shutdown=5,
-            limit_concurrency=_CONNECTIONS,
-        )
-        self._server = uvicorn.Server(config)
-
-    def run(self) -> None:
-        """Answer requests until SIGINT or SIGTERM."""
-        self._server.run(sockets=[self._socket])
-
-    def start(self) -> None:
-        """Answer requests in a daemon thread."""
-        run = functools.partial(asyncio.run, self._server.serve(sockets=[self._socket]))
-        threading.Thread(target=run, name="endpoint", daemon=True).start()
-
-
 class LocalEndpoint:
     """The endpoint of the programs of this process."""
 
     def __init__(self) -> None:
         self._sessions: weakref.WeakValueDictionary[str, Session] = weakref.WeakValueDictionary()
-        server = EndpointServer(application(self._sessions.get))
+        server = WebServer(application(self._sessions.get), "127.0.0.1", 0, CONNECTIONS)
         server.start()
-        self._address = server.address
+        self._address = server.url
 
     def url(self, session: Session, role: str = "") -> str:
         """Return the base URL for a session; with a role, the URL of this role."""

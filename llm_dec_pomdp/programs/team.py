@@ -15,9 +15,10 @@ from typing import Any, NamedTuple
 
 from ..agents.base import Policy, Request, Sampling
 from ..registries import nearest
+from ..serving.web import WebServer
 from ..types import Message
 from .chat import Call, ChatMessage, RequestError, conversation_after, observed, read_call, reply_message, response
-from .endpoint import EndpointServer, application
+from .endpoint import CONNECTIONS, application
 
 _REMEMBERED = 10_000  # conversations whose next request continues them
 _AT_ONCE = 64  # calls that are sampled together
@@ -141,10 +142,10 @@ class TeamBackend:
             asked.future.set_result(body)
 
 
-def team_server(backend: TeamBackend, key: str, host: str = "127.0.0.1", port: int = 8000) -> EndpointServer:
+def team_server(backend: TeamBackend, key: str, host: str = "127.0.0.1", port: int = 8000) -> WebServer:
     """Return a server of a team; requests need the API key `key`."""
 
     def find(given: str) -> TeamBackend | None:
         return backend if hmac.compare_digest(given.encode(), key.encode()) else None
 
-    return EndpointServer(application(find), host, port)
+    return WebServer(application(find), host, port, CONNECTIONS)

@@ -163,7 +163,7 @@ def served() -> Any:
     backend = TeamBackend(Scripted(repeats), {"planner": "agent_0", "writer": "agent_1"}, Sampling())
     server = team_server(backend, "key", port=0)
     server.start()
-    return connect(f"{server.address}/v1", "key")
+    return connect(f"{server.url}/v1", "key")
 
 
 def test_a_served_team_answers_by_role_and_continues_conversations(served: Any) -> None:
@@ -190,7 +190,7 @@ def test_a_program_plays_the_same_texts_with_a_served_team_as_in_an_episode() ->
     greedy = Sampling(temperature=0.01)
     server = team_server(TeamBackend(team, {"scout": "agent_0", "painter": "agent_1"}, greedy), "key", port=0)
     server.start()
-    roles = connect(f"{server.address}/v1", "key")
+    roles = connect(f"{server.url}/v1", "key")
     module = sys.modules[env._solve.__module__]  # pyright: ignore[reportPrivateUsage]
     means = sum(module.score(task, module.solve(task, roles)) for task in module.TASKS) / len(module.TASKS)
     measured = llm_dec_pomdp.evaluate(team, env, samples=1, sampling=greedy).return_percent.mean
