@@ -1,4 +1,4 @@
-"""Draw docs/architecture.svg: the core, its rings and the direction of imports, with lines of Python per box.
+"""Draw docs/architecture.svg: the core, its rings and the direction of imports, with the lines of Python in each box.
 
     python scripts/draw_architecture.py
 
@@ -45,7 +45,7 @@ ARROWS = [
 
 
 def lines_of(patterns: tuple[str, ...], counted: set[Path]) -> int:
-    """Count the lines of files that no earlier box has."""
+    """Count the lines of the files that are in no earlier box."""
     files = {path for pattern in patterns for path in PACKAGE.glob(pattern)} - counted
     counted |= files
     return sum(path.read_text(encoding="utf-8").count("\n") for path in files)
