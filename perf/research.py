@@ -124,13 +124,13 @@ def main() -> None:
         return
     print(f"search (target: at most {SEARCH_TARGET} times a plain call of bm25s)")
     for count, row in result["search"].items():
-        print(f"  {count:>7} sentences   {row['ours']:6.0f} us, bare {row['bare']:6.0f} us   ratio {row['ratio']:.2f}")
+        print(f"  {count:>7} sentences   {row['ours']:6.0f} us, plain {row['bare']:6.0f} us   ratio {row['ratio']:.2f}")
     print(f"memory of {FORKS} forks (target: the process has at most {MEMORY_TARGET} times that of one)")
     for count, row in result["memory"].items():
         resident = f"{row['one_rss']:.1f} -> {row['many_rss']:.1f} MB   ratio {row['ratio']:.3f}"
         print(f"  {count:>7} sentences   {resident}")
         allocated = f"{row['one_mb']:.2f} -> {row['many_mb']:.2f} MB   ratio {row['allocated_ratio']:.3f}"
-        print(f"          by the environment alone {allocated}")
+        print(f"          by the environments {allocated}")
 
 
 if __name__ == "__main__":

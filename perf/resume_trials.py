@@ -144,7 +144,7 @@ def run_trials(
         wanted[name] = outcome(alone), time.perf_counter() - started
         learnt = [step["number"] for step in wanted[name][0]["steps"] if not step["metrics"]["skipped"]]
         if len(learnt) < STEPS / 2:
-            raise RuntimeError(f"{name} learnt in steps {learnt} of {STEPS} only; increase --tokens or --group")
+            raise RuntimeError(f"{name} trained in steps {learnt} of {STEPS} only; increase --tokens or --group")
     draw = random.Random(seed)
     for number in range(count):
         name = names[number % len(names)]

@@ -40,7 +40,7 @@ def count_notes(observation: str) -> int:
 
 
 def random_writer(observation: str, notes: int) -> str:
-    """Return the action of a writer that replaces a random note with every second piece; the observation is its seed."""
+    """Return the action of a writer that replaces a random note with every second piece, seeded by the text."""
     label = derive(0, observation)
     if count_notes(observation) < notes:
         return KEEP

@@ -473,7 +473,7 @@ def drawn(split: str, number: int, modules: int, deep: int, shared: int, attempt
         modules: Number of modules, 3 to 6.
         deep: Number of modules in the longest chain of imports; 0 for any.
         shared: Number of data types that modules share, 1 or 2.
-        attempt: Of another draw, where the package was drawn before.
+        attempt: Number of the attempt, which is increased if the sampled package exists already.
     """
     draw = random.Random(derive(0, "modules", split, modules, deep, shared, number, attempt))
     plans = [plan for plan in PLANS[modules] if deep in (0, depth(plan))]

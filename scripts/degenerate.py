@@ -7,7 +7,7 @@ Prints a Markdown table: strategy, environment, mean return in % of the maximum 
 References are in the table for comparison. Without `--judge`, environments that need an LLM judge are left out.
 
 `--search` mutates the degenerate texts of a test row of tldr-v2 and arxiv-v2 and keeps texts with equal or higher
-measurements of the judge. It sees more than a learner, which receives the return alone. Texts with a sentence of a
+measurements of the judge. It sees more than a learner, which only receives the return. Texts with a sentence of a
 reference are left out, since few mutations make them honest.
 
 To add an environment, add a pair (environment, strategies) to a function of `FAMILIES`. A strategy is a function of an

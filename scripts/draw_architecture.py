@@ -16,7 +16,7 @@ WIDTH, HEIGHT = 980, 560
 HEART, CORE, RING, OUTSIDE = "#d5efd9", "#dfe9f7", "#f6ead2", "#eeeeee"
 CONTRACT = ("base", "task", "text_task", "episode", "facts", "tasks", "streams", "registration", "turn_rewards")
 
-# (name, what is in it, patterns of files below the package, x, y, width, colour)
+# (name, contents, patterns of files below the package, x, y, width, colour)
 BOXES = [
     ("cli, api", "commands and functions", ("cli/**/*.py", "api.py"), 260, 40, 460, CORE),
     ("report, results", "tables, figures, pages", ("report/**/*.py", "results/**/*.py"), 260, 100, 225, CORE),

@@ -55,7 +55,7 @@ def draw_episode(name: str) -> Figure:
         colour = colours.setdefault(env.role(agent), (BLUE, ORANGE, GREEN)[len(colours) % 3])
         axes.text(0, y, env.role(agent), color=GREY, fontsize=FONT, va="center")
         turns = [number for number, turn in enumerate(drawn) if agent in turn.actions]
-        end = label  # of what is drawn of the lane
+        end = label  # right end of the drawn part of the lane
         for turn, after in zip(turns, [*turns[1:], len(drawn)], strict=True):
             text = " ".join(drawn[turn].actions[agent].text.split())
             x = label + turn * column
