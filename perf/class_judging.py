@@ -1,11 +1,10 @@
-"""What judging a class costs: judgements per second, the ratio to running its tests bare, and memory over many.
+"""Measure the code sandbox on classes: classes per second, the ratio to plain `unittest`, and memory over many jobs.
 
     python perf/class_judging.py [--rounds 3] [--many 10000]
 
-The embedded classes with their own solutions, by one judge and by as many as there are cores. Bare is the same
-`unittest` module in this process, with nothing confined and nothing between tests and class. CPU time is that of all
-processes. Memory is that of this process and of all that it started, with one judge, in MB, after a tenth of the
-judgements and after all of them.
+The jobs are the embedded classes with their reference solutions. They run with one worker and with one worker per core.
+"bare" is the same `unittest` module in this process without confinement. CPU time counts all processes. Memory, in MB,
+counts this process and its descendants with one worker, after a tenth of the jobs and after all of them.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ PAGE = 4096 / 1e6  # MB
 
 
 def bare(program: Job) -> None:
-    """Run the tests of a job here."""
+    """Run the tests of a job in this process."""
     scope: dict[str, Any] = {"__name__": "bare"}
     [(_, source)] = program.modules
     exec(compile(source, "solution", "exec"), scope)
@@ -39,7 +38,7 @@ def bare(program: Job) -> None:
 
 
 def family(pid: str = "self") -> list[str]:
-    """Process numbers of a process and of all that it started."""
+    """Return the ids of a process and of all its descendants."""
     found = [pid]
     for children in Path(f"/proc/{pid}/task").glob("*/children"):
         for child in children.read_text().split():
@@ -48,18 +47,18 @@ def family(pid: str = "self") -> list[str]:
 
 
 def memory() -> float:
-    """MB of this process and of all that it started."""
+    """Return the memory of this process and its descendants in MB."""
     return sum(int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * PAGE for pid in family())
 
 
 def cpu() -> float:
-    """CPU seconds of this process and of all that it started."""
+    """Return the CPU seconds of this process and its descendants."""
     fields = [Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split() for pid in family()]
     return sum(int(ticks) for field in fields for ticks in field[11:15]) / os.sysconf("SC_CLK_TCK")
 
 
 def fastest(rounds: int, work: Callable[[], object]) -> tuple[float, float]:
-    """Seconds of the fastest of some rounds, and CPU seconds of one on average."""
+    """Return the seconds of the fastest round, and the mean CPU seconds of a round."""
     best, used = float("inf"), cpu()
     for _ in range(rounds):
         begun = time.perf_counter()
@@ -69,7 +68,7 @@ def fastest(rounds: int, work: Callable[[], object]) -> tuple[float, float]:
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measure, and print the figures."""
     options = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     options.add_argument("--rounds", type=int, default=3)
     options.add_argument("--many", type=int, default=10_000)
@@ -83,8 +82,8 @@ def main() -> None:
             assert all(verdict.outcome == "passed" for verdict in pool.run(jobs))
             judged, used = fastest(given.rounds, lambda pool=pool: pool.run(jobs))
         print(
-            f"{workers} judges  {len(jobs) / judged:7.1f} classes per second, {1000 * used / len(jobs):5.1f} ms of CPU "
-            f"each; {judged / alone:.1f} times the seconds of bare"
+            f"{workers} workers {len(jobs) / judged:7.1f} classes per second, {1000 * used / len(jobs):5.1f} ms of CPU "
+            f"each; {judged / alone:.1f} times the seconds of plain unittest"
         )
     if given.many:
         with SandboxPool(1) as pool:

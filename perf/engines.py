@@ -1,16 +1,17 @@
-"""Who draws texts how fast: the own loop, vLLM in this process and as a server, and `generate` of transformers.
+"""Compare the sampling speed of the own loop, vLLM in this process and as a server, and `generate` of transformers.
 
     python perf/engines.py --url http://127.0.0.1:8000 --model FOLDER [--prompts 8 32] [--runs 3] [--new-tokens 64]
 
-FOLDER is the transformers folder that the server was started with (`llm-dec-pomdp engine vllm FOLDER`). 32 texts
-without an end token at temperature 1, of 8 prompts of 100 tokens with 4 texts each, of 32 with one each, or whatever
-`--prompts` says. Where vLLM is installed beside this package, two more sides ask for the same: vLLM in this process,
-and the client of vLLM's own benchmark with the server. The sides take turns; the minimum over the runs counts, and the
-load of the machine before each is printed with the result. On a busy machine `--session PID`, with one thread on both
-sides, counts processor seconds, those of the server among them; PID is its session's (`setsid`). Then: the time to
-hand vLLM two adapters, and by how much its log-probabilities differ from those of the model here, without adapters and
-with them. With `--all-weights`, for a server that was started so and takes adapters too (`--all-weights --
---enable-lora --max-loras 8 --max-lora-rank 8`), also the time to hand it the whole model.
+FOLDER is the transformers folder of the server (`llm-dec-pomdp engine vllm FOLDER`). Each engine samples 32 completions
+at temperature 1 without an end token. A prompt has 100 tokens. `--prompts 8 32` measures 8 prompts with 4 completions
+each, and 32 prompts with one each. If vLLM is installed in this environment, there are two more engines: vLLM in this
+process, and the client of vLLM's own benchmark with the server. The engines run in turns, and the minimum over the runs
+counts. The load of the machine before each run is in the result. On a busy machine, `--session PID` counts processor
+seconds of this process and of the server, whose session (`setsid`) is PID; use one thread for both.
+
+The script also measures the seconds to load two adapters into vLLM. It compares the log-probabilities of vLLM with
+those of the model in this process, with and without adapters. `--all-weights` also measures the seconds to load the
+whole model. It requires a server with the flags `--all-weights -- --enable-lora --max-loras 8 --max-lora-rank 8`.
 """
 
 from __future__ import annotations
@@ -45,38 +46,38 @@ from llm_dec_pomdp.types import Completion
 
 AGENTS = ("agent_0", "agent_1")
 TEXTS, PROMPT_TOKENS = 32, 100
-SPREAD = 0.02  # standard deviation of the adapters' second factors, which are zero at first
+SPREAD = 0.02  # standard deviation of the adapters' second factors, which are zero after initialisation
 LOADS = 5
 
 
 def policy_of(model: str, sharing: str, dtype: str) -> LanguageModel:
-    """The model on the processor."""
+    """Return the model on the CPU."""
     [policy] = load_team(AGENTS, model, sharing=sharing, device="cpu", dtype=dtype).policies
     assert isinstance(policy, LanguageModel)
     return policy
 
 
 def prompts_of(policy: LanguageModel, prompts: int = 8) -> list[list[int]]:
-    """Token ids from posts, all of one length."""
+    """Return prompts of token ids from posts, all of the same length."""
     posts = "\n".join(item.prompt for item in llm_dec_pomdp.make("tldr-v0").items)
     ids = policy.tokenizer(posts)["input_ids"][: prompts * PROMPT_TOKENS]
     return [ids[start : start + PROMPT_TOKENS] for start in range(0, len(ids), PROMPT_TOKENS)]
 
 
 def seconds_of(session: int) -> float:
-    """Of this process and of all of a session; wall time where there is none (0)."""
+    """Return processor seconds of this process and of a session, or wall time if the session is 0."""
     if not session:
         return time.perf_counter()
     ticks = 0
     for path in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):  # it has ended meanwhile
+        with contextlib.suppress(OSError):  # the process has ended
             fields = path.read_text().rpartition(")")[2].split()
             ticks += int(fields[11]) + int(fields[12]) if int(fields[3]) == session else 0
     return time.process_time() + ticks / os.sysconf("SC_CLK_TCK")
 
 
 async def asked_by_vllm(url: str, bodies: Sequence[tuple[list[int], dict[str, Any]]]) -> int:
-    """Tokens of texts that the client of vLLM's benchmark gets, all asked for at once."""
+    """Send all requests at once with the client of vLLM's benchmark, and return the number of sampled tokens."""
     import aiohttp
     from vllm.benchmarks.lib.endpoint_request_func import (  # pyright: ignore[reportMissingImports]
         RequestFuncInput,
@@ -102,7 +103,7 @@ async def asked_by_vllm(url: str, bodies: Sequence[tuple[list[int], dict[str, An
 def speed(
     policy: LanguageModel, server: Any, here: Any, sampling: Sampling, prompts: int, runs: int, session: int
 ) -> dict[str, Any]:
-    """Tokens per second of the sides, and the load before each run; `here` is vLLM in this process, if any."""
+    """Return tokens per second of each engine and the load before each run; `here` is vLLM in this process or None."""
     ids, loads = prompts_of(policy, prompts), list[float]()
     copies = TEXTS // prompts
     tokens = prompts * copies * sampling.max_new_tokens
@@ -154,11 +155,11 @@ def speed(
 
 def _check(found: int, wanted: int) -> None:
     if found != wanted:
-        raise RuntimeError(f"{found} tokens were drawn and {wanted} were to be compared")
+        raise RuntimeError(f"{found} tokens were sampled, but the comparison needs {wanted}")
 
 
 def with_spread(policy: LanguageModel) -> None:
-    """Adapters that change what is said: as they start, they change nothing."""
+    """Give the adapters random weights, since new adapters do not change the model."""
     draw = torch.Generator().manual_seed(0)
     with torch.no_grad():
         for name, factor in policy.state_dict().items():
@@ -167,7 +168,7 @@ def with_spread(policy: LanguageModel) -> None:
 
 
 def gap(policy: LanguageModel, server: Any, sampling: Sampling) -> dict[str, Any]:
-    """Log-probabilities of the server less those of the model here, in nats, over all texts."""
+    """Return the difference between log-probabilities of the engine and of this process, in nats, over all tokens."""
     texts = prompts_of(policy)
     owners = [AGENTS[i % len(AGENTS)] for i in range(len(texts))]
     adapters = policy.adapters or {}
@@ -188,7 +189,7 @@ def gap(policy: LanguageModel, server: Any, sampling: Sampling) -> dict[str, Any
 
 
 def loading(policy: LanguageModel, server: Any) -> list[float]:
-    """Seconds to hand vLLM two adapters or a whole model, and drop what was before."""
+    """Return the seconds to load two adapters or a whole model into vLLM, including the removal of the old ones."""
     seconds: list[float] = []
     for version in range(LOADS):
         started = time.perf_counter()
@@ -198,17 +199,17 @@ def loading(policy: LanguageModel, server: Any) -> list[float]:
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measure, and print one JSON object."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--url", required=True, help="of a server that `llm-dec-pomdp engine vllm` started")
-    parser.add_argument("--model", required=True, help="the folder it was started with")
-    parser.add_argument("--prompts", type=int, nargs="+", default=[8, 32], help=f"divisors of {TEXTS}")
+    parser.add_argument("--url", required=True, help="URL of a server of `llm-dec-pomdp engine vllm`")
+    parser.add_argument("--model", required=True, help="model folder of the server")
+    parser.add_argument("--prompts", type=int, nargs="+", default=[8, 32], help=f"numbers that divide {TEXTS}")
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--new-tokens", type=int, default=64)
-    parser.add_argument("--dtype", default="float32", help="of the model here; the server has its own --dtype")
-    parser.add_argument("--all-weights", action="store_true", help="the server takes them: time that too")
-    parser.add_argument("--session", type=int, default=0, help="of the server: count processor seconds")
+    parser.add_argument("--dtype", default="float32", help="of the local model; the server has its own --dtype")
+    parser.add_argument("--all-weights", action="store_true", help="also time the loading of all weights")
+    parser.add_argument("--session", type=int, default=0, help="session id of the server, to count processor seconds")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     sampling = Sampling(max_new_tokens=arguments.new_tokens)
@@ -235,7 +236,7 @@ def main() -> None:
             result["colocated_gap_with_adapters"] = gap(adapted, here, sampling)
         result |= {"gap": gap(base, server, sampling), "seconds_to_load_two_adapters": loading(adapted, server)}
         result["gap_with_adapters"] = gap(adapted, server, sampling)
-        if arguments.all_weights:  # at first it is tried out with other weights
+        if arguments.all_weights:  # a new engine first verifies the loading with other weights
             result["seconds_to_load_all_weights"] = loading(base, make_engine(options))
     print(json.dumps(result, indent=1))
 

@@ -1,9 +1,9 @@
-"""What an environment costs without a model: building it, a step, and memory over many episodes.
+"""Measure the cost of environments without a model: `make`, a step, and memory over many episodes.
 
     python perf/env_overhead.py [--json] [--episodes 100000]
 
-Times are minima over repetitions, in the unit named; a ratio is target / measured, so larger is better and 1 is met.
-The target of a step is 1 % of the time in which `builtin:tiny` samples its texts, in the same run.
+Times are minima over repetitions. A ratio is target / measured: larger is better, and the target is met at 1. The
+target of a step is 1 % of the time in which `builtin:tiny` samples the actions of this step, in the same run.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from llm_dec_pomdp.agents import Sampling
 from llm_dec_pomdp.agents.io.load import load_team
 from llm_dec_pomdp.rollout import Trajectories
 
-STEP_SHARE = 0.01  # of sampling
+STEP_SHARE = 0.01  # of the sampling time
 MAKE_TARGET_MS = 20.0
 WRITING = ("tldr-v0", "arxiv-v0", "tldr-v1", "arxiv-v1", "telegrams-v0")
-CLASSICS = ("dectiger-v0",)  # a step costs at most one of telegrams-v0
-PLANNING = ("meeting-v0", "repair-v0", "trip-v0")  # the same
+CLASSICS = ("dectiger-v0",)  # target: the time of a step of telegrams-v0
+PLANNING = ("meeting-v0", "repair-v0", "trip-v0")  # the same target
 CODE = ("humaneval-v0", "coophumaneval-v0", "mbpp-v0", "humaneval-v1", "coophumaneval-v1")
 CLASSIC_ACTIONS = {"agent_0": "I listen.", "agent_1": "Let me listen."}
 MAKE = """
@@ -43,9 +43,9 @@ print(first, time.perf_counter() - started)
 
 
 def make_ms(env_id: str) -> tuple[float, float]:
-    """Milliseconds of the first `make` of a process (imports and reading included) and of the second, best of three.
+    """Return milliseconds of the first `make` of a process, with imports and reading, and of the second; best of three.
 
-    Modules are compiled by the first of the three, as they are after an installation.
+    The first of the three processes compiles the modules, as an installation does.
     """
     compiled = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     command = [sys.executable, "-c", MAKE, env_id]
@@ -55,9 +55,10 @@ def make_ms(env_id: str) -> tuple[float, float]:
 
 
 def step_us(env_id: str) -> tuple[float, float]:
-    """Microseconds of a reset and of a step with the reference texts, which reach every level; least of 40 rounds.
+    """Return microseconds of a reset and of a step with the references, the minimum of 40 rounds.
 
-    Agents of a task without references say `CLASSIC_ACTIONS`, or in dialogue all that they know.
+    References pass every stage of the reward. Agents of a task without references act with `CLASSIC_ACTIONS`. Agents of
+    a planning task share all that they know.
     """
     env = llm_dec_pomdp.make(env_id)
     references = [dict(zip(env.possible_agents, item.reference, strict=False)) for item in env.items[:16]]
@@ -78,7 +79,7 @@ def step_us(env_id: str) -> tuple[float, float]:
 
 
 def sampling_us(env_id: str) -> float:
-    """Microseconds in which the built-in model samples the texts of one step; least of three batches of 32 steps."""
+    """Return the microseconds to sample the actions of one step with the built-in model; best of 3 batches of 32."""
     env = llm_dec_pomdp.make(env_id)
     team = load_team(env.possible_agents, "builtin:tiny")
     ids = [item.id for item in env.items[:16]]
@@ -91,7 +92,7 @@ def sampling_us(env_id: str) -> float:
 
 
 def memory_mb(env_id: str, episodes: int) -> dict[str, float]:
-    """Peak resident memory after a tenth of the episodes and after all, and seconds per 1,000 in both parts."""
+    """Return peak resident memory after a tenth of the episodes and after all, and seconds per 1,000 in both parts."""
     env = llm_dec_pomdp.make(env_id)
     gold = dict(zip(env.possible_agents, env.items[0].reference, strict=True))
 
@@ -116,7 +117,7 @@ def memory_mb(env_id: str, episodes: int) -> dict[str, float]:
 
 
 def measure(episodes: int) -> dict[str, Any]:
-    """All figures as one object."""
+    """Return all figures as one object."""
     result: dict[str, Any] = {"make": {}, "step": {}, "classics": {}, "planning": {}, "memory": {}}
     for env_id in (*WRITING, *CODE, *CLASSICS, *PLANNING):
         first, again = make_ms(env_id)
@@ -136,7 +137,7 @@ def measure(episodes: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measure, and print the figures."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", action="store_true", help="print one object")
     parser.add_argument("--episodes", type=int, default=100_000)
@@ -149,11 +150,11 @@ def main() -> None:
     for env_id, row in result["make"].items():
         first, again = row["first_ms"], row["again_ms"]
         print(f"  {env_id:18} first {first:6.1f} ms   again {again:6.2f} ms   ratio {row['ratio']:5.2f}")
-    print(f"step without a model (target {STEP_SHARE:.0%} of sampling its texts)")
+    print(f"step without a model (target {STEP_SHARE:.0%} of the time to sample its actions)")
     for env_id, row in result["step"].items():
         times = f"{row['us']:6.0f} us   sampling {row['sampling_us']:7.0f} us   reset {row['reset_us']:4.0f} us"
         print(f"  {env_id:18} {times}   ratio {row['ratio']:5.2f}")
-    print("step of a textbook problem, or of a dialogue (target: one of telegrams-v0)")
+    print("step of a textbook problem or a planning task (target: a step of telegrams-v0)")
     for env_id, row in (*result["classics"].items(), *result["planning"].items()):
         print(f"  {env_id:18} {row['us']:6.0f} us   reset {row['reset_us']:4.0f} us   ratio {row['ratio']:5.2f}")
     for env_id, row in result["memory"].items():

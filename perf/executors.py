@@ -1,12 +1,12 @@
-"""What it costs that policies live elsewhere: seconds per step against this process, a round trip, a new start.
+"""Measure the cost of policies in worker processes: seconds per step, a round trip, and a restart of workers.
 
     python perf/executors.py [--executor processes] [--model builtin:tiny] [--sharing separate] [--json]
 
-Two agents with a model each (or one with adapters, in one worker: --sharing lora) train on tldr-v0 here and on the
-executor, in turn, some steps at a time; of each the fastest turn counts, as seconds per step. `cpu_ratio` compares what
-this process and the workers computed in all turns, which other work on the machine disturbs less. `restart` is the time
-until two new workers answer, which a lost one costs beside the steps since the newest checkpoint; the first start also
-imports torch. A ratio is executor / local.
+Two agents train on tldr-v0, with a model each or, with --sharing lora, with adapters on one model in one worker.
+Training runs in this process and on the backend (`--executor`) in turns of some steps. The fastest turn of each counts,
+as seconds per step. `cpu_ratio` compares the CPU seconds of all processes over all turns, which depend less on other
+load. `restart` is the time until two new workers answer. A lost worker costs this time and the steps since the newest
+checkpoint. The first start also imports torch. A ratio is backend / local.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from llm_dec_pomdp.training.workers import executors
 
 
 def pid_of(worker: Any) -> int:
-    """The process that a worker of either kind is."""
+    """Return the process id of a worker of either backend."""
     if not hasattr(worker, "actor"):
         return worker._process.pid
     import ray
@@ -36,16 +36,16 @@ def pid_of(worker: Any) -> int:
 
 
 def cpu_seconds(workers: list[int]) -> float:
-    """Of this process and of workers, which are processes."""
+    """Return the CPU seconds of this process and of worker processes."""
     ticks = 0
     for worker in workers:
         fields = Path(f"/proc/{worker}/stat").read_text().rpartition(")")[2].split()
-        ticks += int(fields[11]) + int(fields[12])  # of the user and of the system
+        ticks += int(fields[11]) + int(fields[12])  # user and system time
     return time.process_time() + ticks / os.sysconf("SC_CLK_TCK")
 
 
 class Trained:
-    """A run that goes on a few steps at a time."""
+    """Training that continues a few steps at a time."""
 
     def __init__(self, executor: Any, model: str, sharing: str, tokens: int) -> None:
         self.env = llm_dec_pomdp.make("tldr-v0", split="train")
@@ -60,7 +60,7 @@ class Trained:
         self.cpu = 0.0
 
     def seconds_per_step(self, steps: int) -> float:
-        """Train some steps more; the mean of their seconds."""
+        """Train for some more steps, and return their mean seconds."""
         seconds: list[float] = []
 
         def note(step: Any) -> None:
@@ -75,14 +75,14 @@ class Trained:
 
 
 def measure(name: str, model: str, sharing: str, turns: int, steps: int, tokens: int) -> dict[str, Any]:
-    """All figures as one object."""
+    """Return all figures as one object."""
     make = executors.find(name).load()
     with make() as executor:
         first_start = Trained(executor, model, sharing, tokens).start_seconds
     with executors.find("local").load()() as here, make() as there:
         runs = {"local": Trained(here, model, sharing, tokens), name: Trained(there, model, sharing, tokens)}
         for run in runs.values():
-            run.seconds_per_step(1)  # warms up
+            run.seconds_per_step(1)  # warm-up
             run.cpu = 0.0
         seconds = {which: [] for which in runs}
         for _ in range(turns):
@@ -111,7 +111,7 @@ def measure(name: str, model: str, sharing: str, turns: int, steps: int, tokens:
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measure, and print the figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--executor", default="processes")
     parser.add_argument("--model", default="builtin:tiny")

@@ -1,12 +1,12 @@
-"""What a judge costs: the time to judge the texts of a group, against the time to sample them with the same model.
+"""Compare the time to score the texts of a group with the time to sample them, with the same model as LLM judge.
 
     python perf/judging.py --model FILE.gguf [--task tldr] [--rows 2] [--group 4] [--tokens 96] [--runs 3] [--threads 1]
         [--device cuda:0] [--dtype bfloat16]
 
-As in a step of training, `group` texts of each agent about each of some rows are sampled at once, of at most `tokens`
-tokens; then all pairs are judged as v2 does, at once. Both take turns in one process, and the minimum over the runs
-counts. The ratio is 40 % of the time of sampling / the time of judging, so larger is better and 1 is met. The contrasts
-of a row are read once before the clock starts. Every pair is judged, which is the most that a judge costs.
+As in a training step, `group` completions of each agent with at most `tokens` tokens are sampled at once for some rows.
+Then the LLM judge scores all pairs at once, as version v2 of the task does. This is the maximum cost of a judge. Both
+run in turns in one process, and the minimum over the runs counts. The ratio is 40 % of the sampling time / the judging
+time: larger is better, and the target is met at 1. The contrasts of a row are read once before the clock starts.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from llm_dec_pomdp.agents.language_model.policy import LanguageModel
 from llm_dec_pomdp.envs.judging import RememberingJudge
 from llm_dec_pomdp.envs.writing.v2 import judged
 
-TARGET = 0.4  # of the time of sampling
+TARGET = 0.4  # of the sampling time
 
 
 def measure(given: argparse.Namespace) -> tuple[float, float]:
-    """Seconds of sampling and of judging, the least of the runs."""
+    """Return the seconds of sampling and of judging, the minimum over the runs."""
     torch.set_num_threads(given.threads)
     policy = LanguageModel(*load_model(given.model, dtype=given.dtype, device=given.device))
     judge = ModelJudge(policy, given.model)
@@ -61,7 +61,7 @@ def measure(given: argparse.Namespace) -> tuple[float, float]:
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measure, and print the figures."""
     options = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     options.add_argument("--model", required=True)
     options.add_argument("--task", default="tldr", choices=("tldr", "arxiv"))

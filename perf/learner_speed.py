@@ -1,4 +1,4 @@
-"""Training steps, updates and generation: our side, the peer's, and bare loops of torch and transformers."""
+"""Timings of training steps, updates and sampling: this package, comlrl, and plain loops of torch and transformers."""
 
 from __future__ import annotations
 
@@ -32,33 +32,33 @@ from llm_dec_pomdp.seeding import derive
 from llm_dec_pomdp.types import Completion, Score, TaskItem
 
 AGENTS = ("agent_0", "agent_1")
-UPDATES = 4  # in a row, as in training: a single one after a pause takes longer
+UPDATES = 4  # one after the other, as in training: a single update after a pause takes longer
 
 
 class Letters(TextTask):
-    """The team earns the share of one letter in what it says."""
+    """Task whose reward is the share of one letter in the actions of the team."""
 
     declared = Facts(name="letters-v0", roles=("first", "second"), components=("letters",), score_range=(0.0, 1.0))
     source = TaskSource("letters", "none", {"train": "train"})
 
     def observe(self, item: TaskItem, agent: str) -> str:
-        """The prompt."""
+        """Return the prompt."""
         return item.prompt
 
     def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
-        """The share of the letter e."""
+        """Return the share of the letter e."""
         value = tiny.letters(tuple(actions.values()))
         return Score(value, {"letters": value})
 
 
 class LettersAlone(Letters):
-    """The same for one agent."""
+    """The same task for one agent."""
 
     declared = replace(Letters.declared, roles=("first",))
 
 
 def letters_env(prompts: int, agents: int = 2) -> Letters:
-    """The task on some prompts."""
+    """Return the environment with some prompts."""
     return (LettersAlone, Letters)[agents - 1](
         [TaskItem(f"p{i}", text) for i, text in enumerate(tiny.prompts(prompts))]
     )
@@ -71,7 +71,7 @@ GROUP = 4
 
 
 def our_steps(learner: str, prompts: int, new_tokens: int, **options: Any) -> Callable[[], None]:
-    """What plays and learns `UPDATES` times, two agents with a model each."""
+    """Return a function that runs `UPDATES` rollouts and updates of two agents with a model each."""
     env = letters_env(prompts)
     team = Team({agent: LanguageModel(tiny.model(seed), tiny.tokenizer()) for seed, agent in enumerate(AGENTS, 1)})
     sampling = Sampling(temperature=1.0, top_k=50, max_new_tokens=new_tokens)
@@ -90,7 +90,7 @@ def our_steps(learner: str, prompts: int, new_tokens: int, **options: Any) -> Ca
 def training_step(
     peer: Peer, timer: Timer, runs: int, *, prompts: int, new_tokens: int, target: float, learner: str = "magrpo"
 ) -> Any:
-    """Seconds per prompt of rollout and update, two agents with a model each; critics have models of their own."""
+    """Return seconds per prompt of rollout and update of two agents with a model each; critics have separate models."""
     steps = our_steps(learner, prompts, new_tokens, **({} if learner == "magrpo" else {"body": "own"}))
 
     def other() -> float:
@@ -105,7 +105,7 @@ def training_step(
 
 
 def critic_step(timer: Timer, runs: int, learner: str, body: str) -> Any:
-    """A step of an actor-critic learner against one of MAGRPO on as many samples, 8 prompts, 64 tokens."""
+    """Compare a step of an actor-critic learner and of MAGRPO on the same number of samples, 8 prompts, 64 tokens."""
     sides = {"magrpo": our_steps("magrpo", 8, 64), learner: our_steps(learner, 8, 64, body=body)}
     found = alternate(runs, **{name: functools.partial(timer, steps) for name, steps in sides.items()})
     numbers = {f"{name}_s_per_prompt": seconds / 8 / UPDATES for name, seconds in found.items()}
@@ -121,7 +121,7 @@ def _check_tokens(found: float, wanted: int) -> None:
 
 
 def make_samples(prompt: torch.Tensor, completions: torch.Tensor) -> list[Sample]:
-    """Completions of one prompt with advantages that sum to 0."""
+    """Return completions of one prompt with advantages that sum to 0."""
     advantages = torch.linspace(-1, 1, len(completions)).tolist()
     ids = tuple(prompt.tolist())
     texts = [Completion("x", ids, tuple(row), (0.0,) * len(row)) for row in completions.tolist()]
@@ -130,13 +130,13 @@ def make_samples(prompt: torch.Tensor, completions: torch.Tensor) -> list[Sample
 
 
 def our_update(updater: Updater, samples: list[Sample]) -> None:
-    """Loss and gradient as the updater computes them in a step."""
+    """Compute loss and gradient as the updater does in a step."""
     updater._old.clear()
     updater.gradient(samples, (), updater.options.micro_batch)
 
 
 def bare_update(network: Any, prompt: torch.Tensor, completions: torch.Tensor) -> None:
-    """The loop one would write: all sequences in full, padded to one batch, one forward and one backward pass."""
+    """Run a plain loop: all sequences in full, padded to one batch, one forward and one backward pass."""
     advantages = torch.linspace(-1, 1, len(completions))
     ids = torch.cat([prompt.expand(len(completions), -1), completions], dim=1)
     length = completions.shape[1]
@@ -149,7 +149,7 @@ def bare_update(network: Any, prompt: torch.Tensor, completions: torch.Tensor) -
 
 
 class Updates:
-    """The same update on both sides, each with a model of its own."""
+    """The same update by this package and by a plain loop, each with its own model."""
 
     def __init__(self, network: Any, prompt_tokens: int, group: int, new_tokens: int, vocabulary: int) -> None:
         self.prompt = tiny.token_ids(1, prompt_tokens, vocabulary, seed=1)[0]
@@ -160,20 +160,20 @@ class Updates:
         [self.updater] = updaters_of(Team({"agent_0": self.policy}), 1.0, UpdaterOptions())
 
     def ours(self) -> None:
-        """Our side."""
+        """Run the update of this package."""
         our_update(self.updater, self.samples)
 
     def bare(self) -> None:
-        """The bare loop."""
+        """Run the plain loop."""
         bare_update(self.bare_network, self.prompt, self.completions)
 
     def clear(self) -> None:
-        """Zero both gradients, and keep their buffers."""
+        """Set both gradients to zero, and keep their buffers."""
         self.policy.model.zero_grad(set_to_none=False)
         self.bare_network.zero_grad(set_to_none=False)
 
     def difference(self) -> float:
-        """Largest difference of the two gradients, relative to their largest entry."""
+        """Return the largest difference of the two gradients, relative to their largest entry."""
         self.clear()
         self.ours()
         self.bare()
@@ -183,7 +183,7 @@ class Updates:
 
 
 def wide_update(peer: Peer, timer: Timer, runs: int) -> dict[str, Any]:
-    """Loss and backward pass at a vocabulary of 32k."""
+    """Measure loss and backward pass with a vocabulary of 32k."""
     vocabulary, group, new_tokens, prompt_tokens = 32768, 4, 256, 40
     both = Updates(tiny.model(1, vocabulary=vocabulary), prompt_tokens, group, new_tokens, vocabulary)
     difference = both.difference()
@@ -203,7 +203,7 @@ def wide_update(peer: Peer, timer: Timer, runs: int) -> dict[str, Any]:
 
 
 def shared_prompt_update(timer: Timer, runs: int) -> Any:
-    """Loss and backward pass of 8 completions of 64 tokens that share a prompt of 200."""
+    """Measure loss and backward pass of 8 completions of 64 tokens with the same prompt of 200 tokens."""
     vocabulary = 2048
     both = Updates(tiny.model(1, hidden=256, layers=4, vocabulary=vocabulary), 200, 8, 64, vocabulary)
     difference = both.difference()
@@ -223,7 +223,7 @@ def shared_prompt_update(timer: Timer, runs: int) -> Any:
 
 
 def generation(file: str, timer: Timer, runs: int) -> Any:
-    """8 prompts of 100 tokens, 4 texts of 64 tokens each, top-p 0.9, without an end token on both sides."""
+    """Compare sampling: 8 prompts of 100 tokens, 4 completions of 64 tokens each, top-p 0.9, without an end token."""
     network, tokenizer = load_model(file, device="cpu", dtype="float32")
     network.eval()
     posts = "\n".join(item.prompt for item in llm_dec_pomdp.make("tldr-v0").items[:24])
@@ -266,7 +266,7 @@ ROWS = (
 
 
 def rows(peer: Peer, timer: Timer, runs: int, file: str | None) -> dict[str, Callable[[], dict[str, Any]]]:
-    """What measures each row; `update_32k` gives two rows."""
+    """Return the function that measures each row; `update_32k` gives two rows."""
     steps = functools.partial(training_step, peer, timer, runs)
     skipped = {"skipped": "give the weights of a 135 M model with --model FILE.gguf"}
     works = (

@@ -1,10 +1,10 @@
-"""Peak memory and cost over many episodes.
+"""Measurements of peak memory, and of the cost of many episodes.
 
     python perf/memory.py train AGENTS [LEARNER]
     python perf/memory.py logprobs TOKENS CHUNK
     python perf/memory.py nothing
 
-prints the peak resident memory of that work in bytes; every measurement is a process of its own.
+Each command prints the peak resident memory of that work in bytes; every measurement runs in its own process.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ import time
 from pathlib import Path
 from typing import Any
 
-MEASURED = {**os.environ, "MALLOC_MMAP_THRESHOLD_": "65536", "OMP_NUM_THREADS": "1"}  # freed tensors go back at once
+MEASURED = {**os.environ, "MALLOC_MMAP_THRESHOLD_": "65536", "OMP_NUM_THREADS": "1"}  # frees tensors at once
 
 
 def peak() -> int:
-    """Peak resident bytes of this process."""
+    """Return the peak resident bytes of this process."""
     status = Path("/proc/self/status")
-    if status.exists():  # ru_maxrss of a child begins with that of its parent
+    if status.exists():  # ru_maxrss of a child starts at the value of its parent
         line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
         return int(line.split()[1]) * 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def measured(*work: str | int) -> int:
-    """Peak resident bytes of a process that does this work."""
+    """Return the peak resident bytes of a process that does this work."""
     command = [sys.executable, __file__, *map(str, work)]
     return int(subprocess.run(command, capture_output=True, text=True, check=True, env=MEASURED).stdout)
 
 
 def train(agents: int, name: str = "magrpo") -> None:
-    """Rollout and update of some agents with LoRA on one base of 135 M parameters (random), G = 4, 4 prompts."""
+    """Run a rollout and an update of agents with LoRA on one random base of 135 M parameters, G = 4, 4 prompts."""
     import tiny
     import torch
     from learner_speed import AGENTS, letters_env
@@ -75,7 +75,7 @@ def train(agents: int, name: str = "magrpo") -> None:
 
 
 def logprobs(tokens: int, chunk: int) -> None:
-    """Log-probabilities of tokens and their gradient, vocabulary 32k."""
+    """Compute log-probabilities of tokens and their gradient with a vocabulary of 32k."""
     import torch
 
     from llm_dec_pomdp.agents.language_model.logprobs import chunked_logprobs
@@ -87,24 +87,24 @@ def logprobs(tokens: int, chunk: int) -> None:
 
 
 def nothing() -> None:
-    """What the log-probabilities need in any case: torch, and a small pass to load it."""
+    """Load torch and run a small pass, the memory that log-probabilities need in any case."""
     logprobs(1, 1)
 
 
 def adapters_row() -> dict[str, Any]:
-    """Two agents on one base against one."""
+    """Compare two agents on one base with one agent."""
     single, double = measured("train", 1), measured("train", 2)
     return limit(double / single, 1.15, one_agent_mb=single / 1e6, two_agents_mb=double / 1e6)
 
 
 def critics_row() -> dict[str, Any]:
-    """Critics that are adapters on the base of the policies, against none; the larger of the two learners."""
+    """Compare critics as adapters on the policies' base with no critics; the larger of two learners counts."""
     mb = {name: measured("train", 2, name) / 1e6 for name in ("magrpo", "iac", "maac")}
     return limit(max(mb["iac"], mb["maac"]) / mb["magrpo"], 1.1, **{f"{name}_mb": size for name, size in mb.items()})
 
 
 def logprobs_row() -> dict[str, Any]:
-    """Four times the tokens, and four times the chunk. All logits of the larger batch would be 1 GB."""
+    """Compare four times the tokens, and four times the chunk. All logits of the larger batch would take 1 GB."""
     idle = measured("nothing")
     small, tokens, chunk = 2048, 8192, 1 << 24
     mb = {
@@ -117,14 +117,14 @@ def logprobs_row() -> dict[str, Any]:
 
 
 def limit(measured_ratio: float, most: float, **numbers: Any) -> dict[str, Any]:
-    """A row whose measured figure has an upper limit."""
+    """Return a row whose measured figure has an upper limit."""
     return {**numbers, "measured": measured_ratio, "limit": most, "ratio": most / measured_ratio, "target": 1.0} | {
         "met": measured_ratio <= most
     }
 
 
 def writing_step_row() -> dict[str, Any]:
-    """The slowest writing environment."""
+    """Measure a step of the slowest writing environment."""
     from env_overhead import WRITING, step_us
 
     import llm_dec_pomdp
@@ -134,10 +134,10 @@ def writing_step_row() -> dict[str, Any]:
 
 
 def episodes_row() -> dict[str, Any]:
-    """Cost of the last of 10,000 episodes against the first, 100 at a time as in training, with a scripted team.
+    """Compare the cost of the last and the first of 10,000 episodes of a scripted team, 100 at a time as in training.
 
-    Also reported: 10,000 episodes in a single call, all of which are alive at once, so that Python's garbage collector
-    walks over ever more objects.
+    The row also has 10,000 episodes in a single call. All of them stay in memory, so that Python's garbage collector
+    visits more and more objects.
     """
     import tiny
     from learner_speed import AGENTS, letters_env

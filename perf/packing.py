@@ -1,9 +1,10 @@
-"""What packing saves in updates: seconds of a forward and backward pass, packed against padded, in turns.
+"""Compare packed and padded sequences in updates: seconds of a forward and backward pass, in turns.
 
     python perf/packing.py [--model builtin:tiny] [--least 20] [--most 200] [--texts 4] [--prompts 4] [--json]
 
-Texts of uniformly drawn lengths, some of each prompt of 100 tokens; `padding` is the share of computed places of texts
-that are padding. Of each side the fastest turn counts. `gap` is the largest difference of log-probabilities, in nats.
+Lengths of completions are uniformly distributed, and a prompt has 100 tokens. `padding` is the share of padding in the
+computed positions of completions. The fastest turn of each side counts. `gap` is the largest difference of
+log-probabilities, in nats.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from llm_dec_pomdp.types import Completion
 
 
 def texts(given: argparse.Namespace, most: int) -> list[tuple[str, Completion]]:
-    """What an update reads."""
+    """Return the samples of an update."""
     draws = random.Random(0)
 
     def ids(count: int) -> tuple[int, ...]:
@@ -33,7 +34,7 @@ def texts(given: argparse.Namespace, most: int) -> list[tuple[str, Completion]]:
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measure, and print the figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", default="builtin:tiny")
     for name, default in (("least", 20), ("most", 200), ("texts", 4), ("prompts", 4), ("turns", 5), ("threads", 1)):

@@ -1,7 +1,7 @@
-"""The other side of the comparison: trains and updates with comlrl, as asked on stdin, one JSON object a line.
+"""Peer process of the comparison, which trains with comlrl as requested on stdin, one JSON object per line.
 
-It runs under the interpreter in which comlrl is installed and stays alive between requests, so that imports and warm-up
-are not timed. Each answer holds the seconds of one run.
+It runs in an interpreter with comlrl. It stays alive between requests, so that imports and warm-up are not timed. Each
+answer has the seconds of one run.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ LEARNERS = {
     "iac": (IACConfig, IACTrainer),
     "maac": (MAACConfig, MAACTrainer),
 }
-CRITICS = {"magrpo": (), "iac": (3, 4), "maac": (3,)}  # a model for each agent, or one for the team
+CRITICS = {"magrpo": (), "iac": (3, 4), "maac": (3,)}  # one model for each agent, or one for the team
 
 
 def trainer(
     prompts: int, group: int, new_tokens: int, vocabulary: int = 512, updates: int = 1, learner: str = "magrpo"
 ) -> Any:
-    """Two agents with a model each, `updates` updates of `prompts` prompts; critics have models of their own."""
+    """Return a trainer of two agents with a model each and separate critics: `updates` updates of `prompts` prompts."""
     seeds = CRITICS[learner]
-    buffered = prompts * group if seeds else prompts  # samples of an agent, or prompts
+    buffered = prompts * group if seeds else prompts  # samples of an agent, or number of prompts
     of_critics = {"critic_devices": "cpu", "critic_learning_rate": 1e-3} if seeds else {}
     make_config, make_trainer = LEARNERS[learner]
     config = make_config(
@@ -70,7 +70,7 @@ def trainer(
 
 
 def train(request: dict[str, Any]) -> dict[str, float]:
-    """Seconds of some updates with their rollouts, and the tokens that were sampled."""
+    """Return the seconds of some updates with their rollouts, and the number of sampled tokens."""
     side = trainer(**request)
     tokens = 0
     magrpo = isinstance(side, MAGRPOTrainer)
@@ -90,14 +90,14 @@ def train(request: dict[str, Any]) -> dict[str, float]:
 
 
 def update(request: dict[str, Any]) -> dict[str, float]:
-    """Seconds of loss and backward pass for completions of one prompt."""
+    """Return the seconds of loss and backward pass for completions of one prompt."""
     vocabulary = request["vocabulary"]
     side = trainer(1, request["group"], request["new_tokens"], vocabulary)
     prompt = tiny.token_ids(1, request["prompt_tokens"], vocabulary, seed=1)
     completions = tiny.token_ids(request["group"], request["new_tokens"], vocabulary, seed=2)
     data = {"prompt_input_ids": prompt, "completion_input_ids": [list(completions)]}
     seconds: list[float] = []
-    for _ in range(2):  # the first makes the gradient buffers
+    for _ in range(2):  # the first run allocates the gradient buffers
         started = clock()
         loss = side._compute_loss_with_gradients(side.agents[0], data, request["returns"])
         loss.backward()
@@ -109,7 +109,7 @@ def update(request: dict[str, Any]) -> dict[str, float]:
 def main() -> None:
     """Answer requests until stdin ends."""
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # whatever else is printed goes to stderr
+    os.dup2(2, 1)  # all other output goes to stderr
     global clock
     threads, kind = sys.argv[1:]
     torch.set_num_threads(int(threads))

@@ -1,12 +1,12 @@
-"""What an update of the published setting costs on this machine: time, memory, share of the peak.
+"""Measure an update of the published MAGRPO setting on this machine: time, memory, share of peak performance.
 
     python perf/published_setting.py [--model random:Qwen3-1.7B] [--device cuda:0] [--steps 10] [--json FILE]
 
-The cell of the suite `paper` for tldr-v0 and MAGRPO: two models, all weights trained, one post with four texts of each
-agent, up to 256 new tokens. The posts are the embedded ones and the weights random, so that texts almost never end
-before the limit and would all earn nothing; what is paid here is their length. The first update, which compiles and
-allocates, is left out of the means. A share of the peak counts 6 operations a weight and token of a text, and takes for
-the peak what a large product of matrices reaches.
+The setting is the run of the suite `paper` for tldr-v0 and MAGRPO. It has two models, all weights trained, and one post
+with four completions of each agent of up to 256 new tokens. The posts are the embedded ones. The weights are random:
+completions rarely end before the limit, and their reward would always be 0. So the reward here is the length of the
+text. The first update compiles and allocates, and the means leave it out. The share of the peak counts 6 operations per
+weight and token of a completion. The peak is the measured speed of a large matrix product.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from llm_dec_pomdp.training.loop import TrainingStep, train
 
 
 def main() -> None:
-    """Train, and print a row per update and the means."""
-    parser = argparse.ArgumentParser(description="An update of the published setting.")
+    """Train, and print one row per update and the means."""
+    parser = argparse.ArgumentParser(description="Measure an update of the published setting.")
     parser.add_argument("--model", default="random:Qwen3-1.7B")
     parser.add_argument("--device", default="cuda:0")
     parser.add_argument("--steps", type=int, default=10)
@@ -68,7 +68,7 @@ def main() -> None:
     counted = rows[1:] or rows
     names = [name for name in counted[0] if name not in ("update", "loss", "grad_norm")]
     means = {name: statistics.mean(row[name] for row in counted) for name in names}
-    print("means without the first:", json.dumps(means))
+    print("means without the first update:", json.dumps(means))
     if given.json:
         found = {**about(given.device), "model": given.model, "parameters": parameters, "operations_per_s": most}
         given.json.write_text(json.dumps({**found, "updates": rows, "means": means}, indent=1) + "\n")

@@ -1,11 +1,11 @@
-"""What research-v0 costs beside what it stands on: a search against `bm25s` called bare, and forks against one.
+"""Measure research-v0: a search against a plain call of `bm25s`, and the memory of forks.
 
     python perf/research.py [--json] [--runs 7]
 
-Both sides search the same queries over the same sentences in turns in one process; the least of the runs counts. Bare
-is `bm25s.tokenize(query)` and `BM25.retrieve(..., k=5)`, with its progress bars off. Memory is the peak resident memory
-of the process, before and after 64 forks of an environment have searched; beside it what the environments themselves
-have allocated (tracemalloc), texts, worlds and index included.
+Both sides run the same queries over the same sentences, in turns in one process. The minimum over the runs counts. The
+plain call is `bm25s.tokenize(query)` and `BM25.retrieve(..., k=5)` without progress bars. Memory is the peak resident
+memory of the process, before and after 64 forks of an environment have searched. A second figure is the memory that the
+environments allocate (tracemalloc), with texts, worlds and index.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ SEARCH_TARGET, MEMORY_TARGET = 1.2, 1.1
 
 
 def sentences(count: int) -> list[str]:
-    """Return sentences of all worlds; then the same about other years."""
+    """Return `count` sentences: those of all worlds, followed by copies with other years."""
     once = [text for of in worlds().values() for text in of.texts]
     texts = list(once)
     for year in range(1001, 1001 + count // len(once)):
@@ -46,7 +46,7 @@ def sentences(count: int) -> list[str]:
 
 
 def search(count: int, runs: int) -> dict[str, float]:
-    """Microseconds of a search, ours and bare, and the ratio."""
+    """Return the microseconds of a search, of this package and plain, and the ratio."""
     texts = sentences(count)
     index, bare = Index(texts), bm25s.BM25()
     bare.index(bm25s.tokenize(texts, show_progress=False), show_progress=False)
@@ -69,7 +69,7 @@ def search(count: int, runs: int) -> dict[str, float]:
 
 
 def memory(count: int) -> dict[str, float]:
-    """Megabytes of one environment that has searched, of 64 forks of it that have, and the ratios."""
+    """Return megabytes of one environment after a search, of its 64 forks after a search each, and the ratios."""
     with tempfile.TemporaryDirectory() as folder:
         tasks: Any = "sample"
         if count != SENTENCES[0]:
@@ -110,7 +110,7 @@ def _resident_mb() -> float:
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measure, and print the figures."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", action="store_true", help="print one object")
     parser.add_argument("--runs", type=int, default=7)
@@ -122,15 +122,15 @@ def main() -> None:
     if arguments.json:
         print(json.dumps(result))
         return
-    print(f"search (target: at most {SEARCH_TARGET} times bm25s bare)")
+    print(f"search (target: at most {SEARCH_TARGET} times a plain call of bm25s)")
     for count, row in result["search"].items():
-        print(f"  {count:>7} sentences   {row['ours']:6.0f} us, bare {row['bare']:6.0f} us   ratio {row['ratio']:.2f}")
+        print(f"  {count:>7} sentences   {row['ours']:6.0f} us, plain {row['bare']:6.0f} us   ratio {row['ratio']:.2f}")
     print(f"memory of {FORKS} forks (target: the process has at most {MEMORY_TARGET} times that of one)")
     for count, row in result["memory"].items():
         resident = f"{row['one_rss']:.1f} -> {row['many_rss']:.1f} MB   ratio {row['ratio']:.3f}"
         print(f"  {count:>7} sentences   {resident}")
         allocated = f"{row['one_mb']:.2f} -> {row['many_mb']:.2f} MB   ratio {row['allocated_ratio']:.3f}"
-        print(f"          by the environment alone {allocated}")
+        print(f"          by the environments {allocated}")
 
 
 if __name__ == "__main__":

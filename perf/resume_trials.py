@@ -1,11 +1,11 @@
-"""Kill a training with SIGKILL at a random moment, resume it, and compare it with one that was left alone.
+"""Kill a training with SIGKILL at a random moment, resume it, and compare it with an uninterrupted training.
 
     python perf/resume_trials.py [--trials 20] [--learner NAME ...] [--tokens 48] [--group 4] [--seed 0] [--json]
 
-Each trial runs the command `train` in a process of its own with the built-in model, over more than two epochs of a
-small task set. The run that is left alone evaluates before and after, the killed one after every second step as well.
-Equal means: weights, optimizer states, metrics of every step, fingerprints of all training texts, and evaluated texts.
-Exit code 1 when a trial differs.
+Each trial runs the command `train` in its own process with the built-in model, over more than two epochs of a small
+task set. The uninterrupted run evaluates before and after training, and the killed run also after every second step.
+Two runs are equal if these are equal: weights, optimizer states, metrics of every step, fingerprints of all
+completions, and the actions in evaluations. The exit code is 1 if a trial differs.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-os.environ |= {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}  # forks below want no threads
+os.environ |= {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}  # forks need no threads
 
 import torch
 
@@ -41,12 +41,12 @@ STEPS = 6
 
 
 def learners() -> list[str]:
-    """Names of all registered algorithms that learn."""
+    """Return the names of all registered learners."""
     return [name for name in algorithms if find_algorithm(name).load().learns()]
 
 
 def options(algorithm: str, folder: Path, tokens: int, group: int) -> list[str]:
-    """The training that is killed: 12 tasks out of 5, so more than two epochs; a checkpoint every second step."""
+    """Return the options of a training that samples 12 tasks out of 5, with a checkpoint every second step."""
     tasks = folder / "posts.jsonl"
     if not tasks.exists():
         tasks.write_text("".join(json.dumps({"id": str(i), "prompt": post}) + "\n" for i, post in enumerate(POSTS)))
@@ -64,7 +64,7 @@ def options(algorithm: str, folder: Path, tokens: int, group: int) -> list[str]:
 
 
 def start(arguments: list[str], log: Path) -> int:
-    """Run a command in a forked process; returns its pid."""
+    """Run a command in a forked process, and return its process id."""
     pid = os.fork()
     if pid:
         return pid
@@ -83,12 +83,12 @@ def start(arguments: list[str], log: Path) -> int:
 
 
 def finish(pid: int) -> int:
-    """Exit code of a process, -9 when it was killed."""
+    """Wait for a process and return its exit code, -9 if it was killed."""
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
 def outcome(folder: Path) -> dict[str, Any]:
-    """All of a finished run that has to be equal."""
+    """Return all parts of a finished run that have to be equal."""
     (place,) = folder.glob("cells/*")
     manifest = json.loads((place / "checkpoints" / f"step-{STEPS:06d}" / MANIFEST).read_text())["files"]
     steps = [{k: v for k, v in line.items() if "seconds" not in k} for line in read_lines(place / "train.jsonl")]
@@ -102,16 +102,16 @@ def outcome(folder: Path) -> dict[str, Any]:
 
 
 def _without_times(trace: Trace) -> dict[str, Any]:
-    """An evaluated episode without the seconds that its texts took."""
+    """Return an evaluated episode without the sampling times."""
     events = [{name: value for name, value in e.items() if name not in ("t", "seconds")} for e in trace["events"]]
     return {**trace, "events": events, "costs": {**trace["costs"], "wall_clock_s": 0.0}}
 
 
 def trial(arguments: list[str], folder: Path, seconds: float) -> int:
-    """Start, kill after some seconds, resume.
+    """Start a training, kill it after some seconds, and resume it.
 
     Returns:
-        The step from which it went on; -1 when it ended before the kill.
+        The step from which it resumed; -1 if it finished before the kill.
     """
     arguments = ["train", *arguments, "--eval-every", "2"]
     log = folder.with_suffix(".log")
@@ -122,7 +122,7 @@ def trial(arguments: list[str], folder: Path, seconds: float) -> int:
         return -1
     saved = sorted(folder.glob("cells/*/checkpoints/step-*"))
     if any(folder.glob("cells/*/cell.json")):
-        arguments = ["train"]  # the folder knows the rest
+        arguments = ["train"]  # the folder stores the other options
     again = ["--resume", str(folder)] if (folder / STATUS).exists() else ["--out", str(folder)]
     code = finish(start([*arguments, *again], log))
     if code != 0:
@@ -133,7 +133,7 @@ def trial(arguments: list[str], folder: Path, seconds: float) -> int:
 def run_trials(
     count: int, seed: int, names: list[str], tokens: int, group: int, folder: Path
 ) -> Iterator[dict[str, Any]]:
-    """All trials, learners in turn."""
+    """Run all trials, with the learners in turn."""
     wanted: dict[str, tuple[dict[str, Any], float]] = {}
     for name in names[:count]:
         alone, started = folder / f"alone-{name}", time.perf_counter()
@@ -144,7 +144,7 @@ def run_trials(
         wanted[name] = outcome(alone), time.perf_counter() - started
         learnt = [step["number"] for step in wanted[name][0]["steps"] if not step["metrics"]["skipped"]]
         if len(learnt) < STEPS / 2:
-            raise RuntimeError(f"{name} learnt in steps {learnt} of {STEPS} only: such a run tells nothing")
+            raise RuntimeError(f"{name} trained in steps {learnt} of {STEPS} only; increase --tokens or --group")
     draw = random.Random(seed)
     for number in range(count):
         name = names[number % len(names)]
@@ -152,7 +152,7 @@ def run_trials(
         seconds = draw.uniform(0.05, duration)
         while (
             step := trial(options(name, folder, tokens, group), folder / f"trial-{number}", seconds)
-        ) < 0:  # the first run was slower: it was cold
+        ) < 0:  # the first run was slower, since it included warm-up
             shutil.rmtree(folder / f"trial-{number}")
             seconds /= 2
         found = outcome(folder / f"trial-{number}")
@@ -162,11 +162,11 @@ def run_trials(
 
 
 def main() -> None:
-    """Run the trials and print."""
+    """Run the trials, and print the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--trials", type=int, default=20)
-    parser.add_argument("--learner", nargs="*", help="names; all that are registered when left out")
-    parser.add_argument("--tokens", type=int, default=48, help="longest text; with fewer grpo earns and learns nothing")
+    parser.add_argument("--learner", nargs="*", help="names of learners (default: all registered)")
+    parser.add_argument("--tokens", type=int, default=48, help="maximum; with fewer, grpo receives no reward")
     parser.add_argument("--group", type=int, default=4, help="episodes per task")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", action="store_true", help="print one object")

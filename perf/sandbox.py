@@ -1,9 +1,9 @@
-"""Speed of the judge on the 164 HumanEval reference solutions, compared with a plain spawn.
+"""Compare the speed of the code sandbox with plain processes, on the 164 reference solutions of HumanEval.
 
-    python perf/sandbox.py [--json] [--repeat 3]     programs per second and latency, best of the repeats
-    python perf/sandbox.py --growth 10000            memory, descriptors, files before and after that many jobs
+    python perf/sandbox.py [--json] [--repeat 3]     programs per second and latency, best of the rounds
+    python perf/sandbox.py --growth 10000            memory, descriptors and files before and after 10,000 jobs
 
-A plain spawn is `python -I -c PROGRAM` for every program: no confinement, and the exit code is the verdict.
+The plain process is `python -I -c PROGRAM` without confinement, and its exit code is the verdict.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ Passes = Callable[[dict[str, Any]], bool]
 
 
 def problems() -> list[dict[str, Any]]:
-    """The 164 problems with their reference solutions."""
+    """Return the 164 problems with their reference solutions."""
     text = (resources.files("llm_dec_pomdp.data") / "humaneval.jsonl").read_text(encoding="utf-8")
     return [json.loads(line) for line in text.splitlines()]
 
 
 def to_job(row: dict[str, Any]) -> Job:
-    """A reference solution as a job."""
+    """Return a reference solution as a job."""
     solution = row["prompt"] + row["canonical_solution"]
     return Job(solution, row["test"], row["entry_point"], prelude(row["prompt"], row["entry_point"]))
 
 
 def spawn(row: dict[str, Any]) -> bool:
-    """A fresh interpreter per program."""
+    """Run a program in a new interpreter, and return whether it passes."""
     program = f"{row['prompt']}{row['canonical_solution']}\n{row['test']}\ncheck({row['entry_point']})\n"
     return subprocess.run([sys.executable, "-I", "-c", program], capture_output=True, check=False).returncode == 0
 
 
 def measure(judge: Passes, rows: Sequence[dict[str, Any]], workers: int) -> dict[str, float]:
-    """Programs per second over all rows, median and 95th percentile of the latency of one, and how many passed."""
+    """Return programs per second, median and 95th percentile of the latency, and the number of passed programs."""
 
     def timed(row: dict[str, Any]) -> tuple[bool, float]:
         started = time.perf_counter()
@@ -66,7 +66,7 @@ def measure(judge: Passes, rows: Sequence[dict[str, Any]], workers: int) -> dict
 
 
 def speed(repeat: int) -> dict[str, Any]:
-    """The fastest of `repeat` rounds of each way to judge, one after the other within each round."""
+    """Return the fastest of `repeat` rounds of each method; a round runs all methods one after the other."""
     rows = problems()
     jobs = {row["task_id"]: to_job(row) for row in rows}
     best: dict[str, dict[str, float]] = {}
@@ -94,7 +94,7 @@ def speed(repeat: int) -> dict[str, Any]:
 
 
 def growth(count: int) -> dict[str, Any]:
-    """What the processes of a pool hold before and after `count` jobs."""
+    """Return the resources of a pool before and after `count` jobs."""
     jobs = [to_job(row) for row in problems()]
     with SandboxPool(2) as pool:
         pool.run(jobs)
@@ -108,7 +108,7 @@ def growth(count: int) -> dict[str, Any]:
 
 
 def holdings(pool: SandboxPool) -> dict[str, int]:
-    """Processes, resident megabytes, descriptors and files of a pool and this process."""
+    """Return the processes, resident megabytes, descriptors and files of a pool and this process."""
     processes = [Path("/proc/self")]
     for path in Path("/proc").glob("[0-9]*"):
         try:
@@ -126,11 +126,11 @@ def holdings(pool: SandboxPool) -> dict[str, int]:
 
 
 def main() -> None:
-    """Command line."""
-    parser = argparse.ArgumentParser(description="Speed of the judge, compared with a plain spawn.")
+    """Run the command line."""
+    parser = argparse.ArgumentParser(description="Compare the speed of the code sandbox with plain processes.")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--repeat", type=int, default=3, help="rounds; the best of each is reported")
-    parser.add_argument("--growth", type=int, metavar="N", help="instead: what N jobs leave behind")
+    parser.add_argument("--growth", type=int, metavar="N", help="instead: resources before and after N jobs")
     options = parser.parse_args()
     found = growth(options.growth) if options.growth else speed(options.repeat)
     if options.json or options.growth:

@@ -1,10 +1,10 @@
-"""What serving an environment costs: 200 sessions at once for a minute, against the same environment in this process.
+"""Measure a server with 200 sessions at once for a minute, against the same environment in this process.
 
     python perf/serving.py [--json] [--sessions 200] [--seconds 60]
 
-A server process and this one share the machine. Each session begins an episode of tldr-v0 every second, as teams of
-models would that take a second for their texts, and plays it through a `RemoteEnv` of its own; then eight sessions play
-as fast as they can. Ratios are target / measured, so larger is better and 1 is met.
+The server process and this process share the machine. Each session starts an episode of tldr-v0 every second, like a
+team of models that needs a second to sample its actions. It plays through its own `RemoteEnv`. Then eight sessions play
+without pauses. A ratio is target / measured: larger is better, and the target is met at 1.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from llm_dec_pomdp.envs import TextDecPOMDP
 from llm_dec_pomdp.serving import RemoteEnv
 
 ENV_ID = "tldr-v0"
-OVERHEAD_TARGET_MS = 20.0  # p95 of reset and step, over that in this process
-GROWTH_TARGET_MB = 8.0  # of the server, from the first quarter of the time to its end
-FAST = 8  # sessions that do not wait
+OVERHEAD_TARGET_MS = 20.0  # p95 of reset and step, minus the time in this process
+GROWTH_TARGET_MB = 8.0  # growth of the server from a quarter of the time to the end
+FAST = 8  # sessions without pauses
 SERVE = [sys.executable, "-c", "from llm_dec_pomdp.cli import main; main()", "serve", ENV_ID, "--port", "0"]
 
 
 def episode_ms(env: TextDecPOMDP, gold: list[dict[str, str]], index: int) -> float:
-    """Milliseconds of a reset and of a step with the reference texts."""
+    """Return the milliseconds of a reset and of a step with the references."""
     begun = time.perf_counter()
     env.reset(options={"index": index})
     env.step(gold[index])
@@ -41,7 +41,7 @@ def episode_ms(env: TextDecPOMDP, gold: list[dict[str, str]], index: int) -> flo
 
 
 def all_at_once(count: int, play: Callable[[int], None]) -> list[str]:
-    """Play in so many threads; what failed in them."""
+    """Play in `count` threads, and return their errors."""
     failed: list[str] = []
 
     def run(number: int) -> None:
@@ -59,18 +59,18 @@ def all_at_once(count: int, play: Callable[[int], None]) -> list[str]:
 
 
 def memory_mb(process: int) -> float:
-    """Memory that a process has resident."""
+    """Return the resident memory of a process in MB."""
     pages = int(Path(f"/proc/{process}/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
 def p95(times: list[float]) -> float:
-    """The time that 95 % keep."""
+    """Return the 95th percentile of times."""
     return sorted(times)[int(0.95 * len(times))]
 
 
 def measure(url: str, process: int, sessions: int, seconds: float) -> dict[str, Any]:
-    """All figures of one server."""
+    """Return all figures of one server."""
     local = llm_dec_pomdp.make(ENV_ID, split="all")
     gold = [dict(zip(local.possible_agents, item.reference, strict=True)) for item in local.items]
     here = [episode_ms(local, gold, number % len(gold)) for number in range(2000)]
@@ -119,13 +119,13 @@ def measure(url: str, process: int, sessions: int, seconds: float) -> dict[str, 
 
 
 def main() -> None:
-    """Start a server, measure, print."""
+    """Start a server, measure it, and print the figures."""
     options = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     options.add_argument("--json", action="store_true")
     options.add_argument("--sessions", type=int, default=200)
     options.add_argument("--seconds", type=float, default=60.0)
     given = options.parse_args()
-    sys.setswitchinterval(5e-4)  # or 200 threads that wait for one interpreter would be measured, not the server
+    sys.setswitchinterval(5e-4)  # otherwise the waiting of 200 client threads dominates
     server = subprocess.Popen(SERVE, stdout=subprocess.PIPE, text=True)
     try:
         assert server.stdout is not None

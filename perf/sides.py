@@ -1,4 +1,4 @@
-"""Two sides of a comparison, timed in turns."""
+"""Timers for two sides of a comparison that run in turns."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
 
 
 class Peer:
-    """A process that runs the peer's side and answers with timings.
+    """Process that runs the peer's side and answers with timings.
 
     Args:
         python: The interpreter in which the peer is installed.
-        threads: Threads of its tensor operations.
+        threads: Number of threads of its tensor operations.
         clock: "wall" or "cpu".
     """
 
@@ -30,10 +30,10 @@ class Peer:
         )
 
     def ask(self, what: str, **request: Any) -> dict[str, float]:
-        """One run of the peer.
+        """Run the peer once and return its answer.
 
         Raises:
-            RuntimeError: The process died; the end of what it said.
+            RuntimeError: If the process died; the message has the end of its stderr.
         """
         assert self.process.stdin and self.process.stdout and self.process.stderr
         self.process.stdin.write(json.dumps({"what": what, **request}) + "\n")
@@ -44,14 +44,14 @@ class Peer:
         return json.loads(answer)
 
     def close(self) -> None:
-        """End the process."""
+        """Stop the process."""
         assert self.process.stdin
         self.process.stdin.close()
         self.process.wait()
 
 
 class Timer:
-    """Times functions of this process.
+    """Timer of functions in this process.
 
     Args:
         clock: "wall" or "cpu".
@@ -61,7 +61,7 @@ class Timer:
         self.now = CLOCKS[clock]
 
     def __call__(self, function: Callable[[], Any]) -> float:
-        """Seconds of one call."""
+        """Return the seconds of one call."""
         gc.collect()
         started = self.now()
         function()
@@ -69,16 +69,16 @@ class Timer:
 
 
 def alternate(runs: int, **sides: Callable[[], float]) -> dict[str, float]:
-    """Seconds of every side: the minimum over `runs` rounds in which every side runs once, after one to warm up."""
+    """Return the minimum seconds of every side over `runs` rounds, after one round as warm-up."""
     seconds: dict[str, list[float]] = {name: [] for name in sides}
     for number in range(runs + 1):
         for name, side in sides.items():
             found = side()
-            if number:  # the first round warms up
+            if number:  # the first round is the warm-up
                 seconds[name].append(found)
     return {name: min(found) for name, found in seconds.items()}
 
 
 def row(ratio: float, target: float, **numbers: Any) -> dict[str, Any]:
-    """A row of the result; `ratio` is larger when it is better."""
+    """Return a row of the result; a larger `ratio` is better."""
     return {**numbers, "ratio": ratio, "target": target, "met": ratio >= target}

@@ -1,11 +1,11 @@
-"""Whether it pays to sample beside updates (training.staleness): seconds per step, k = 1 against k = 0, in processes.
+"""Compare sampling during updates (training.staleness k = 1) with k = 0 by seconds per step, in worker processes.
 
     python perf/staleness.py [--model builtin:tiny] [--sharing shared] [--threads 1] [--tokens 48] [--json]
 
-Whole runs in turn; of each the median of the seconds between the ends of steps counts, without the first two steps.
-With --threads 1 a step of k = 0 computes on one core, and of k = 1 on one for sampling and one for the update, as where
-each has an accelerator of its own; with --threads 2 k = 0 has both cores too. `best` is what a perfect overlap would
-give: the longer of sampling and update over their sum, at k = 0.
+Whole runs take turns. The figure of a run is the median of the seconds between the ends of steps, without the first two
+steps. With --threads 1, k = 0 computes on one core, and k = 1 on one core for sampling and one for the update. This is
+the case of one accelerator for each. With --threads 2, k = 0 also has both cores. `best` is the ratio of a perfect
+overlap: the longer of sampling and update over their sum, at k = 0.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from llm_dec_pomdp.training.workers.process import Processes
 
 
 def run(k: int, given: argparse.Namespace) -> tuple[list[float], list[float], list[float]]:
-    """Seconds per step, of sampling and of updates, of one run."""
+    """Run a training, and return its seconds per step, of sampling and of updates."""
     env = llm_dec_pomdp.make("tldr-v0", split="train")
     sampling = Sampling(max_new_tokens=given.tokens)
     ends, rollout, update = list[float](), list[float](), list[float]()
@@ -46,7 +46,7 @@ def run(k: int, given: argparse.Namespace) -> tuple[list[float], list[float], li
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measure, and print the figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", default="builtin:tiny")
     parser.add_argument("--sharing", default="shared")

@@ -1,9 +1,9 @@
-"""How long the command line takes until it answers.
+"""Measure the time until commands of the command line answer.
 
     python perf/startup.py [--before PYTHON] [--bench] [--json]
 
-With `--before` the same commands also run in the interpreter of another environment, e.g. one with an older release, in
-turn with this one. Seconds are minima over the rounds; of processor time, or until the answer (wall).
+With `--before`, the same commands also run in turns in another interpreter, for example one with an older release.
+Seconds are minima over the rounds, of processor time or of wall time until the answer.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ ANSWERS = {
 
 
 def command(python: str, arguments: Sequence[str]) -> list[str]:
-    """The command line in an environment."""
+    """Return the command for an interpreter."""
     return [python, "-c", "from llm_dec_pomdp.cli import main; main()", *arguments]
 
 
 def run(python: str, arguments: Sequence[str]) -> dict[str, float]:
-    """Seconds of processor time and of wall time of a command."""
+    """Return the seconds of processor time and of wall time of a command."""
     before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     subprocess.run(command(python, arguments), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
     wall, after = time.perf_counter() - started, resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -43,7 +43,7 @@ def run(python: str, arguments: Sequence[str]) -> dict[str, float]:
 
 
 def first_question(python: str) -> dict[str, float]:
-    """Seconds until `play` asks."""
+    """Return the seconds until `play` asks for the first action."""
     started = time.perf_counter()
     arguments = command(python, ["play", "tldr-v0", "--role", "elaboration"])
     pipe = subprocess.PIPE
@@ -51,14 +51,14 @@ def first_question(python: str) -> dict[str, float]:
         assert process.stdout is not None
         while b"your text" not in (line := process.stdout.readline()):
             if not line:
-                raise RuntimeError(f"{python}: play asked nothing; try it by hand")
+                raise RuntimeError(f"{python}: `play` did not ask for an action; run it by hand to see the reason")
         asked = time.perf_counter() - started
         process.kill()
     return {"wall": asked}
 
 
 def measures(bench: bool) -> dict[str, Callable[[str], dict[str, float]]]:
-    """What is measured, by its name."""
+    """Return the functions that measure, by name."""
     timed: dict[str, Callable[[str], dict[str, float]]] = {
         name: lambda python, arguments=arguments: run(python, arguments) for name, arguments in ANSWERS.items()
     }
@@ -71,12 +71,12 @@ def measures(bench: bool) -> dict[str, Callable[[str], dict[str, float]]]:
 def main() -> None:
     """Measure and print a table, or one JSON document."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--before", help="interpreter of the environment to compare with")
-    parser.add_argument("--bench", action="store_true", help="also `bench quick`, once")
+    parser.add_argument("--before", help="another interpreter to compare with")
+    parser.add_argument("--bench", action="store_true", help="also measure `bench quick` once")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     pythons = {**({"before": options.before} if options.before else {}), "now": sys.executable}
-    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # compiled modules, as users have them
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # compiled modules, as in an installation
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         rows: dict[str, dict[str, float]] = {}

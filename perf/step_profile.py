@@ -1,11 +1,11 @@
-"""What a training step does beside the model's own arithmetic.
+"""Profile a training step: the shares of the model's arithmetic and of functions of this package.
 
     python perf/step_profile.py [--prompts 8] [--tokens 64] [--seconds 60] [--threads 1] [--least 1.0]
 
-The step of `vs_comlrl.py`: rollout and update of two agents with a model each, texts of full length. A thread looks at
-the stacks of those that train every millisecond. Time is the model's where a stack is in its layers, in the backward
-pass or in the optimizer; else it is that of the innermost function of the package. Everything above `--least` percent
-is a row of the Markdown table.
+The step is the one of `vs_comlrl.py`: rollout and update of two agents with a model each, completions of full length. A
+thread samples the stacks of the training threads every millisecond. A stack in the layers, the backward pass or the
+optimizer counts as time of the model. Other stacks count for the innermost function of the package. The Markdown table
+has a row for each entry above `--least` percent.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ WAITING = ("threading.py", "_base.py", "thread.py", "concurrency.py")
 
 
 def place_of(frame: FrameType | None) -> tuple[bool, str] | None:
-    """Whether a stack is in the model's arithmetic, and which; else the file and function of the package.
+    """Return whether a stack is in the model's arithmetic, and the part of the model or the function of the package.
 
-    None where it waits or is not of the package.
+    The result is None if the stack waits or has no function of the package.
     """
-    stack: list[tuple[Path, str]] = []  # the innermost first
+    stack: list[tuple[Path, str]] = []  # from the innermost frame outwards
     while frame is not None:
         stack.append((Path(frame.f_code.co_filename), frame.f_code.co_qualname))
         frame = frame.f_back
@@ -54,7 +54,7 @@ def place_of(frame: FrameType | None) -> tuple[bool, str] | None:
 
 
 def measure(given: argparse.Namespace) -> Counter[tuple[bool, str]]:
-    """Seconds by place."""
+    """Return the seconds of each place."""
     torch.set_num_threads(given.threads)
     steps = learner_speed.our_steps("magrpo", given.prompts, given.tokens)
     steps()
@@ -82,7 +82,7 @@ def measure(given: argparse.Namespace) -> Counter[tuple[bool, str]]:
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measure, and print the table."""
     options = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     for name, default in (("prompts", 8), ("tokens", 64), ("threads", 1)):
         options.add_argument(f"--{name}", type=int, default=default)
@@ -92,7 +92,7 @@ def main() -> None:
     seconds = measure(given)
     shares = {place: 100 * spent / sum(seconds.values()) for place, spent in seconds.most_common()}
     rest = [share for (arithmetic, _), share in shares.items() if not arithmetic and share < given.least]
-    print("| what | % of a step |\n|---|---|")
+    print("| part | % of a step |\n|---|---|")
     for (arithmetic, name), share in sorted(shares.items(), key=lambda entry: not entry[0][0]):
         if arithmetic or share >= given.least:
             print(f"| {'the model: ' if arithmetic else ''}{name} | {share:.1f} |")

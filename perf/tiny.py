@@ -1,7 +1,7 @@
-"""Random models, prompts and a reward that both sides of a comparison share; imports nothing of the package.
+"""Random models, prompts and a reward for both sides of a comparison, without imports of the package.
 
-Texts have full length on both sides, so that every run samples the same number of tokens: the output layer has a bias
-that gives the end and padding tokens a probability of zero.
+Completions have full length on both sides, so that every run samples the same number of tokens. A bias of the output
+layer gives the end and padding tokens a probability of zero.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PAD, END = 0, 1
 
 
 def tokenizer(vocabulary: int = 512) -> PreTrainedTokenizerFast:
-    """Byte-pair encoding of a small vocabulary; any text can be written in it."""
+    """Return a byte-level BPE tokenizer with a small vocabulary, which can encode any text."""
     draw = random.Random(0)
     inner = Tokenizer(models.BPE(unk_token=None))
     inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -40,7 +40,7 @@ def tokenizer(vocabulary: int = 512) -> PreTrainedTokenizerFast:
 
 
 def model(seed: int = 0, *, hidden: int = 64, layers: int = 2, vocabulary: int = 512) -> Qwen2ForCausalLM:
-    """A random Qwen2 that never says the end or padding token."""
+    """Return a random Qwen2 that never samples the end or padding token."""
     config = Qwen2Config(
         vocab_size=vocabulary,
         hidden_size=hidden,
@@ -60,7 +60,7 @@ def model(seed: int = 0, *, hidden: int = 64, layers: int = 2, vocabulary: int =
 
 
 def silenced(network: Any, ids: Sequence[int]) -> Any:
-    """The network with an output layer, tied as before, that gives some tokens a probability of zero."""
+    """Return the network with a probability of zero for some tokens; weights stay tied."""
     weight = network.get_input_embeddings().weight
     head = torch.nn.Linear(weight.shape[1], 1)
     head.weight = weight
@@ -72,17 +72,17 @@ def silenced(network: Any, ids: Sequence[int]) -> Any:
 
 
 def prompts(count: int, words: int = 40) -> list[str]:
-    """Different prompts of equal length in words."""
+    """Return different prompts with equal numbers of words."""
     draw = random.Random(1)
     return [" ".join(draw.choices(WORDS, k=words)) for _ in range(count)]
 
 
 def letters(texts: list[str] | tuple[str, ...]) -> float:
-    """Share of the letter e in all texts together: cheap, and different for different texts."""
+    """Return the share of the letter e in all texts, a cheap reward that varies between texts."""
     joined = "".join(texts)
     return joined.count("e") / max(len(joined), 1)
 
 
 def token_ids(rows: int, length: int, vocabulary: int, seed: int = 0) -> torch.Tensor:
-    """Random token ids [rows, length] without the special ones."""
+    """Return random token ids [rows, length] without special tokens."""
     return torch.randint(2, vocabulary, (rows, length), generator=torch.Generator().manual_seed(seed))

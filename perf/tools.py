@@ -1,10 +1,11 @@
-"""What a call of each ready tool costs, beside drawing the text that makes it.
+"""Compare the cost of a call of each built-in tool with the cost of sampling the text of the call.
 
     python perf/tools.py [--json] [--model builtin:tiny] [--calls 10000] [--slow-calls 200] [--runs 3]
 
-A text is read, its call checked, run and answered, as in `WithTools`; calls of `python`, each of which is judged in
-processes of their own, are counted by --slow-calls. A text of 24 tokens is drawn 32 at once. The sides take turns, and
-the least of the runs counts. A ratio is 1 % of drawing by the cost of the call: larger is better, and 1 is met.
+As in `WithTools`, a text is parsed, and its call is checked, run and answered. `--slow-calls` is the number of calls of
+`python`, which run in sandbox processes. Texts of 24 tokens are sampled 32 at once. Both sides run in turns, and the
+minimum over the runs counts. A ratio is 1 % of the sampling time / the time of the call: larger is better, and the
+target is met at 1.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ from llm_dec_pomdp.envs.tools.search import search
 from llm_dec_pomdp.envs.tools.sql import sql
 from llm_dec_pomdp.seeding import derive
 
-SHARE = 0.01  # of drawing
+SHARE = 0.01  # of the sampling time
 TEXTS, TOKENS = 32, 24
 SLOW = ("python",)
 TABLE = "CREATE TABLE towns (name TEXT, people INTEGER); INSERT INTO towns VALUES ('Ashford', 900), ('Elmton', 4100);"
 
 
 def tools() -> dict[str, tuple[Kit, str]]:
-    """By name a kit, and a text that calls it."""
+    """Return for each name a kit and a text that calls it."""
     passages = [item.prompt for item in llm_dec_pomdp.make("tldr-v0").items]
     return {
         "calculator": (calculator(), 'calculate(expression="(17 + 4) * 3 / 7")'),
@@ -46,7 +47,7 @@ def tools() -> dict[str, tuple[Kit, str]]:
 
 
 def calling(kit: Kit, text: str, count: int) -> None:
-    """Read and answer a text as often as that."""
+    """Parse and answer a text `count` times."""
     box, state = Toolbox([kit]), ToolState()
     for _ in range(count):
         _, answered = box.answer(state, "agent_0", box.calls("agent_0", text))
@@ -54,7 +55,7 @@ def calling(kit: Kit, text: str, count: int) -> None:
 
 
 def drawing(model: str) -> Callable[[], object]:
-    """Draws TEXTS texts of at most TOKENS tokens."""
+    """Return a function that samples TEXTS texts of at most TOKENS tokens."""
     env = llm_dec_pomdp.make("tldr-v0")
     env.reset(seed=0)
     team = load_team(["agent_0"], model, device="cpu")
@@ -63,10 +64,10 @@ def drawing(model: str) -> Callable[[], object]:
 
 
 def main() -> None:
-    """Print a row for every tool."""
-    parser = argparse.ArgumentParser(description="What a call of each ready tool costs.")
+    """Measure, and print a row for every tool."""
+    parser = argparse.ArgumentParser(description="Compare the cost of tool calls with the cost of sampling.")
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--model", default="builtin:tiny", help="that draws the texts")
+    parser.add_argument("--model", default="builtin:tiny", help="model that samples the texts")
     parser.add_argument("--calls", type=int, default=10_000)
     parser.add_argument("--slow-calls", type=int, default=200)
     parser.add_argument("--runs", type=int, default=3)
@@ -81,7 +82,7 @@ def main() -> None:
         rows[name] = row(SHARE * text_drawn / call, 1.0, calls_per_s=1 / call, share_of_drawing=call / text_drawn)
         if not given.json:
             print(
-                f"{name:11} {1 / call:>9,.0f} calls/s, {100 * call / text_drawn:6.2f} % of drawing its text", flush=True
+                f"{name:11} {1 / call:>9,.0f} calls/s, {100 * call / text_drawn:6.2f} % of sampling a text", flush=True
             )
     if given.json:
         print(json.dumps(rows, indent=1))

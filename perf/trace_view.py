@@ -1,7 +1,7 @@
-"""How soon a page of traces shows its rows, and what scrolling costs: python perf/trace_view.py [EVENTS] (Chromium).
+"""Measure loading and scrolling of the trace viewer in Chromium: python perf/trace_view.py [EVENTS].
 
-Work is processor time of the page's main thread, from Chromium's own tracing, frame by frame. Frames come as fast as
-the machine lets them: without a graphics card pixels are the processor's too, on other threads and in another process.
+Work is the processor time of the page's main thread in each frame, from Chromium's tracing. The frame rate depends on
+the machine: without a GPU, other threads and another process of the CPU also compute the pixels.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from llm_dec_pomdp.report.viewer.page import render
 
 OPENINGS = 5
-FRAME, LONG = 16.7, 50.0  # ms: a frame of 60 a second; a task that the browser calls long
+FRAME, LONG = 16.7, 50.0  # ms: a frame at 60 per second; a "long task" of the browser
 WAYS = {"by 120 pixels a frame": 120, "by a screen a frame": 700}
 SCROLL = """async (pixels) => {
   const list = document.querySelector(".list");
@@ -43,7 +43,7 @@ PARTS = {
 
 
 def long_trace(count: int, agents: int) -> dict[str, Any]:
-    """Agents that speak in turn, each having read what the six before it said last."""
+    """Return a trace in which agents act in turn, and each has read the last actions of the six agents before it."""
     events = [
         {"id": f"e{n}", "t": n / agents, "type": "message", "agent": f"agent_{n % agents}", "turn": n // agents}
         | {"content": f"What was said as number {n}: " + "word " * 30, "tokens": {"sampled": 30}, "reward": 0.1}
@@ -56,7 +56,7 @@ def long_trace(count: int, agents: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Open pages several times, and scroll them."""
+    """Measure the opening and scrolling of several pages."""
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as started:
         browser = started.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
@@ -74,7 +74,7 @@ def main() -> None:
 
 
 def opened(browser: Browser, address: str) -> Page:
-    """A page that shows its rows."""
+    """Open a page, and return it when it shows its rows."""
     page = browser.new_page(viewport={"width": 1440, "height": 900})
     page.goto(address)
     page.locator(".row").first.wait_for()
@@ -82,7 +82,7 @@ def opened(browser: Browser, address: str) -> Page:
 
 
 def measure_opening(browser: Browser, address: str) -> None:
-    """Milliseconds from the beginning of the loading to the first paint, and at most to the first row."""
+    """Print milliseconds from the start of loading to the first paint, and an upper bound to the first row."""
     page = opened(browser, address)
     rows = page.evaluate("performance.now()")
     paint = page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
@@ -91,7 +91,7 @@ def measure_opening(browser: Browser, address: str) -> None:
 
 
 def measure_scrolling(browser: Browser, address: str, way: str, pixels: int) -> None:
-    """From the first event to the last: milliseconds between frames, and of the page's own work in each."""
+    """Scroll from the first event to the last, and print milliseconds between frames and of work in each frame."""
     page = opened(browser, address)
     kinds = ["disabled-by-default-devtools.timeline", "devtools.timeline", "blink.user_timing", "toplevel"]
     browser.start_tracing(page=page, categories=kinds)
@@ -108,7 +108,7 @@ def measure_scrolling(browser: Browser, address: str, way: str, pixels: int) -> 
     tasks = [e for e in on_main if e["name"] == "RunTask" and starts[0] <= e["ts"] < starts[-1]]
     long = {clock: sum(e.get(clock, e["dur"]) > 1000 * LONG for e in tasks) for clock in ("tdur", "dur")}
     print(
-        f"    of {len(tasks)} tasks above {LONG:.0f} ms: {long['tdur']} by processor time, {long['dur']} by the clock"
+        f"    tasks above {LONG:.0f} ms: {long['tdur']} by processor time, {long['dur']} by wall time, of {len(tasks)}"
     )
     means = ((name, fmean(per_frame(on_main, kind, starts))) for name, kind in PARTS.items())
     pixels_ms = sum(e.get("tdur", e["dur"]) for e in spans if e["name"] == "RasterTask") / 1000 / len(times)
@@ -117,7 +117,7 @@ def measure_scrolling(browser: Browser, address: str, way: str, pixels: int) -> 
 
 
 def per_frame(events: Sequence[dict[str, Any]], names: set[str], starts: Sequence[int]) -> list[float]:
-    """Processor time in ms of the outermost events of some names, by the frame in which they begin."""
+    """Return the processor time in ms of the outermost events with some names, by the frame in which they start."""
     spent = [0.0] * (len(starts) - 1)
     ended, frame = 0, 0
     for event in sorted((e for e in events if e["name"] in names), key=lambda e: e["ts"]):
@@ -131,7 +131,7 @@ def per_frame(events: Sequence[dict[str, Any]], names: set[str], starts: Sequenc
 
 
 def spread(values: Sequence[float]) -> str:
-    """Median, 95th percentile, the highest, and how many are longer than a frame at 60 per second."""
+    """Return as text: median, 95th percentile, maximum, and the number of values above a frame at 60 per second."""
     above = sum(value > FRAME for value in values)
     high = quantiles(values, n=20)[-1]
     return f"{median(values):.1f}, 95 % within {high:.1f}, most {max(values):.1f}; {above} above {FRAME}"

@@ -1,11 +1,11 @@
-"""Traces: the time and the memory of writing 10,000 episodes, against plain JSON, and their share of an evaluation.
+"""Measure the time and memory to write traces of 10,000 episodes, against plain JSON and as share of an evaluation.
 
     python perf/traces.py [--episodes N] [--rounds N]
 
-A few episodes are played by a team without a model and then written again and again under other seeds, so that only
-writing is timed: in turns, of each the shortest of several rounds. Two things are written for comparison, a line of
-`json` per episode: all texts that the trace has, which are what agents were told and said, the task, what tools were
-asked and answered, orders, reports and notes; and what was told and said alone.
+A team without a model plays a few episodes. They are written repeatedly with other seeds, so that only writing is
+timed. The formats take turns, and the fastest of several rounds counts. There are two baselines with one line of `json`
+per episode. `all texts` has all texts of the trace: observations, actions, the task, tool calls and results, orders,
+reports and notes. `told and said` has observations and actions only.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ WORKLOADS = (("tldr-v0", "parallel"), ("humaneval-v0", "discussion"), ("research
 
 
 def episodes_of(env: TextDecPOMDP, count: int) -> list[Episode]:
-    """Episodes of as many tasks: an optimal team where there is one, else agents that repeat 400 characters."""
+    """Return episodes of `count` tasks by an optimal team or, without one, by agents that repeat 400 characters."""
     say = env.task.script("optimal") if env.facts.hierarchical else lambda agent, history: history[-1].text[:400]  # type: ignore[attr-defined]
     ids = [item.id for item in env.items[:count]]
     groups = Trajectories("own").play(env, Scripted(say), ids, list(range(len(ids))), Sampling())
@@ -49,13 +49,13 @@ def episodes_of(env: TextDecPOMDP, count: int) -> list[Episode]:
 
 
 def texts_alone(episode: Episode) -> dict[str, Any]:
-    """What was told and said."""
+    """Return observations and actions."""
     turns = [[dict(turn.observations), {a: c.text for a, c in turn.actions.items()}] for turn in episode.turns]
     return {"task": episode.item_id, "seed": episode.seed, "turns": turns}
 
 
 def all_texts(episode: Episode, item: TaskItem) -> dict[str, Any]:
-    """Whatever is a `content` in the trace."""
+    """Return all texts that are a `content` in the trace."""
     more = [
         [
             [dict(event.details) for event in turn.events if event.kind != "read"],
@@ -67,14 +67,14 @@ def all_texts(episode: Episode, item: TaskItem) -> dict[str, Any]:
 
 
 def timed(work: Callable[[], object]) -> float:
-    """Seconds of processor time."""
+    """Return the processor seconds of a function."""
     started = time.process_time()
     work()
     return time.process_time() - started
 
 
 class Workload:
-    """The ways of writing 10,000 episodes of an environment under a protocol, each a function of a file."""
+    """Writers of the episodes of an environment under a protocol; each is a function of a file."""
 
     def __init__(self, env_id: str, protocol: str, count: int) -> None:
         env = with_protocol(make(env_id), protocol)
@@ -84,7 +84,7 @@ class Workload:
         self._count = count
 
     def ways(self) -> dict[str, Callable[[Path], None]]:
-        """By name; the first two are those that the others are held against."""
+        """Return the writers by name; the first two are the baselines."""
         return {
             "all texts": partial(self._write_plain, lambda episode: all_texts(episode, self._items[episode.item_id])),
             "told and said": partial(self._write_plain, texts_alone),
@@ -109,7 +109,7 @@ class Workload:
 
 
 def measure(env_id: str, protocol: str, count: int, rounds: int) -> None:
-    """Print a line of numbers for every way of writing."""
+    """Print a line of numbers for every writer."""
     work = Workload(env_id, protocol, count)
     ways = work.ways()
     seconds, size, grown = dict.fromkeys(ways, math.inf), dict.fromkeys(ways, 0), dict.fromkeys(ways, 0.0)
@@ -131,7 +131,7 @@ def measure(env_id: str, protocol: str, count: int, rounds: int) -> None:
 
 
 def share_of_evaluation(env_id: str, method: str, items: int) -> None:
-    """Print what writing the traces of an evaluation takes of it, with token ids, as `bench --traces` does."""
+    """Print the share of an evaluation that writes its traces with token ids, as `bench --traces` does."""
     values = {
         "name": "traced",
         "methods": [{"name": method}],

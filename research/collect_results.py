@@ -2,8 +2,8 @@
 
     python research/collect_results.py RUN [RUN ...] --out research/data/NAME.json.xz [--samples 2]
 
-RUN is the folder of a `bench` or a `train`. Cells without a result are left out. The file also has the scores that
-`llm-dec-pomdp rescore RUN ENV` gave the same texts under other environments.
+RUN is the folder of a `bench` or a `train`. Runs without a result are left out. The file also has the scores of
+`llm-dec-pomdp rescore RUN ENV`, which scores the same actions in other environments.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from llm_dec_pomdp.storage.runfolder import finite, read_lines
 from llm_dec_pomdp.types import Episode
 
 CURVE = ("step", "return_percent", "components", "distinct_2", "truncated", "measured")
-COSTS = ("generations", "joint_rewards")  # of the metrics of an update
+COSTS = ("generations", "joint_rewards")  # metrics of an update that are kept
 
 
 def boiled(entry: CellRecord, samples: int) -> dict[str, Any]:
-    """What is kept of a cell: configuration, summary, curve, training returns, return of every task, some episodes."""
+    """Return the data of a run: configuration, summary, curve, training returns, returns of tasks, some episodes."""
     assert entry.result is not None
     steps = read_lines(entry.folder / "train.jsonl") if (entry.folder / "train.jsonl").exists() else []
     kept: dict[str, Any] = {
@@ -35,7 +35,7 @@ def boiled(entry: CellRecord, samples: int) -> dict[str, Any]:
         "train_seconds": entry.result.train_seconds,
         "curve": [
             {name: point[name] for name in CURVE if name in point} | spent(steps, point["step"])
-            for point in read_lines(entry.folder / "curve.jsonl")  # with all that was measured
+            for point in read_lines(entry.folder / "curve.jsonl")  # with all metrics
             if point["return_percent"]["mean"] is not None
         ],
         "training_return_percent": [round(step["return_percent"], 2) for step in steps],
@@ -46,14 +46,14 @@ def boiled(entry: CellRecord, samples: int) -> dict[str, Any]:
 
 
 def spent(steps: Sequence[dict[str, Any]], updates: int) -> dict[str, float]:
-    """What the first updates cost: seconds, and what the learner says; 0 of stages that do not say."""
+    """Return the cost of the first updates: seconds and the counters of the learner; 0 if a step lacks a counter."""
     known = [name for name in COSTS if steps and name in steps[-1]["metrics"]]
     seconds = sum(step["seconds_rollout"] + step["seconds_update"] for step in steps[:updates])
     return {"seconds": seconds, **{name: sum(s["metrics"].get(name, 0) for s in steps[:updates]) for name in known}}
 
 
 def without_folders(value: Any) -> Any:
-    """Plain values in which files have their name and not their place on this machine."""
+    """Return plain values with the names of files instead of their paths on this machine."""
     if isinstance(value, dict):
         return {key: without_folders(inner) for key, inner in value.items()}
     if isinstance(value, list):
@@ -62,7 +62,7 @@ def without_folders(value: Any) -> Any:
 
 
 def sample_of(episode: Episode) -> dict[str, Any]:
-    """What the agents said and what it earned; what they were told belongs to the task set."""
+    """Return the actions and the return of an episode; observations are part of the task set and left out."""
     turns = [
         {
             "actions": {agent: written.text for agent, written in turn.actions.items()},
@@ -75,7 +75,7 @@ def sample_of(episode: Episode) -> dict[str, Any]:
 
 
 def rescored(folder: Path) -> list[dict[str, Any]]:
-    """What `llm-dec-pomdp rescore` wrote about a cell: the same texts under other environments."""
+    """Return the results of `llm-dec-pomdp rescore` for a run: the same actions in other environments."""
     kept: list[dict[str, Any]] = []
     for path in sorted(folder.parents[1].glob("rescored-*.json")):
         for cell in json.loads(path.read_text(encoding="utf-8")):
@@ -87,14 +87,14 @@ def rescored(folder: Path) -> list[dict[str, Any]]:
 
 
 def shown(values: dict[str, Any]) -> str:
-    """An interval as text, over one task the mean alone."""
+    """Return an interval as text, or only the mean if there is one task."""
     if values["low"] is None:
         return f"{values['mean']:.1f} %"
     return f"{values['mean']:.1f} % ({values['low']:.1f}-{values['high']:.1f})"
 
 
 def table(cells: Sequence[dict[str, Any]]) -> str:
-    """One row per cell."""
+    """Return a table with one row per run."""
     lines = ["| method | environment | seed | start | end | distinct-2 | rescored |", "|---|---|---|---|---|---|---|"]
     for cell in cells:
         method, environment = cell["cell"]["method"], cell["cell"]["environment"]
@@ -111,11 +111,11 @@ def table(cells: Sequence[dict[str, Any]]) -> str:
 
 
 def main() -> None:
-    """Collect, write, print."""
+    """Collect the data, write the file, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN")
     parser.add_argument("--out", required=True, type=Path)
-    parser.add_argument("--samples", type=int, default=2, help="episodes to keep of every cell")
+    parser.add_argument("--samples", type=int, default=2, help="number of episodes to keep per run")
     arguments = parser.parse_args()
     entries = [entry for run in arguments.runs for entry in read_run(run).entries if entry.result is not None]
     cells = finite([boiled(entry, arguments.samples) for entry in entries])

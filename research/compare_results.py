@@ -4,7 +4,8 @@
 
 Where a file has the return of every task, intervals and verdicts are those of `llm-dec-pomdp report`, over seeds and
 tasks. Where it only has the mean of each seed, they are t intervals over the seeds, on the measured tasks. Differences
-are paired by seed and Holm-corrected over the pairs of an environment. Below three seeds there is neither.
+are paired by seed and Holm-corrected over the pairs of an environment. With fewer than three seeds there are neither
+intervals nor verdicts.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ from llm_dec_pomdp.evaluation.intervals import LEAST_SEEDS, Estimate, holm, mean
 from llm_dec_pomdp.report.findings import verdict
 from llm_dec_pomdp.report.tables import bounds, p_value
 
-COSTS = ("generations", "joint_rewards", "seconds")  # of the points of a curve, where they are kept
-ALL_TASKS = "mean of all tasks"  # stands for them where a file does not keep each
+COSTS = ("generations", "joint_rewards", "seconds")  # keys of the points of a curve, if present
+ALL_TASKS = "mean of all tasks"  # replaces the tasks if a file has only their mean
 
-Seeds = Mapping[int, dict[str, Any]]  # seed -> what was collected of its cell
+Seeds = Mapping[int, dict[str, Any]]  # seed -> collected data of its run
 
 
 def methods(cells: Sequence[dict[str, Any]]) -> dict[str, dict[str, dict[int, dict[str, Any]]]]:
-    """Environment -> method -> seed -> cell."""
+    """Return the runs by environment, method and seed."""
     found: dict[str, dict[str, dict[int, dict[str, Any]]]] = {}
     for cell in cells:
         method, environment = cell["cell"]["method"], cell["cell"]["environment"]
@@ -41,21 +42,21 @@ def methods(cells: Sequence[dict[str, Any]]) -> dict[str, dict[str, dict[int, di
 
 
 def returns(seeds: Seeds) -> dict[int, dict[str, float]]:
-    """Return by seed and task, in % of the maximum; the mean of all tasks for a task where a cell lacks them."""
+    """Collect returns by seed and task, in % of the maximum; the mean if a run has no returns of tasks."""
     if all(cell.get("returns") for cell in seeds.values()):
         return {seed: cell["returns"] for seed, cell in seeds.items()}
     return {seed: {ALL_TASKS: cell["summary"]["return_percent"]["mean"]} for seed, cell in seeds.items()}
 
 
 def over(value: Estimate) -> str:
-    """What its interval is over."""
+    """Return the units over which an interval is computed."""
     if value.tasks > 1:
         return value.over
     return f"{value.seeds} seeds, the measured tasks" if value.seeds > 1 else "one seed, no interval"
 
 
 def over_seeds(values: Sequence[float]) -> str:
-    """Mean and interval of one number per seed."""
+    """Return the mean and interval of one number per seed."""
     if len(values) < LEAST_SEEDS:
         return f"{fmean(values):.1f}" if values else ""
     found = mean_interval(values)
@@ -63,7 +64,7 @@ def over_seeds(values: Sequence[float]) -> str:
 
 
 def return_rows(by_method: Mapping[str, Seeds]) -> list[str]:
-    """A row per method: every seed, its mean, and the evaluations while training."""
+    """Return a row per method: every seed, the mean, and the evaluations during training."""
     lines = ["| method | seeds | return % | 95 % interval | over | by step |", "|---" * 6 + "|"]
     for method, seeds in by_method.items():
         value = overall(returns(seeds))
@@ -77,7 +78,7 @@ def return_rows(by_method: Mapping[str, Seeds]) -> list[str]:
 
 
 def difference_rows(by_method: Mapping[str, Seeds], against: Sequence[str]) -> list[str]:
-    """A row per pair of methods, or per pair with one of some of them."""
+    """Return a row per pair of methods, or only of the pairs with a method in `against`."""
     pairs = [pair for pair in itertools.combinations(by_method, 2) if not against or {*pair} & {*against}]
     measured = [(a, b, difference(returns(by_method[a]), returns(by_method[b]))) for a, b in pairs]
     found = [(a, b, points) for a, b, points in measured if points is not None]
@@ -89,9 +90,9 @@ def difference_rows(by_method: Mapping[str, Seeds], against: Sequence[str]) -> l
 
 
 def needed(what: str, goal: float, cell: Mapping[str, Any]) -> float:
-    """Episodes, generations or joint rewards of training to a return in %; NaN where it was not reached.
+    """Return the episodes, generations or joint rewards of training to a return in %; NaN if it was not reached.
 
-    Between evaluations on a straight line.
+    Values between evaluations are interpolated linearly.
     """
     training = cell["cell"]["training"]
     width = training["prompts_per_step"] * training["group_size"]
@@ -104,7 +105,7 @@ def needed(what: str, goal: float, cell: Mapping[str, Any]) -> float:
 
 
 def reach_rows(by_method: Mapping[str, Seeds], goal: float) -> list[str]:
-    """A row per method: training episodes to a return and what they cost, means over the seeds that came to it."""
+    """Return a row per method: training episodes to a return and their cost, means over the seeds that reached it."""
     points = [point for seeds in by_method.values() for cell in seeds.values() for point in cell["curve"]]
     columns = ["episodes", *(cost for cost in COSTS if all(cost in point for point in points))]
     shown = " | ".join(columns).replace("_", " ")
@@ -118,7 +119,7 @@ def reach_rows(by_method: Mapping[str, Seeds], goal: float) -> list[str]:
 
 
 def main() -> None:
-    """Read, compute, print."""
+    """Read the files, and print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs="+", type=Path, metavar="NAME.json")
     parser.add_argument("--reach", nargs="*", type=float, default=[], help="returns in %% of the maximum")

@@ -24,7 +24,7 @@ DRAWN = {"calls-v0 outcome": "C0", "calls-v0 process": "C1", "calls-v0 call": "C
 
 
 def means(measured: Mapping[str, Any]) -> dict[str, float]:
-    """What was measured, by name."""
+    """Return the measured means by name."""
     return {name: value["mean"] for section in measured.values() for name, value in section.items()}
 
 

@@ -20,7 +20,7 @@ from matplotlib.figure import Figure
 
 
 def draw(axes: Axes, cost: str, colour: str, label: str, seeds: Sequence[dict[str, Any]]) -> None:
-    """One method: mean and range of its seeds."""
+    """Draw the mean and range of the seeds of one method."""
     columns = list(zip(*(cell["curve"] for cell in seeds), strict=True))
     x = [fmean(point[cost] for point in column) for column in columns]
     values = [[point["return_percent"]["mean"] for point in column] for column in columns]
@@ -30,7 +30,7 @@ def draw(axes: Axes, cost: str, colour: str, label: str, seeds: Sequence[dict[st
 
 
 def main() -> None:
-    """Draw."""
+    """Draw the figure."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("results", type=Path)
     parser.add_argument("--out", type=Path, required=True)

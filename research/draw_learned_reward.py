@@ -24,11 +24,11 @@ LABELS = {"learnt": "learnt return, nats", "true": "true return, % of maximum"}
 
 
 def main() -> None:
-    """Collect and draw."""
+    """Collect the curves, write the file, and draw the figure."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", nargs="+", type=Path)
-    parser.add_argument("--json", type=Path, required=True, help="file of the numbers")
-    parser.add_argument("--out", type=Path, required=True, help="file of the figure")
+    parser.add_argument("--json", type=Path, required=True, help="output file of the numbers")
+    parser.add_argument("--out", type=Path, required=True, help="output file of the figure")
     arguments = parser.parse_args()
     runs = [collected(run) for run in arguments.runs]
     raw_data.write(arguments.json, runs)
@@ -44,7 +44,7 @@ def main() -> None:
 
 
 def collected(run: Path) -> dict[str, Any]:
-    """The curves of the only cell of a run, and its evaluations of the true return."""
+    """Return the curves of the only run in a folder, and its evaluations of the true return."""
     [folder] = run.glob("cells/*")
     steps, curve = (
         [json.loads(line) for line in (folder / name).read_text(encoding="utf-8").splitlines()]
@@ -56,7 +56,7 @@ def collected(run: Path) -> dict[str, Any]:
 
 
 def smooth(values: Sequence[float]) -> list[float]:
-    """The mean of the last five at every place."""
+    """Return the running mean of the last five values."""
     return [float(np.mean(values[max(0, end - WINDOW) : end])) for end in range(1, len(values) + 1)]
 
 

@@ -20,11 +20,11 @@ from matplotlib.figure import Figure
 from llm_dec_pomdp.evaluation.intervals import LEAST_SEEDS, mean_interval
 
 COMMON = ("torch", "gymnasium", "pettingzoo")
-Runs = dict[str, dict[str, list[dict[str, Any]]]]  # by task and learner
+Runs = dict[str, dict[str, list[dict[str, Any]]]]  # returns by task and learner
 
 
 def table(tasks: Runs) -> list[list[str]]:
-    """A row for each task and learner."""
+    """Return a row for each task and learner."""
     body: list[list[str]] = []
     for task, learners in tasks.items():
         for learner, runs in learners.items():
@@ -44,7 +44,7 @@ def table(tasks: Runs) -> list[list[str]]:
 
 
 def draw(tasks: Runs, out: Path) -> None:
-    """A panel for each task."""
+    """Draw a panel for each task."""
     figure = Figure(figsize=(9, 3.8), layout="constrained")
     panels = np.atleast_1d(figure.subplots(1, len(tasks)))
     for axes, (task, learners) in zip(panels, tasks.items(), strict=True):
@@ -61,7 +61,7 @@ def draw(tasks: Runs, out: Path) -> None:
 
 
 def main() -> None:
-    """Print and draw."""
+    """Print the table, and draw the figure."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("results", type=Path)
     parser.add_argument("--out", type=Path, required=True)

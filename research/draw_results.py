@@ -35,7 +35,7 @@ STYLE = {
 }
 SMOOTHED, HORIZON = 5, "H=3"
 CONTROL = {"control", "shuffled", "magrpo_shuffled", "start", "comlrl"}  # drawn in grey
-Earned = Mapping[str, Sequence[float]]  # what the seeds of a team earned
+Earned = Mapping[str, Sequence[float]]  # returns of the seeds by team
 METHODS = {
     "marloo": ("#1b6ca8", "MARLOO"),
     "magrpo": ("#c8553d", "MAGRPO"),
@@ -46,12 +46,12 @@ METHODS = {
 
 
 def read(name: str) -> Any:
-    """A file of raw data."""
+    """Return the contents of a file of raw data."""
     return raw_data.read(raw_data.DATA / f"{name}.xz")
 
 
 def writing(axes: Axes) -> None:
-    """The three seeds of SmolLM2-135M with adapters, by update."""
+    """Draw the three seeds of SmolLM2-135M with adapters, by update."""
     cells = [c for c in read("writing_smollm2.json") if c["cell"]["environment"]["id"] == "tldr-v0"]
     seeds = [c for c in cells if c["cell"]["training"]["steps"] == 64]
     window = np.ones(SMOOTHED) / SMOOTHED
@@ -71,7 +71,7 @@ def writing(axes: Axes) -> None:
 
 
 def classics(axes: Axes) -> None:
-    """Regret by problem and method."""
+    """Draw regret by problem and method."""
     lines = [line for line in read("classics.json")["lines"] if line["environment"].endswith(HORIZON)]
     problems = list(dict.fromkeys(line["environment"] for line in lines))
     for number, (method, (colour, label)) in enumerate(METHODS.items()):
@@ -89,7 +89,7 @@ def classics(axes: Axes) -> None:
 
 
 def strip(axes: Axes, earned: Earned, title: str, label: str = "return, %") -> None:
-    """A row for each name: a dot for every seed, a bar at their mean."""
+    """Draw a row for each name: a dot for every seed, and a bar at their mean."""
     for row, (name, values) in enumerate(earned.items()):
         colour = METHODS["control" if name.split()[0] in CONTROL else "marloo"][0]
         axes.plot(values, [row] * len(values), "o", color=colour, alpha=0.6, markersize=6)
@@ -100,14 +100,14 @@ def strip(axes: Axes, earned: Earned, title: str, label: str = "return, %") -> N
 
 
 def label_of(cell: Mapping[str, Any]) -> str:
-    """The method of a cell in the words of its suite."""
+    """Return the label of a run's method in its suite."""
     return cell["method"]["label"] or cell["method"]["name"]
 
 
 def seeds(
     file: str, problem: str = "", update: int | None = None, name: Callable[[Mapping[str, Any]], str] = label_of
 ) -> dict[str, list[float]]:
-    """What every seed of every team earned on a problem, in %: in the end, or at an evaluation while training."""
+    """Return the returns of all seeds by team in %, at the end or, with `update`, at an evaluation during training."""
     earned: dict[str, list[float]] = {}
     for row in read(file):
         if not problem or row["cell"]["environment"]["id"] == problem:
@@ -117,7 +117,7 @@ def seeds(
 
 
 def strips(panels: Mapping[str, Earned], label: str = "return, %", shared: bool = True) -> Figure:
-    """Strips beside each other, of the same names if `shared`."""
+    """Draw strips next to each other, with the same names if `shared`."""
     rows = max(map(len, panels.values()))
     figure, places = plt.subplots(
         1, len(panels), figsize=(9, 1.3 + 0.3 * rows), layout="constrained", sharex=shared, sharey=shared, squeeze=False
@@ -128,12 +128,12 @@ def strips(panels: Mapping[str, Earned], label: str = "return, %", shared: bool 
 
 
 def ranked(earned: Earned) -> dict[str, Sequence[float]]:
-    """The best first."""
+    """Return the teams, best first."""
     return dict(sorted(earned.items(), key=lambda pair: -fmean(pair[1])))
 
 
 def overview() -> Figure:
-    """Two findings at a glance."""
+    """Draw the figure with both panels of the overview."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(9, 4.2), width_ratios=(1, 1.15), layout="constrained")
     writing(left)
     classics(right)
@@ -141,20 +141,20 @@ def overview() -> Figure:
 
 
 def classics_regret() -> Figure:
-    """The right one of these."""
+    """Draw the right panel of the overview by itself."""
     figure, axes = plt.subplots(figsize=(7, 4.2), layout="constrained")
     classics(axes)
     return figure
 
 
 def learners_seeds() -> Figure:
-    """Ten learners."""
+    """Draw the returns of ten learners."""
     problems = ("dectiger-v0", "tldr-v0")
     return strips({problem: ranked(seeds("learners.json", problem)) for problem in problems}, shared=False)
 
 
 def software() -> Figure:
-    """Returns, and which candidate methods the texts name in the end."""
+    """Draw returns, and the candidate methods that trained teams choose."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(9, 2.7), layout="constrained", sharey=True)
     strip(left, seeds("software.json"), "classeval-v0")
     chosen: dict[str, list[dict[str, float]]] = {}
@@ -172,7 +172,7 @@ def software() -> Figure:
 
 
 def gpu() -> Figure:
-    """Tokens by the number of texts at once."""
+    """Draw tokens per second by the number of texts sampled at once."""
     figure, panels = plt.subplots(1, 2, figsize=(9, 3.2), layout="constrained")
     speeds = [row for row in read("gpu/h200_doctor.json")["speeds"] if "texts" in row]
     lines = (
@@ -194,7 +194,7 @@ def gpu() -> Figure:
 
 
 def learner_options() -> Figure:
-    """Every option after 10 and after 40 updates, named by what it sets."""
+    """Draw the returns with every option after 10 and after 40 updates."""
 
     def name(cell: Mapping[str, Any]) -> str:
         given = {key: value for key, value in cell["method"]["options"].items() if key != "learning_rate"}
@@ -205,7 +205,7 @@ def learner_options() -> Figure:
 
 
 def selfplay() -> Figure:
-    """How far every seed is from an equilibrium."""
+    """Draw the exploitability of every seed."""
     played = read("selfplay.json")
     games = list(dict.fromkeys(row["game"] for row in played))
     panels = {
@@ -217,7 +217,7 @@ def selfplay() -> Figure:
 
 
 def peer() -> Figure:
-    """Both trainers at each learning rate with three seeds."""
+    """Draw both trainers at each learning rate with three seeds."""
     earned: dict[str, list[float]] = {}
     for run in sorted(read("peer.json")["runs"], key=lambda run: (run["learning_rate"], run["side"])):
         earned.setdefault(f"{run['side']} {run['learning_rate']:g}", []).append(run["after"])
@@ -225,7 +225,7 @@ def peer() -> Figure:
 
 
 def smollm2() -> Figure:
-    """One seed of each method, with its interval over problems."""
+    """Draw one seed of each method, with its interval over problems."""
     figure, axes = plt.subplots(figsize=(7, 2.6), layout="constrained")
     rows = read("smollm2_coophumaneval.json")
     for place, row in enumerate(rows):
@@ -239,7 +239,7 @@ def smollm2() -> Figure:
 
 
 def performance() -> Figure:
-    """How many times as fast, on two machines."""
+    """Draw the ratios of speed on two machines."""
     machines = [read(file) for file in ("performance.json", "performance_zen3.json")]
     names = {
         "update_32k_vs_peer": "update, vocabulary of 32 thousand, against comlrl",
@@ -266,7 +266,7 @@ FIGURES: Mapping[str, Callable[[], Figure]] = {
 
 
 def main() -> None:
-    """Draw those that are named, or all."""
+    """Draw the named figures, or all."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", default=list(FIGURES))
     with mpl.rc_context(STYLE):
@@ -275,7 +275,7 @@ def main() -> None:
 
 
 def save(figure: Figure, name: str) -> None:
-    """Write a figure to docs/results, without the time of day."""
+    """Write a figure to docs/results, without a date."""
     figure.savefig(RESULTS / name, metadata={"Date": None})
     plt.close(figure)
 

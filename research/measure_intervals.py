@@ -1,9 +1,9 @@
-"""Simulate how often verdicts are false or missing and intervals contain the mean, and print Markdown tables.
+"""Simulate error rates of verdicts and coverage of intervals, and print Markdown tables.
 
     python research/measure_intervals.py [--draws 2000]
 
-Scores are in percentage points. A world sets the standard deviations of methods over seeds, over tasks and of the
-residual. With 2,000 draws a share of 5 % has a standard error of 0.5 points.
+Scores are in percentage points. A world sets the standard deviations of methods: over seeds, over tasks, and of the
+residual. `--draws` is the number of simulations. With 2,000, a share of 5 % has a standard error of 0.5 points.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ from llm_dec_pomdp.evaluation.sections.best_of_k import pass_at_k
 Array = NDArray[np.float64]
 METHODS, TASKS = 10, 32
 SEEDS, MANY_TASKS = (3, 5, 10), (10, 32, 100)
-Draw = Callable[[np.random.Generator, tuple[int, ...]], Array]  # of mean 0 and standard deviation 1
+Draw = Callable[[np.random.Generator, tuple[int, ...]], Array]  # distributions with mean 0 and standard deviation 1
 
 
 def normal(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
-    """Most seeds alike."""
+    """Sample from a normal distribution: most seeds are similar."""
     return rng.standard_normal(shape)
 
 
 def heavy(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
-    """Student's t with three degrees of freedom."""
+    """Sample from Student's t with three degrees of freedom."""
     return rng.standard_t(3, shape) / np.sqrt(3)
 
 
 def stuck(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
-    """A fifth of the seeds far below the others, which differ a little."""
+    """Sample seeds of which a fifth is far below the others, which differ a little."""
     return (0.2 - (rng.random(shape) < 0.2)) / 0.4 + 0.05 * rng.standard_normal(shape)
 
 
 @dataclass(frozen=True)
 class World:
-    """Standard deviations of one method, in points; `ratio` of the last method's over seeds to the first's."""
+    """Standard deviations of a method, in points; `ratio` is the last method's over seeds divided by the first's."""
 
     seeds: float
     tasks: float
@@ -52,7 +52,7 @@ class World:
     over_seeds: Draw = normal
 
     def scores(self, draws: int, methods: int, seeds: int, tasks: int = TASKS) -> Array:
-        """Scores around 0 of shape (draws, methods, seeds, tasks)."""
+        """Sample scores around 0 of shape (draws, methods, seeds, tasks)."""
         rng = np.random.default_rng([draws, methods, seeds, tasks])
         spread = self.seeds * np.geomspace(self.ratio**-0.5, self.ratio**0.5, methods)[:, None, None]
         of_seeds = spread * self.over_seeds(rng, (draws, methods, seeds, 1))
@@ -73,26 +73,26 @@ WORLDS = {
 
 
 def pairs_of(family: str) -> list[tuple[int, int]]:
-    """The pairs of methods that are tested together."""
+    """Return the pairs of methods that are tested together."""
     every = list(itertools.combinations(range(METHODS), 2))
     return {"1": every[:1], "9": every[: METHODS - 1], "45": every}[family]
 
 
 def different(scores: Array, pairs: Sequence[tuple[int, int]]) -> NDArray[np.bool_]:
-    """Which pairs get a verdict, of shape (draws, pairs)."""
+    """Return whether pairs get a verdict, of shape (draws, pairs)."""
     p = np.stack([mixed_model(scores[:, a] - scores[:, b])[2] for a, b in pairs], axis=1)
     return np.array([holm(row) for row in p.tolist()]) < LEVEL
 
 
 def verdicts(draws: int) -> Iterable[list[str]]:
-    """Rows: any false verdict on equal methods; and how often 10 points between one method and all others are found."""
+    """Yield rows: the share of any false verdict on equal methods, and of a difference of 10 points that is found."""
     for name, world in WORLDS.items():
         found = {(f, n): different(world.scores(draws, METHODS, n), pairs_of(f)) for f in ("9", "45") for n in SEEDS}
         yield [name, *(percent(wrong.any(axis=1)) for wrong in found.values())]
 
 
 def power(draws: int) -> Iterable[list[str]]:
-    """Rows: how often a pair with a true difference of 10 points gets a verdict."""
+    """Yield rows: the share of verdicts on a pair with a true difference of 10 points."""
     for spread in (2, 4, 7):
         row = [f"{spread}"]
         for family, seeds in itertools.product(("1", "9", "45"), SEEDS):
@@ -107,17 +107,17 @@ def power(draws: int) -> Iterable[list[str]]:
 
 
 def held(intervals: Iterable[Interval], mean: float) -> str:
-    """How often they hold the mean, in %."""
+    """Return the share of intervals that contain the mean, in %."""
     return percent([i.low - 1e-9 <= mean <= i.high + 1e-9 for i in intervals])
 
 
 def percent(outcomes: Sequence[bool] | NDArray[np.bool_]) -> str:
-    """The share of what is true."""
+    """Return the share of true outcomes as text, in %."""
     return f"{100 * np.mean(outcomes):.0f}"
 
 
 def over_seeds_and_tasks(draws: int) -> Iterable[list[str]]:
-    """The mean of a method over seeds and tasks; differences of two methods are the same."""
+    """Simulate the mean of a method over seeds and tasks; differences of two methods are computed in the same way."""
     for name, world in WORLDS.items():
         if world.ratio == 1:
             found = [mixed_model(world.scores(draws, 1, seeds)[:, 0]) for seeds in SEEDS]
@@ -125,7 +125,7 @@ def over_seeds_and_tasks(draws: int) -> Iterable[list[str]]:
 
 
 def over_seeds(draws: int) -> Iterable[list[str]]:
-    """The mean of a number per seed."""
+    """Simulate the mean of a number per seed."""
     for name, draw in (("normal", normal), ("heavy tails", heavy), ("a fifth of the seeds stuck", stuck)):
         rng = np.random.default_rng(0)
         tables = [draw(rng, (draws, seeds)).tolist() for seeds in SEEDS]
@@ -133,7 +133,7 @@ def over_seeds(draws: int) -> Iterable[list[str]]:
 
 
 def over_tasks(draws: int) -> Iterable[list[str]]:
-    """A mean over the tasks of one seed, by the number of tasks."""
+    """Simulate a mean over the tasks of one seed, by the number of tasks."""
     rng = np.random.default_rng(0)
 
     def solved(n: int, k: int, chance: float) -> Callable[[tuple[int, ...]], Array]:
@@ -154,7 +154,7 @@ def over_tasks(draws: int) -> Iterable[list[str]]:
 
 
 def over_episodes(draws: int) -> Iterable[list[str]]:
-    """The regret of one seed, over 400 episodes in which a few cost much (an opened door of Dec-Tiger)."""
+    """Simulate the regret of one seed over 400 episodes, a few of which cost much (an opened door of Dec-Tiger)."""
     rng = np.random.default_rng(0)
     for chance in (0.3, 0.02):
         totals = -4 - 50.0 * (rng.random((draws, 400)) < chance)
@@ -163,7 +163,7 @@ def over_episodes(draws: int) -> Iterable[list[str]]:
 
 
 def over_environments(draws: int) -> Iterable[list[str]]:
-    """Interquartile mean and profile over two to six environments."""
+    """Simulate the interquartile mean and the profile over two to six environments."""
     rng = np.random.default_rng(0)
     for environments, (name, draw) in itertools.product((2, 4, 6), (("normal", normal), ("a fifth stuck", stuck))):
         middle = np.linspace(30, 70, environments)
@@ -184,7 +184,7 @@ def over_environments(draws: int) -> Iterable[list[str]]:
 
 
 def ranges(draws: int) -> Iterable[list[str]]:
-    """The range of the seeds, which the bands of learning curves are."""
+    """Simulate the range of the seeds, which is the band of learning curves."""
     for name, draw in (("normal", normal), ("a fifth of the seeds stuck", stuck)):
         rng = np.random.default_rng(0)
         tables = [draw(rng, (draws, seeds)) for seeds in SEEDS]
@@ -201,7 +201,7 @@ def show(head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 
 
 def main() -> None:
-    """Simulate and print."""
+    """Simulate, and print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--draws", type=int, default=2000)
     draws: int = parser.parse_args().draws

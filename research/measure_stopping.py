@@ -1,8 +1,8 @@
-"""Measure the cost that stopping saves on humaneval-v0 with feedback, under four rules that end episodes.
+"""Measure the tokens and turns saved by stopping on humaneval-v0 with feedback, under four stopping rules.
 
     python research/measure_stopping.py [--model MODEL] [--items 16] --out research/data/stopping_humaneval.json.xz
 
-There are two teams: the model as it is, and a replay of reference solutions whose main function does all of the work.
+There are two teams: the given model, and a replay of reference solutions whose main function does all of the work.
 The replay passes all tests from turn 1, 2 or 3 on, by its task, and submits an unfinished function before. It never
 receives the maximum, which would end the episode.
 
@@ -46,14 +46,14 @@ UNUSED_HELPER = "def aux(value):\n    return value"
 
 
 class Remembering(Policy):
-    """A policy that is asked the same thing once: before a stop, texts are the same under all rules."""
+    """Policy with a cache of its actions, so that actions before a stop are the same under all rules."""
 
     def __init__(self, inner: Policy) -> None:
         self._inner = inner
         self._drawn: dict[Any, list[Completion]] = {}
 
     def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:
-        """Ask the inner policy for what is new."""
+        """Return cached actions, and ask the inner policy for new ones."""
         keys = [(request.agent, tuple(request.history), tuple(request.seeds)) for request in requests]
         new = {key: request for key, request in zip(keys, requests, strict=True) if key not in self._drawn}
         self._drawn |= zip(new, self._inner.generate(list(new.values()), sampling), strict=True)
@@ -62,13 +62,13 @@ class Remembering(Policy):
 
 @dataclass(frozen=True)
 class Ruled(Policy):
-    """A policy under a rule of when to stop."""
+    """Policy with a stopping rule."""
 
     inner: Policy
     rule: Rule
 
     def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:
-        """Ask the inner policy where the rule does not stop."""
+        """Stop if the rule does, and ask the inner policy otherwise."""
         stops = [self._stops(request.history) for request in requests]
         asked = iter(
             self.inner.generate([request for request, stop in zip(requests, stops, strict=True) if not stop], sampling)
@@ -94,7 +94,7 @@ class Ruled(Policy):
 
 
 def replayed(env: Stopping) -> Scripted:
-    """The replay team; see the module."""
+    """Return the replay team, which the module docstring describes."""
     items = {env.env.observations(env.env.initial_state(item, 0))["agent_1"]: item for item in env.items}
     prompts = {str(prompt): item for prompt, item in items.items()}
 
@@ -110,7 +110,7 @@ def replayed(env: Stopping) -> Scripted:
 
 
 def by_itself(item: TaskItem) -> str:
-    """The reference solution with its helper inside of main."""
+    """Return the reference solution with its helper inside of main."""
     helper, main = (ast.parse(text).body[-1] for text in item.reference)
     assert isinstance(main, ast.FunctionDef)
     main.body.insert(0, helper)
@@ -118,7 +118,7 @@ def by_itself(item: TaskItem) -> str:
 
 
 def row(episodes: Sequence[Episode]) -> dict[str, Any]:
-    """Means over episodes."""
+    """Return means over episodes."""
     final = [e.final for e in episodes]
     completions = [[c for turn in e.turns for c in turn.actions.values()] for e in episodes]
     return {
@@ -135,9 +135,9 @@ def row(episodes: Sequence[Episode]) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Play, print a table, and write it with the scores of every turn."""
+    """Play, print the results, and write them with the scores of every turn."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", help="none: the replay alone")
+    parser.add_argument("--model", help="without a model, only the replay plays")
     parser.add_argument("--items", type=int, default=16)
     parser.add_argument("--turns", type=int, default=4)
     parser.add_argument("--cost", type=float, default=0.1)

@@ -6,8 +6,12 @@ A question counts as kept if a correct answer is in the notes when the reader is
 are the 100 test questions and, if `bfcl-eval` is installed, the 155 of BFCL v4, whose facts `script:gold` does not
 find. Prints a table in Markdown.
 
-Writers: `gold` is `script:gold`; `first` keeps whole pieces until the notes are full, `last` keeps every piece, so that
-the last ones remain, and `random` replaces a note by chance with every second piece.
+Writers:
+
+- `gold` is `script:gold`;
+- `first` keeps whole pieces until the notes are full;
+- `last` keeps every piece, so that the last ones remain;
+- `random` replaces a random note with every second piece.
 """
 
 from __future__ import annotations
@@ -31,19 +35,19 @@ SIZES = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 100, 200)  # notes
 
 
 def count_notes(observation: str) -> int:
-    """Return how many notes a writer observes."""
+    """Return the number of notes that a writer observes."""
     return len(re.findall(r"^\d+\. ", observation, re.MULTILINE))
 
 
 def random_writer(observation: str, notes: int) -> str:
-    """Return the text of a writer that replaces a note by chance with every second piece; all follows from the text."""
+    """Return the action of a writer that replaces a random note with every second piece, seeded by the text."""
     label = derive(0, observation)
     if count_notes(observation) < notes:
         return KEEP
     return SKIP if label % 2 else f"forget: {1 + label // 2 % notes}\n{KEEP}"
 
 
-WRITERS: Mapping[str, Callable[[str, int], str]] = {  # text from the observation and the number of notes
+WRITERS: Mapping[str, Callable[[str, int], str]] = {  # action from the observation and the number of notes
     "first": lambda observation, notes: KEEP if count_notes(observation) < notes else SKIP,
     "last": lambda observation, notes: KEEP,
     "random": random_writer,
@@ -51,7 +55,7 @@ WRITERS: Mapping[str, Callable[[str, int], str]] = {  # text from the observatio
 
 
 def kept(env: Any, team: str) -> float:
-    """Return the share of the questions in % whose answer is in the notes at the end; teams without chance."""
+    """Return the share of questions in % whose answer is in the final notes of a deterministic team."""
     script, found = env.script("gold"), list[float]()
 
     def write() -> str:
@@ -70,7 +74,7 @@ def kept(env: Any, team: str) -> float:
 
 
 def main() -> None:
-    """Play, draw and print."""
+    """Play, draw the figure, and print the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()

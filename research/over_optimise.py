@@ -35,36 +35,36 @@ from llm_dec_pomdp.types import Message
 Array = npt.NDArray[np.float64]
 TASK = "tldr-v0"
 SAMPLING = Sampling(max_new_tokens=32)
-RIDGE = 0.01  # keeps weights finite where few pairs are all told right
+RIDGE = 0.01  # keeps weights finite if all of a few pairs are ranked correctly
 WINDOW = 5  # updates of the running mean
 LABELS = {"learnt": "learnt return, nats", "true": "true return, % of maximum"}
 
 
 @dataclass(frozen=True)
 class Values:
-    """What a joint text is worth: a weighted sum of its numbers.
+    """Learned reward of a joint action: a weighted sum of its numbers.
 
     Attributes:
-        env: Cuts joint texts into parts.
-        weights: Of `numbers` [6].
+        env: Environment that splits joint actions into parts.
+        weights: Weights of `numbers` [6].
     """
 
     env: TextDecPOMDP
     weights: Array
 
     def __call__(self, history: Sequence[Message], text: str) -> float:
-        """Its value, whatever was told before."""
+        """Return the value of a text; the history is ignored."""
         return float(numbers(self.env.facts.split(text)) @ self.weights)
 
 
 def numbers(parts: Sequence[str]) -> Array:
-    """Of each part the logarithms of one more than its characters, different words and ends of sentences."""
+    """Return log(1 + n) of the numbers n of characters, different words and ends of sentences of each part."""
     counts = [(len(part), len(set(part.lower().split())), len(re.findall(r"[.!?]", part))) for part in parts]
     return np.array([math.log1p(count) for row in counts for count in row])
 
 
 def differences(pairs: Mapping[str, Sequence[Any]], tasks: Sequence[str]) -> Array:
-    """Numbers of the preferred joint text less those of the other one [pairs, 6]."""
+    """Return the numbers of the preferred joint action minus those of the rejected one [pairs, 6]."""
     rows = [
         numbers([texts[0] for texts in pair.chosen.texts.values()])
         - numbers([texts[0] for texts in pair.rejected.texts.values()])
@@ -75,7 +75,7 @@ def differences(pairs: Mapping[str, Sequence[Any]], tasks: Sequence[str]) -> Arr
 
 
 def fitted(rows: Array) -> Array:
-    """The weights w that minimise the mean of - log sigmoid(row . w) + RIDGE |w|^2 / 2, by Newton's method."""
+    """Return the w that minimises the mean of - log sigmoid(row . w) + RIDGE |w|^2 / 2, by Newton's method."""
     weights: Array = np.zeros(rows.shape[1])
     for _ in range(50):
         likelihood = 1 / (1 + np.exp(-rows @ weights))
@@ -86,7 +86,7 @@ def fitted(rows: Array) -> Array:
 
 
 def train(arguments: argparse.Namespace) -> None:
-    """Learn the reward, train a team, and write its curve."""
+    """Fit the reward, train a team, and write its curve."""
     pairs = Preferences(str(arguments.source), "all").pairs()
     tasks = [task for task in sorted(pairs) if pairs[task]]
     learnt_from, others = tasks[: arguments.posts], tasks[arguments.posts :]
@@ -133,7 +133,7 @@ def train(arguments: argparse.Namespace) -> None:
 
 
 def tested(team: Any, env: TextDecPOMDP) -> dict[str, float]:
-    """Both returns on test posts: the learnt one in nats, the true one in % of the maximum."""
+    """Return both returns on test posts: the learned one in nats, the true one in % of the maximum."""
     groups = llm_dec_pomdp.collect(team, env, items=20, sampling=SAMPLING)
     episodes = [episode for group in groups for episode in group.episodes]
     scores = [turn.score.total for episode in episodes for turn in episode.turns if turn.score]
@@ -141,7 +141,7 @@ def tested(team: Any, env: TextDecPOMDP) -> dict[str, float]:
 
 
 def draw(arguments: argparse.Namespace) -> None:
-    """All runs in one file, and their curves."""
+    """Write all runs to one file, draw their curves, and print the table."""
     runs = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(arguments.runs.glob("*.json"))]
     raw_data.write(arguments.json, runs)
     figure = Figure(figsize=(9, 3.5), layout="constrained")
@@ -149,7 +149,7 @@ def draw(arguments: argparse.Namespace) -> None:
     for kind, colour in (("learnt", "tab:red"), ("true", "tab:blue")):
         for axes, curve in ((left, "paid"), (right, "true")):
             lines = [smooth(run[curve]) for run in runs if run["reward"] == kind]
-            if not lines or (axes is left and kind == "true"):  # which is paid in another unit
+            if not lines or (axes is left and kind == "true"):  # the true reward has another unit
                 continue
             for line in lines:
                 axes.plot(range(1, len(line) + 1), line, linewidth=0.8, alpha=0.5, color=colour)
@@ -163,7 +163,7 @@ def draw(arguments: argparse.Namespace) -> None:
 
 
 def table(runs: Sequence[Mapping[str, Any]]) -> str:
-    """What test texts earn by both rewards, means over seeds with 95 % intervals."""
+    """Return a table of both returns on test posts, means over seeds with 95 % intervals."""
     lines = ["| trained on | update | learnt, nats | true, % |", "|---|---|---|---|"]
     for kind in dict.fromkeys(run["reward"] for run in runs):
         selected = [run for run in runs if run["reward"] == kind]
@@ -174,7 +174,7 @@ def table(runs: Sequence[Mapping[str, Any]]) -> str:
 
 
 def shown(values: Sequence[float]) -> str:
-    """Mean, 95 % interval and every value."""
+    """Return as text: mean, 95 % interval and every value."""
     interval = mean_interval(values)
     return f"{interval.mean:.1f} ({interval.low:.1f} to {interval.high:.1f}): " + ", ".join(
         f"{value:.1f}" for value in values
@@ -182,27 +182,27 @@ def shown(values: Sequence[float]) -> str:
 
 
 def smooth(values: Sequence[float]) -> list[float]:
-    """The mean of the last five at every place."""
+    """Return the running mean of the last five values."""
     return [fmean(values[max(0, end - WINDOW) : end]) for end in range(1, len(values) + 1)]
 
 
 def main() -> None:
-    """Train, or draw."""
+    """Run the command `train` or `draw`."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     what = parser.add_subparsers(required=True)
-    train_parser = what.add_parser("train", help="one run")
-    train_parser.add_argument("--source", type=Path, required=True, help="a run whose episodes were recorded")
-    train_parser.add_argument("--posts", type=int, default=20, help="posts from whose pairs the reward is learnt")
+    train_parser = what.add_parser("train", help="train one run")
+    train_parser.add_argument("--source", type=Path, required=True, help="folder of a run with recorded episodes")
+    train_parser.add_argument("--posts", type=int, default=20, help="number of posts with pairs to fit the reward")
     train_parser.add_argument("--steps", type=int, default=24)
-    train_parser.add_argument("--early", type=int, default=8, help="update after which test posts are measured too")
+    train_parser.add_argument("--early", type=int, default=8, help="also evaluate on test posts after these updates")
     train_parser.add_argument("--seed", type=int, default=0)
     train_parser.add_argument("--true", action="store_true", help="train on the true reward instead")
     train_parser.add_argument("--out", type=Path, required=True)
     train_parser.set_defaults(work=train)
-    all_runs = what.add_parser("draw", help="all runs in one file and a figure")
+    all_runs = what.add_parser("draw", help="write all runs to one file and a figure")
     all_runs.add_argument("runs", type=Path)
-    all_runs.add_argument("--json", type=Path, required=True, help="file of all runs")
-    all_runs.add_argument("--out", type=Path, required=True, help="file of the figure")
+    all_runs.add_argument("--json", type=Path, required=True, help="output file of all runs")
+    all_runs.add_argument("--out", type=Path, required=True, help="output file of the figure")
     all_runs.set_defaults(work=draw)
     arguments = parser.parse_args()
     arguments.work(arguments)

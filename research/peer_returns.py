@@ -40,23 +40,23 @@ PROMPTS, GROUP, TOKENS, SAMPLES = 4, 4, 64, 4
 
 
 class Meter:
-    """Seconds of one training, on the wall and of the processor."""
+    """Timer of one training: wall time and processor time."""
 
     def __init__(self) -> None:
         self.wall, self.processor = time.perf_counter(), time.process_time()
 
     def read(self) -> dict[str, float]:
-        """Since it was made."""
+        """Return the seconds since the timer was created."""
         return {"wall": time.perf_counter() - self.wall, "processor": time.process_time() - self.processor}
 
 
 def percent(values: Sequence[float], env: TextDecPOMDP) -> float:
-    """Mean return in % of the highest."""
+    """Return the mean return in % of the maximum."""
     return 100 * math.fsum(values) / len(values) / env.facts.max_return
 
 
 def held_out(team: Team, sampling: Sampling) -> float:
-    """Return on the test posts. As comlrl has it, and for both sides, a text also ends where a model pads."""
+    """Compute the return on the test posts. A padding token also ends a text, for both sides, as in comlrl."""
     env = llm_dec_pomdp.make("tldr-v0", split="test")
     for policy in team.members.values():
         assert isinstance(policy, LanguageModel)
@@ -67,7 +67,7 @@ def held_out(team: Team, sampling: Sampling) -> float:
 
 
 def train_ours(env: TextDecPOMDP, team: Team, sampling: Sampling, steps: int, rate: float, seed: int) -> dict[str, Any]:
-    """With this package's trainer."""
+    """Train with this package, and return the training returns and times."""
     done: list[TrainingStep] = []
     learner = MAGRPO(team, sampling, MAGRPOConfig(learning_rate=rate))
     meter = Meter()
@@ -89,7 +89,7 @@ def train_ours(env: TextDecPOMDP, team: Team, sampling: Sampling, steps: int, ra
 def train_theirs(
     env: TextDecPOMDP, team: Team, sampling: Sampling, steps: int, rate: float, seed: int
 ) -> dict[str, Any]:
-    """With comlrl's trainer, which changes the models of the team in place."""
+    """Train with comlrl, which changes the models of the team in place."""
     from comlrl.trainers.reinforce import MAGRPOConfig as TheirConfig
     from comlrl.trainers.reinforce import MAGRPOTrainer
 
@@ -157,7 +157,7 @@ def main() -> None:
     result = {"threads": torch.get_num_threads(), "versions": versions}
     there = raw_data.read(arguments.out) if arguments.out.exists() else result | {"runs": []}
     if any(there[name] != result[name] for name in result):
-        parser.error(f"{arguments.out} holds runs of other settings: {there | {'runs': '...'}}; give another file")
+        parser.error(f"{arguments.out} has runs with other settings: {there | {'runs': '...'}}; give another file")
     runs: list[dict[str, Any]] = there["runs"]
     before = held_out(load_team(env.possible_agents, "builtin:tiny"), sampling)
     for seed in arguments.seeds:

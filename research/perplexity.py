@@ -2,8 +2,8 @@
 
     python research/perplexity.py RUN [RUN ...] --model MODEL [--dtype bfloat16] [--json FILE]
 
-Each text of the evaluations in a run is scored given the observation of its agent. The output has, per cell and agent,
-exp(-mean log pi per token) with a 95 % interval over texts (a t interval of the mean log-probability). Random words
+Each action of the evaluations in a run is scored given the observation of its agent. The output has, per run and agent,
+exp(-mean log pi per token) with a 95 % interval over actions (a t interval of the mean log-probability). Random words
 have a high perplexity; repetitions have one near 1.
 """
 
@@ -28,11 +28,11 @@ from llm_dec_pomdp.types import Message
 
 
 def perplexity(judge: ModelJudge, pairs: Sequence[tuple[str, str]]) -> Interval:
-    """Perplexity of texts, over texts; empty ones are left out.
+    """Return the perplexity of texts with its interval over texts; empty texts are left out.
 
     Args:
-        judge: Who finds them likely or not.
-        said: What an agent was told, and its text.
+        judge: Model that gives the log-probabilities.
+        said: Pairs of an observation and the action of the agent.
     """
     found = judge.log_likelihoods(
         [(Message("observation", observation),) for observation, _ in pairs], [text for _, text in pairs]
@@ -42,7 +42,7 @@ def perplexity(judge: ModelJudge, pairs: Sequence[tuple[str, str]]) -> Interval:
 
 
 def by_agent(judge: ModelJudge, episodes: Path) -> dict[str, Interval]:
-    """Perplexity of each agent's texts in a file of episodes."""
+    """Return the perplexity of each agent's actions in a file of episodes."""
     pairs: dict[str, list[tuple[str, str]]] = {}
     for turn in (turn for episode in map(to_episode, read(episodes)) for turn in episode.turns):
         for agent, completion in turn.actions.items():
@@ -51,11 +51,11 @@ def by_agent(judge: ModelJudge, episodes: Path) -> dict[str, Interval]:
 
 
 def main() -> None:
-    """Score and print."""
+    """Score the actions, and print the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN")
     parser.add_argument("--model", required=True, help="builtin:tiny, a folder, a .gguf file, or a hub id")
-    parser.add_argument("--dtype", default="float32", help="of its weights: float32 or bfloat16")
+    parser.add_argument("--dtype", default="float32", help="dtype of the weights: float32 or bfloat16")
     parser.add_argument("--json", type=Path, help="also write the figures to this file")
     arguments = parser.parse_args()
     judge = ModelJudge(LanguageModel(*load_model(arguments.model, dtype=arguments.dtype)), arguments.model)

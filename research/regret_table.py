@@ -17,7 +17,7 @@ import raw_data
 
 
 def table(lines: list[dict[str, Any]], column: str, digits: int) -> str:
-    """One column of the section, over environments and methods."""
+    """Return a table of one column of the section, by environment and method."""
     methods = list(dict.fromkeys(line["method"] for line in lines))
     rows: dict[str, dict[str, str]] = {}
     for line in lines:
@@ -31,7 +31,7 @@ def table(lines: list[dict[str, Any]], column: str, digits: int) -> str:
 
 
 def main() -> None:
-    """Print both."""
+    """Print both tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("results", type=Path)
     lines = raw_data.read(parser.parse_args().results)["lines"]

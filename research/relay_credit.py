@@ -1,4 +1,4 @@
-"""Measure the credit of messages on relay-v0, for the speaker who knows the word and for the other speakers.
+"""Measure the credit of messages on relay-v0, for the speaker that observes the word and for the other speakers.
 
     python research/relay_credit.py [RUN ...]
 
@@ -35,13 +35,13 @@ ROLES = ("knowing", "other speakers", "listener")
 
 
 class Relaying(Policy):
-    """Speakers say what they know (a word, or that it is none) in 7 of 10 cases, else any word.
+    """Policy of known behaviour; with 0.7, a speaker's action is its observed word, or that it has none, else any word.
 
-    The listener says the first word that it heard, or any.
+    The listener's action is the first word in the messages that it received, or any word.
     """
 
     def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:
-        """One text per seed, of one token, so that it may be learnt from."""
+        """Return one completion of one token per seed, so that learners accept it."""
         texts = [[self._say(r.history[-1].text, seed) for seed in r.seeds] for r in requests]
         return [[Completion(text, (0,), (0,), (0.0,)) for text in drawn] for drawn in texts]
 
@@ -55,7 +55,7 @@ class Relaying(Policy):
 
 
 def sizes(env: Any, team: Team, sampling: Sampling, rollout: Messages, episodes: int = 4) -> dict[str, float]:
-    """Mean |credit| in % of the messages of each role; a listener has none where it does not draft."""
+    """Return the mean |credit| of the messages of each role in %; a listener without drafts has none."""
     items = env.items
     groups = rollout.play(env, team, [item.id for item in items], range(len(items)), sampling, episodes)
     by_role: dict[str, list[float]] = {role: [] for role in ROLES}
@@ -70,7 +70,7 @@ def sizes(env: Any, team: Team, sampling: Sampling, rollout: Messages, episodes:
 
 
 def row(team: str, protocol: str, against: str, seeds: Sequence[Mapping[str, float]]) -> str:
-    """A row of the table."""
+    """Return a row of the table."""
     cells: list[str] = []
     for role in ROLES:
         values = [seed[role] for seed in seeds if role in seed]
@@ -80,7 +80,7 @@ def row(team: str, protocol: str, against: str, seeds: Sequence[Mapping[str, flo
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measure, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", nargs="*", type=Path, metavar="RUN")
     entries = [e for run in parser.parse_args().runs for e in read_run(run).entries if e.result is not None]

@@ -1,8 +1,8 @@
 """Run the programs of docs/notes/upstream.md with the installed libraries, and compare their output with the page.
 
-    python research/reproduce_upstream.py gymnasium comlrl     # sections whose title begins so
+    python research/reproduce_upstream.py gymnasium comlrl     # sections whose title starts with these names
 
-The title of a section is a distribution and its version, which has to be the installed one.
+The title of a section is a distribution and its version. This version must be installed.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ PROGRAM = re.compile(r"\*\*(.+?)\*\*.*?```python\n(.*?)```\n\n```text\n(.*?)```"
 
 
 def programs(page: str, distribution: str) -> list[tuple[str, str, str]]:
-    """What is wrong, the program that shows it and what it prints, of a section."""
+    """Return the findings of a section: the description, the program that shows it, and its output."""
     for section in page.split("\n## ")[1:]:
         title, _, body = section.partition("\n")
         name, version = title.split()
         if name == distribution:
             if metadata.version(name) != version:
-                raise SystemExit(f"{name} is {metadata.version(name)} here, and the page is about {version}")
+                raise SystemExit(f"{name} {metadata.version(name)} is installed, but the page is about {version}")
             return PROGRAM.findall(body)
-    raise SystemExit(f"no section of {PAGE.name} is about {distribution!r}")
+    raise SystemExit(f"{PAGE.name} has no section about {distribution!r}")
 
 
 def printed(program: str) -> str:
-    """What a program prints; it is run as a file, in a folder of its own."""
+    """Run a program as a file in a temporary folder, and return its output."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "program.py"
         path.write_text(program, encoding="utf-8")

@@ -29,7 +29,7 @@ GROUP = 8
 
 
 def exploitabilities(game: str, learner: str, steps: int, seed: int) -> dict[str, float]:
-    """After the last update, and of the mean chances."""
+    """Return the exploitability after the last update, and of the mean of the policies."""
     env: Any = make(game)
     tables = {agent: Table(env.choices(agent)) for agent in env.possible_agents}
     sampling = Sampling(max_new_tokens=1)
@@ -57,7 +57,7 @@ def exploitabilities(game: str, learner: str, steps: int, seed: int) -> dict[str
 
 
 def main() -> None:
-    """Train and print."""
+    """Train, write the file, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--seeds", type=int, default=5)

@@ -2,7 +2,7 @@
 
     python -m llm_dec_pomdp bench research/suites/claims/joint.toml --out runs/joint
 
-The team plays research-v0. Under the protocol "centralized" one agent has the tools itself, asks nobody and answers.
+The team plays research-v0. Under the protocol "centralized", one agent has all tools and answers without sub-agents.
 Its calls count as the support of its answer. `wrappers.Centralized` differs: its agent delegates to itself.
 """
 
@@ -40,7 +40,7 @@ def toolbox(name: str) -> Toolbox:
 
 
 class SingleAgentResearch(Task[QuestionState]):
-    """One agent with all tools; each prompt is complete and resets the history.
+    """Task for one agent with all tools; each prompt is complete and resets the history.
 
     Args:
         team: The task, whose options hold.

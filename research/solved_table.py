@@ -2,7 +2,7 @@
 
     python research/solved_table.py research/data/NAME.json.xz [...]
 
-The interval is a 95 % t interval over the seeds. Below three seeds there is none.
+The interval is a 95 % t interval over the seeds. With fewer than three seeds there is none.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from llm_dec_pomdp.evaluation.intervals import LEAST_SEEDS, mean_interval
 
 
 def rows(cells: list[dict[str, Any]]) -> list[list[str]]:
-    """A row per method and environment: who, the seeds, their mean, tokens generated per episode."""
+    """Return a row per method and environment: method, seeds, mean, and tokens generated per episode."""
     lines: dict[tuple[str, str], dict[int, dict[str, Any]]] = {}
     for cell in cells:
         environment, method = cell["cell"]["environment"], cell["cell"]["method"]
@@ -37,7 +37,7 @@ def rows(cells: list[dict[str, Any]]) -> list[list[str]]:
 
 
 def main() -> None:
-    """Print it."""
+    """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("results", nargs="+", type=Path)
     cells = [cell for path in parser.parse_args().results for cell in raw_data.read(path)]

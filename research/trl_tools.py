@@ -1,13 +1,13 @@
 # pyright: basic, reportMissingImports=false
-"""Train one agent with tools by TRL's GRPOTrainer: a listener that has to read the board of its team.
+"""Train one agent with tools with TRL's GRPOTrainer: a listener that has to read the board of its team.
 
     pip install torch==2.13.0 trl==1.16.0
     python research/trl_tools.py [--steps 60] [--learning-rate 5e-4] [--seed 0] [--out FILE]
 
 In relay-v0 the speaker, a fixed policy here, knows a word and pins it to the board. The listener is trained to answer
 with the word. Its small model has tokens that are whole calls. It first imitates episodes, half of which read the board
-and half of which guess. Prints the mean return of the first step and of the last 10. Guessing has a return of 0.25. The
-control is --learning-rate 0.
+and half of which guess. The script prints the mean return of the first step and of the last 10. Guessing has a return
+of 0.25. For an untrained control, run with --learning-rate 0.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ TEMPLATE = (
     '{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}}</tool_call> {% endfor %}'
     "{% if m.role == 'assistant' %}<eos> {% endif %}{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}"
 )
-PARSED = {  # how texts of the model are read: calls in tags, the rest is content
+PARSED = {  # format of the model's completions: calls in tags, other text is content
     "defaults": {"role": "assistant"},
     "start_anchor": "<assistant>",
     "fields": {
@@ -64,13 +64,13 @@ def read_board(state: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
 
 
 def speaker(agent: str, history: Sequence[Message]) -> str:
-    """Pins the word that it is told."""
+    """Pin the observed word to the board."""
     word = history[0].text.partition("The word is ")[2].partition(".")[0]
     return f'pin("{word}")' if len(history) == 1 else "pass"
 
 
 def small_model(seed: int) -> tuple[transformers.PreTrainedModel, transformers.PreTrainedTokenizerBase]:
-    """A Llama of 2 layers, whose tokens are the words and the calls that matter."""
+    """Return a Llama of 2 layers, whose tokens are the words and the calls of the task."""
     special = ["<unk>", "<pad>", "<eos>", "<user>", "<assistant>", "<tool>"]
     words = {word: number for number, word in enumerate([*special, *WORDS, "nothing"])}
     inner = Tokenizer(models.WordLevel(words, unk_token="<unk>"))
@@ -118,19 +118,19 @@ def imitate(
 
 
 def called(name: str, arguments: dict[str, str]) -> dict[str, object]:
-    """A message that is a call."""
+    """Return a message with a call."""
     call = {"type": "function", "function": {"name": name, "arguments": arguments}}
     return {"role": "assistant", "content": "", "tool_calls": [call]}
 
 
 def main(steps: int = 60, learning_rate: float = 5e-4, seed: int = 0, out: Path | None = None) -> None:
-    """Train and print; add the run to a file."""
+    """Train, print the result, and add the run to a file."""
     env = WithTools(llm_dec_pomdp.make("relay-v0", n_agents=2), [kit("board", pin, read_board, initial=())], rounds=2)
     model, tokenizer = small_model(seed)
     imitate(model, tokenizer, Role(env, "listener", speaker), len(env.items))
     fit = {"learning_rate": learning_rate, "lr_scheduler_type": "constant", "max_steps": steps, "seed": seed}
     fit |= {"num_generations": 8, "per_device_train_batch_size": 64, "max_completion_length": 8, "logging_steps": 1}
-    fit |= {"max_tool_calling_iterations": 2}  # a call, and what it says
+    fit |= {"max_tool_calling_iterations": 2}  # a call, and the answer
     fit |= {
         "save_strategy": "no",
         "report_to": [],
@@ -148,7 +148,7 @@ def main(steps: int = 60, learning_rate: float = 5e-4, seed: int = 0, out: Path 
         )
         trainer.train()
     curve = [entry["reward"] for entry in trainer.state.log_history if "reward" in entry]
-    print(f"seed {seed}: {curve[0]:.2f} at first, {fmean(curve[-10:]):.2f} at the end of {steps} steps")
+    print(f"seed {seed}: {curve[0]:.2f} in the first step, {fmean(curve[-10:]):.2f} in the last 10 of {steps} steps")
     if out is not None:
         run = {"seed": seed, "learning_rate": learning_rate, "returns": curve}
         raw_data.write(out, [*(raw_data.read(out) if out.exists() else []), run])

@@ -34,13 +34,13 @@ CONTEXT = multiprocessing.get_context("fork")  # the libraries take seconds to i
 
 
 def gem_games() -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Yield names and how to make the games."""
+    """Yield names and functions that make the games."""
     for game in library("gem", "gem").envs.registration.ENV_REGISTRY:
         yield game, lambda game=game: from_gem(game, max_turns=TURNS)
 
 
 def textarena_games() -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Yield names and how to make the games."""
+    """Yield names and functions that make the games."""
     tried: set[str] = set()
     for game, spec in library("textarena", "textarena").envs.registration.ENV_REGISTRY.items():
         if spec.entry_point not in tried:
@@ -50,13 +50,13 @@ def textarena_games() -> Iterator[tuple[str, Callable[[], Any]]]:
 
 def fewest_players(game: str) -> Any:
     """Return the game with the lowest number of players that it accepts."""
-    refused: Exception = ValueError(f"{game} is for no 1 to {MOST_PLAYERS} players")
+    refused: Exception = ValueError(f"{game} accepts no number of players from 1 to {MOST_PLAYERS}")
     for players in range(1, MOST_PLAYERS + 1):
         roles = [f"player {number}" for number in range(players)] if players > 1 else ("adviser", "player")
         env = from_textarena(game, players=players, roles=roles, max_turns=TURNS)
         try:
             env.reset(seed=0)
-        except (AssertionError, ValueError) as error:  # what TextArena says to another number
+        except (AssertionError, ValueError) as error:  # TextArena's error for another number of players
             refused = error
         else:
             return env
@@ -64,7 +64,7 @@ def fewest_players(game: str) -> Any:
 
 
 def outcome(make: Callable[[], Any]) -> tuple[str, str]:
-    """Return the number of players, and in a sentence whether all checks pass or what fails."""
+    """Return the number of players, and a sentence with the outcome: all checks pass, or the failure."""
     players = "-"
     try:
         env = make()

@@ -1,8 +1,8 @@
-"""Make the candidate functions of `envs.coding.candidates` from reference pairs, and keep what the judge confirms.
+"""Make the candidate functions of `envs.coding.candidates` from reference pairs, and keep those that pass a check.
 
-Writes `llm_dec_pomdp/data/candidates.jsonl`: for the first embedded problems of CoopHumanEval and of MBPP in which
-every kind of candidate can be made, at most eight of each, the texts by role and kind.
-`tests/envs/coding/test_candidates.py` says what each kind has to do.
+The script writes `llm_dec_pomdp/data/candidates.jsonl`. It has at most eight problems of CoopHumanEval and of MBPP: the
+first embedded problems for which every kind of candidate can be made. A row has the texts by role and kind. The code
+sandbox checks each pair. `tests/envs/coding/test_candidates.py` defines the requirements of each kind.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from llm_dec_pomdp.types import TaskItem
 
 PROBLEMS = 8
 OUT = Path(llm_dec_pomdp.__file__).parent / "data" / "candidates.jsonl"
-INVERSES = (("not {}", "not {}"), ("{}[::-1]", "{}[::-1]"), ("{} - 1", "{} + 1"))  # of aux, and undone by main
+INVERSES = (("not {}", "not {}"), ("{}[::-1]", "{}[::-1]"), ("{} - 1", "{} + 1"))  # applied by aux and undone by main
 SWAPPED: dict[Any, Any] = {
     ast.Lt: ast.LtE,
     ast.LtE: ast.Lt,
@@ -33,11 +33,11 @@ SWAPPED: dict[Any, Any] = {
     ast.Add: ast.Sub,
     ast.Sub: ast.Add,
 }
-TRIVIAL = ("[]", "0", "''", "-1", "None")  # answers of special cases
+TRIVIAL = ("[]", "0", "''", "-1", "None")  # return values of special cases
 
 
 def function(source: str) -> ast.FunctionDef:
-    """The function that a source defines, without its docstring."""
+    """Return the function that a source defines, without its docstring."""
     [found] = ast.parse(source).body
     assert isinstance(found, ast.FunctionDef)
     found.body = without_docstring(found.body)
@@ -45,7 +45,7 @@ def function(source: str) -> ast.FunctionDef:
 
 
 def written(name: str, like: ast.FunctionDef, body: Sequence[ast.stmt]) -> str:
-    """A function with the parameters of another."""
+    """Return a function with the parameters of another function."""
     function = copy.deepcopy(like)
     function.name, function.body = name, [copy.deepcopy(statement) for statement in body]
     if name == "aux":
@@ -56,12 +56,12 @@ def written(name: str, like: ast.FunctionDef, body: Sequence[ast.stmt]) -> str:
 
 
 def statements(source: str) -> list[ast.stmt]:
-    """Parsed."""
+    """Parse a source and return its statements."""
     return ast.parse(source).body
 
 
 def renamed(node: ast.AST, name: str) -> ast.AST:
-    """A copy that calls the helper by another name."""
+    """Return a copy that calls the helper by another name."""
     node = copy.deepcopy(node)
     for part in ast.walk(node):
         if isinstance(part, ast.Name) and part.id == "aux":
@@ -72,12 +72,12 @@ def renamed(node: ast.AST, name: str) -> ast.AST:
 
 
 def alone(aux: ast.FunctionDef, main: ast.FunctionDef) -> list[ast.stmt]:
-    """The body of a main function that has the helper within itself."""
+    """Return the body of a main function that defines the helper inside of itself."""
     return [renamed(aux, "helper"), *(renamed(statement, "helper") for statement in main.body)]  # type: ignore[list-item]
 
 
 def off_by_one(source: str) -> Iterator[str]:
-    """The function with a number raised by one, with < for <= and the like, or with - for +, at every place in turn."""
+    """Yield versions with one change each: a number plus one, another comparison such as < for <=, or - for +."""
     count = len(list(ast.walk(function(source))))
     for place in range(count):
         changed = function(source)
@@ -94,7 +94,7 @@ def off_by_one(source: str) -> Iterator[str]:
 
 
 def decorators(aux: ast.FunctionDef, main: ast.FunctionDef) -> Iterator[tuple[str, str]]:
-    """aux has the answer but for a last step, which main takes."""
+    """Yield pairs in which aux computes all but the last step, which main adds."""
     arguments = ", ".join(argument.arg for argument in main.args.args)
     solve = function(written("solve", main, alone(aux, main)))
     for before, after in INVERSES:
@@ -104,7 +104,7 @@ def decorators(aux: ast.FunctionDef, main: ast.FunctionDef) -> Iterator[tuple[st
 
 
 def filters(aux: ast.FunctionDef, main: ast.FunctionDef) -> Iterator[tuple[str, str]]:
-    """aux says whether a case is a special one, and main acts on it."""
+    """Yield pairs in which aux detects a special case, and main handles it."""
     arguments = ", ".join(argument.arg for argument in main.args.args)
     first, *rest = main.body
     if isinstance(first, ast.If) and not first.orelse:
@@ -120,29 +120,29 @@ def filters(aux: ast.FunctionDef, main: ast.FunctionDef) -> Iterator[tuple[str, 
 
 
 def fallback(aux: ast.FunctionDef, main: ast.FunctionDef) -> str:
-    """Main, which does the work of aux itself where aux fails."""
+    """Return a main function that does the work of aux itself if aux fails."""
     handler = ast.ExceptHandler(ast.Name("Exception", ast.Load()), None, alone(aux, main))
     return written(main.name, main, [ast.Try(main.body, [handler], [], [])])
 
 
 def judged(item: TaskItem, aux: str, main: str) -> Verdict:
-    """What the tests say of a pair."""
+    """Run the tests of a problem on a pair, and return the result."""
     return default_pool().run([job(item, Program(aux, main).source)])[0]
 
 
 def passes(item: TaskItem, aux: str, main: str) -> bool:
-    """All of them."""
+    """Return whether a pair passes all tests."""
     verdict = judged(item, aux, main)
     return verdict.outcome == "passed" and verdict.passed == verdict.total
 
 
 def first(pairs: Iterator[tuple[str, str]], fits: Callable[[str, str], bool]) -> tuple[str, str] | None:
-    """The first pair that fits."""
+    """Return the first pair that meets a condition."""
     return next((pair for pair in pairs if fits(*pair)), None)
 
 
 def candidates(item: TaskItem) -> dict[str, dict[str, str]] | None:
-    """The texts of a problem by role and kind; None where a kind cannot be made."""
+    """Return the texts of a problem by role and kind, or None if a kind cannot be made."""
     gold_aux, gold_main = item.reference
     aux, main = function(gold_aux), function(gold_main)
 

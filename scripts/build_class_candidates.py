@@ -2,8 +2,7 @@
 
     python scripts/build_class_candidates.py
 
-`contrib.software.classes.candidates` lists the kinds. A class for which one of them cannot be made for both authors is
-left out.
+`contrib.software.classes.candidates` lists the kinds. A class is left out if a kind cannot be made for both authors.
 """
 
 from __future__ import annotations
@@ -26,21 +25,21 @@ Bodies = Mapping[str, str]
 
 
 def parsed(source: str) -> ast.FunctionDef:
-    """The function of a source."""
+    """Return the function of a source."""
     [function] = ast.parse(source).body
     assert isinstance(function, ast.FunctionDef)
     return function
 
 
 def stub(source: str) -> str:
-    """The function, returning None."""
+    """Return the function with a body that returns None."""
     function = parsed(source)
     function.body = [ast.Return(ast.Constant(None))]
     return ast.unparse(function) + "\n"
 
 
 def other_signature(source: str) -> str:
-    """The function with one parameter more."""
+    """Return the function with one more parameter."""
     function = parsed(source)
     function.args.args.append(ast.arg("context"))
     if function.args.defaults:
@@ -49,14 +48,14 @@ def other_signature(source: str) -> str:
 
 
 class _Calls(ast.NodeTransformer):
-    """Calls of methods of others become calls of local functions."""
+    """Transformer of calls: a method of another author becomes a local function."""
 
     def __init__(self, others: Bodies) -> None:
         self.others = others
         self.found: set[str] = set()
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
-        """`self.k(a)` becomes `local_k(self, a)`."""
+        """Replace `self.k(a)` by `local_k(self, a)`."""
         self.generic_visit(node)
         match node.func:
             case ast.Attribute(value=ast.Name(id="self") as owner, attr=name) if name in self.others:
@@ -67,7 +66,7 @@ class _Calls(ast.NodeTransformer):
 
 
 def by_itself(source: str, others: Bodies, *, first_ask: bool) -> str:
-    """The function with local copies of the methods of others that it needs; with `first_ask` these ask the method."""
+    """Return the function with local copies of the methods of others; with `first_ask` these call the method first."""
     calls = _Calls(others)
     function = parsed(source)
     calls.visit(function)
@@ -89,7 +88,7 @@ def by_itself(source: str, others: Bodies, *, first_ask: bool) -> str:
 
 
 class Builder:
-    """The candidates of a class."""
+    """Builder of the candidates of a class."""
 
     def __init__(self, pool: SandboxPool, spec: Spec) -> None:
         self.pool, self.spec = pool, spec
@@ -97,12 +96,12 @@ class Builder:
         self.owners = dealt(key_of(spec), 2)
 
     def judged(self, bodies: Bodies) -> Verdict:
-        """The verdict on these methods beside the solution's others."""
+        """Run the tests on the solution with these methods replaced, and return the verdict."""
         [verdict] = self.pool.run([job(self.spec, {**{n: self.gold[n] for n in self.spec.names}, **bodies})])
         return verdict
 
     def of(self, author: int) -> dict[str, str] | None:
-        """By kind the methods of an author as one text; None where a kind cannot be made."""
+        """Return the methods of an author as one text for each kind, or None if a kind cannot be made."""
         mine = {name: self.gold[name] for name in self.spec.names if self.owners[name] == author}
         others = {name: self.gold[name] for name in self.spec.names if name not in mine}
         kinds: dict[str, Bodies | None] = {

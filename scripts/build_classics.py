@@ -1,8 +1,8 @@
-"""Write `data/classics/`: the larger tables, from the rules in the papers, and the policies of optimal teams.
+"""Write `data/classics/`: the larger problems, from the rules in the papers, and the policies of optimal teams.
 
     python scripts/build_classics.py
 
-Dec-Tiger and the broadcast channel are short enough to be written by hand. Takes half a minute.
+Dec-Tiger and the broadcast channel are short and written by hand. The script takes half a minute.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 from llm_dec_pomdp.envs.classics.model import Model, embedded
 
 SOLVER = runpy.run_path(str(Path(__file__).parent.parent / "tests" / "envs" / "classics" / "exact.py"))
-HARMLESS = {  # what is done after what cannot happen
+HARMLESS = {  # the action after histories of probability 0
     "dectiger": "listen",
     "broadcast": "wait",
     "recycling": "recharge",
@@ -27,13 +27,13 @@ HARMLESS = {  # what is done after what cannot happen
 }
 HORIZONS = (2, 3, 4)
 FOLDER = Path(__file__).parent.parent / "llm_dec_pomdp" / "data" / "classics"
-Chances = Mapping[str, float]  # of states, by name
+Chances = Mapping[str, float]  # probabilities of states, by name
 COMPASS = "NESW"
-STEPS = {"N": 0, "E": 1, "S": 0, "W": -1}  # along the row that the agents of box pushing move in
+STEPS = {"N": 0, "E": 1, "S": 0, "W": -1}  # directions along the row of the agents of box pushing
 
 
 def product(*parts: Mapping[str, float], joined: str = "") -> dict[str, float]:
-    """The joint distribution of independent parts, whose names are put together."""
+    """Return the joint distribution of independent parts, whose names are joined."""
     joint: dict[str, float] = {}
     for choice in itertools.product(*(part.items() for part in parts)):
         name, chance = joined.join(part for part, _ in choice), 1.0
@@ -45,7 +45,7 @@ def product(*parts: Mapping[str, float], joined: str = "") -> dict[str, float]:
 
 
 def head(source: str, states: Sequence[str], start: str, actions: str, observations: str) -> Iterator[str]:
-    """Everything before the tables, for two agents that can do and observe the same."""
+    """Return all lines before the tables, for two agents with the same actions and observations."""
     yield f"# {source}\n# Written by scripts/build_classics.py."
     yield "discount: 1\nvalues: reward"
     yield f"states: {' '.join(states)}\nstart: {start}"
@@ -55,7 +55,7 @@ def head(source: str, states: Sequence[str], start: str, actions: str, observati
 def transitions(
     states: Sequence[str], acting: Sequence[str], follow: Callable[[str, str, str], Chances]
 ) -> Iterator[str]:
-    """T: a line per next state where they are few, else a row; a wildcard where all joint actions have the same."""
+    """Yield the lines T: one per next state if few, else a row; a wildcard if all joint actions have the same."""
     for state in states:
         rows = {(a, b): follow(state, a, b) for a, b in itertools.product(acting, repeat=2)}
         same = all(row == rows[acting[0], acting[0]] for row in rows.values())
@@ -82,7 +82,7 @@ HIGH_AFTER = {  # probability of a full battery, by action and battery
 
 
 def recycling() -> Iterator[str]:
-    """A battery that is low and runs out costs 10, and is full again; nothing is collected by anyone then."""
+    """Yield the problem; a battery that runs out costs 10 and is recharged, and no robot collects in that turn."""
     states, acting = ["HH", "HL", "LH", "LL"], ["recharge", "small", "large"]
 
     def battery(action: str, level: str) -> Chances:
@@ -115,7 +115,7 @@ MOVES = {"up": -2, "down": 2, "left": -1, "right": 1}
 
 
 def gridsmall() -> Iterator[str]:
-    """Being in one cell pays 1; a robot sees on which side of it, left or right, the wall is."""
+    """Yield the problem; being in the same cell has reward 1, and a robot observes if its wall is left or right."""
     cells, acting = "0123", [*MOVES, "stay"]
     states = [f"{a}{b}" for a in cells for b in cells]
 
@@ -149,7 +149,7 @@ FIRE = """Fire fighting with 3 houses and 3 fire levels: Oliehoek, Spaan, Vlassi
 
 
 def firefighting() -> Iterator[str]:
-    """The fire levels that follow are the cost; an agent observes flames at its house with 0.2, 0.5 or 0.8."""
+    """Yield the problem; the cost is the sum of the next fire levels. Flames are observed with 0.2, 0.5 or 0.8."""
     levels, acting = "012", ["house-1", "house-2", "house-3"]
     states = ["".join(state) for state in itertools.product(levels, repeat=3)]
 
@@ -191,14 +191,14 @@ BOXES = """Cooperative box pushing: Seuken, Zilberstein, "Improved memory-bounde
 
 
 def boxpushing() -> Iterator[str]:
-    """Every action works with 0.9; a turn costs 0.1 per agent, bumping into something 5."""
+    """Yield the problem; an action succeeds with 0.9, a turn costs 0.1 per agent, and a collision costs 5."""
     acting = ["turn-left", "turn-right", "forward", "stay"]
     places = [f"{a}{d}{b}{e}" for a, d, b, e in itertools.product("1234", COMPASS, "1234", COMPASS) if a < b]
     places.sort(key=lambda s: (s[0], COMPASS.index(s[1]), s[2], COMPASS.index(s[3])))
     done = ["left", "right", "small", "large"]
 
     def ahead(state: str, agent: int) -> str:
-        """What an agent faces."""
+        """Return the object in front of an agent."""
         place, direction = int(state[2 * agent]), state[2 * agent + 1]
         there = place + STEPS[direction]
         if direction == "N":
@@ -215,12 +215,12 @@ def boxpushing() -> Iterator[str]:
         return [ahead(state, agent) if action == "forward" else "" for agent, action in enumerate((a, b))]
 
     def targets(state: str, pushed: Sequence[str]) -> list[int]:
-        """The columns that both want to be in."""
+        """Return the columns that the agents try to enter."""
         steps = [STEPS[state[2 * agent + 1]] if pushed[agent] == "empty-field" else 0 for agent in (0, 1)]
         return [int(state[0]) + steps[0], int(state[2]) + steps[1]]
 
     def after(state: str, a: str, b: str) -> str:
-        """The state that follows when both actions work; those that did not are "stay"."""
+        """Return the next state if both actions succeed; an action that failed is given as "stay"."""
         pushed = pushes(state, a, b)
         if pushed == ["large-box", "large-box"]:
             return "large"
@@ -228,7 +228,7 @@ def boxpushing() -> Iterator[str]:
         if any(small):
             return "small" if all(small) else done[small.index(True)]
         columns = targets(state, pushed)
-        if columns[0] == columns[1]:  # nobody gets there
+        if columns[0] == columns[1]:  # neither agent enters the column
             columns = [int(state[0]), int(state[2])]
         return f"{columns[0]}{turned(state[1], a)}{columns[1]}{turned(state[3], b)}"
 
@@ -273,13 +273,13 @@ def boxpushing() -> Iterator[str]:
 
 
 def optimal_team(model: Model, horizon: int) -> list[list[str]]:
-    """For each agent and length of its history, a digit (an action) per history, in the order of observations."""
+    """Return one digit (an action) per history, in the order of observations, by agent and length of the history."""
     _, policies = SOLVER["Solver"](model, horizon).solve()
     return [digits(model, agent, policy, horizon) for agent, policy in enumerate(policies)]
 
 
 def digits(model: Model, agent: int, policy: Mapping[tuple[int, ...], int], horizon: int) -> list[str]:
-    """One policy; what cannot happen is answered by the harmless action."""
+    """Return the digits of one policy; histories of probability 0 have the harmless action."""
     harmless = model.actions[agent].index(HARMLESS[model.name])
     seen = range(len(model.observations[agent]))
     return [

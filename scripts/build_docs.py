@@ -1,4 +1,4 @@
-"""Rebuild the generated pages of `docs/`: those of all environments and the audit of CoopHumanEval.
+"""Rebuild the generated pages of `docs/`: the environment pages and the audit of CoopHumanEval.
 
     python scripts/build_docs.py
     python scripts/draw_environments.py

@@ -87,9 +87,9 @@ class Package(NamedTuple):
     """A package of a task.
 
     Attributes:
-        name: Of the package.
+        name: Name of the package.
         about: One sentence on it.
-        modules: By name the source of each, in an order in which imports come first.
+        modules: Source of each module by name; imported modules come first.
         test: `unittest` classes, one for each module (`class_of`) and `TOGETHER`.
     """
 
@@ -100,14 +100,14 @@ class Package(NamedTuple):
 
 
 def imports_of(plan: Sequence[str], role: str) -> list[str]:
-    """The modules of a plan that a module imports."""
+    """Return the modules of a plan that a module imports."""
     if role == "desk":
         return ["reader", "pricing" if "pricing" in plan else "rates"]
     return [wanted for wanted in _WANTS.get(role, ()) if wanted in plan]
 
 
 def depth(plan: Sequence[str]) -> int:
-    """How many modules the longest chain of imports has."""
+    """Return the number of modules in the longest chain of imports."""
     levels: dict[str, int] = {}
     for role in plan:
         levels[role] = 1 + max((levels[other] for other in imports_of(plan, role)), default=0)
@@ -118,7 +118,7 @@ def depth(plan: Sequence[str]) -> int:
 
 
 class _Words(NamedTuple):
-    """What is drawn for a package."""
+    """Sampled words and numbers of a package."""
 
     package: str
     item: str
@@ -130,11 +130,11 @@ class _Words(NamedTuple):
     sign: str  # between the fields of a line
     rates: tuple[int, ...]
     other: int  # the rate of unknown groups
-    step: int  # of amounts, for the fee
+    step: int  # step between amounts for the fee
     fee: int
     limit: int
-    every: str  # what stands before the sum of all
-    lowest: bool  # which of equal sums is the best
+    every: str  # the text before the total
+    lowest: bool  # which of several equal sums is the best
     plan: tuple[str, ...]
     shared: int
 
@@ -349,7 +349,7 @@ def _source(w: _Words, role: str) -> str:
 
 
 def _calls(w: _Words, draw: random.Random) -> dict[str, list[str]]:
-    """By module the calls whose values are tested; under `TOGETHER` those that go through several modules."""
+    """Return the calls whose values are tested, by module; `TOGETHER` has the calls that use several modules."""
 
     def item(amount: int = 0) -> dict[str, Any]:
         return {w.name: draw.choice(w.names), w.group: draw.choice(w.groups), w.amount: amount or draw.randint(1, 9)}
@@ -410,7 +410,7 @@ CONSTANTS: Sequence[Any] = (None, True, False, 0, 1, "", [], {})
 
 
 class _Stub:
-    """A module in which every function returns one value; without a value, its first argument."""
+    """Module in which every function returns one value or, without a value, its first argument."""
 
     def __init__(self, *value: Any) -> None:
         self.value = value
@@ -448,7 +448,7 @@ def _tests(w: _Words, sources: Mapping[str, str], draw: random.Random) -> str:
 
 
 def _loaded(package: str, sources: Mapping[str, str]) -> dict[str, Any]:
-    """The modules of a solution, which is our own, in one scope by name."""
+    """Execute the modules of a trusted solution, and return their scopes by name."""
     from types import ModuleType
 
     scope: dict[str, Any] = {}
@@ -465,15 +465,15 @@ def _loaded(package: str, sources: Mapping[str, str]) -> dict[str, Any]:
 
 
 def drawn(split: str, number: int, modules: int, deep: int, shared: int, attempt: int = 0) -> Package:
-    """A package.
+    """Sample a package.
 
     Args:
-        split: Of the row; packages of both are drawn from different seeds.
-        number: Of the row in its split.
-        modules: How many modules there are, 3 to 6.
-        deep: How many modules the longest chain of imports has; 0 for any.
-        shared: Data types that modules share, 1 or 2.
-        attempt: Of another draw, where the package was drawn before.
+        split: Split of the row; the seeds of the two splits differ.
+        number: Number of the row in its split.
+        modules: Number of modules, 3 to 6.
+        deep: Number of modules in the longest chain of imports; 0 for any.
+        shared: Number of data types that modules share, 1 or 2.
+        attempt: Number of the attempt, which is increased if the sampled package exists already.
     """
     draw = random.Random(derive(0, "modules", split, modules, deep, shared, number, attempt))
     plans = [plan for plan in PLANS[modules] if deep in (0, depth(plan))]
@@ -504,7 +504,7 @@ def drawn(split: str, number: int, modules: int, deep: int, shared: int, attempt
 
 
 def packed(package: Package) -> str:
-    """The solution as one text, `# file: path` before each module; see `unpacked`."""
+    """Return the solution as one text with `# file: path` before each module; see `unpacked`."""
     return "\n\n".join(f"# file: {package.name}/{name}.py\n{source}" for name, source in package.modules.items())
 
 
@@ -560,13 +560,13 @@ def describe({item}s):
 
 
 class Feature(NamedTuple):
-    """A function and a line for it."""
+    """Function that a request asks for, and its line in `describe`."""
 
     name: str
-    about: str  # what the function does, of which the arguments are the first word's
+    about: str  # the effect of the function
     source: str
-    line: str  # for `describe`
-    call: str  # what is tested
+    line: str  # the line for `describe`
+    call: str  # the tested calls
 
 
 _CHOOSING = (
@@ -638,7 +638,7 @@ REQUEST = (
 
 
 class MergeTask(NamedTuple):
-    """A row of the second form."""
+    """Row of `merge-v0`."""
 
     base: str
     requests: tuple[str, str]
@@ -648,14 +648,14 @@ class MergeTask(NamedTuple):
 
 @functools.cache
 def combinations() -> list[tuple[int, Feature, Feature]]:
-    """Every theme with every pair of features, shuffled: no two tasks are alike."""
+    """Return every theme with every pair of features in random order, so that no two tasks are alike."""
     every = list(itertools.product(range(len(THEMES)), _CHOOSING, _COUNTING))
     random.Random(derive(0, "merge")).shuffle(every)
     return every
 
 
 def merge_task(number: int) -> MergeTask:
-    """The task of a number, of those of both splits."""
+    """Return the task with a number, counted over both splits."""
     draw = random.Random(derive(0, "merge", number))
     place, *pair = combinations()[number]
     theme = THEMES[place]

@@ -99,7 +99,7 @@ def parameters(signature: str) -> list[str]:
 
 
 def results(aux: str | Callable[..., Any], main: str | Callable[..., Any], problem: Problem) -> list[str]:
-    """Return what main returns for each input, as text; an exception is "raised"."""
+    """Run main on each input and return the results as text; an exception is "raised"."""
     scope: dict[str, Any] = {}
     for name, function in (("aux", aux), (name_of(problem["main_signature"]), main)):
         if isinstance(function, str):
@@ -154,7 +154,7 @@ def share(found: Sequence[str], expected: Sequence[str]) -> float:
 
 @contextlib.contextmanager
 def stopping() -> Iterator[None]:
-    """Let a call that takes longer than `SECONDS` raise TimeoutError."""
+    """Raise TimeoutError in the context if it takes longer than `SECONDS`."""
 
     def stop(*_: object) -> None:
         raise TimeoutError
@@ -211,7 +211,7 @@ def audit(problem: Problem) -> tuple[list[list[str]], list[dict[str, float]], li
 
 @stopping()
 def complete(problem: Problem, expected: Sequence[Sequence[str]]) -> None:
-    """Add what environments read: the tests, the specification of aux with its examples, and the candidates."""
+    """Add the fields for environments: the tests, the specification of aux with its examples, and the candidates."""
     main, variants = problem["main"], problem["variants"]
     calls = [", ".join(map(repr, ast.literal_eval(given))) for given in problem["inputs"]]
     for variant, wanted in zip(variants, expected, strict=True):
@@ -244,7 +244,7 @@ def _other_results(source: str) -> Iterator[str]:
 
 
 def _wrapper(problem: Problem) -> str:
-    """A main that returns what aux makes of as many of its arguments as aux takes."""
+    """Return a main that passes its first arguments to aux, as many as aux takes, and returns the result."""
     mine, its = parameters(problem["main_signature"]), parameters(problem["aux_signature"])
     return f"def {problem['entry_point']}({', '.join(mine)}):\n    return aux({', '.join(mine[: len(its)])})\n"
 
@@ -256,7 +256,7 @@ def _called(code: str, call: str) -> str:
 
 
 def _literal(text: str) -> bool:
-    """True for the repr of a value that `==` compares exactly."""
+    """Return whether a text is the repr of a value that `==` compares exactly."""
     try:
         value = ast.literal_eval(text)
     except (ValueError, SyntaxError):
@@ -268,7 +268,7 @@ def _literal(text: str) -> bool:
 
 
 def _leaks(problem: Problem, variant: Mapping[str, str]) -> list[str]:
-    """Words and numbers of one specification that give the other one away."""
+    """Return words and numbers of one specification that reveal the other one."""
     free = content_words(f"{problem['main_signature'].split('(', 1)[1]} {problem['aux_signature']}")
     main = content_words(f"{problem['entry_point']} {problem['main_spec']}")
     common = (main & content_words(variant["spec"])) - free

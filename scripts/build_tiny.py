@@ -2,9 +2,10 @@
 
     python scripts/build_tiny.py            # about 6 minutes on two cores, writes llm_dec_pomdp/data/tiny
 
-A byte-level BPE tokenizer of 2,048 tokens and a Llama of 2.2 M parameters are fitted to conversations that the
-environments themselves produce: every task is played under every communication protocol by a team that says the
-references, made shorter and longer at random. So the model speaks every format, and does not know which lengths pay.
+A byte-level BPE tokenizer of 2,048 tokens and a Llama of 2.2 M parameters are fitted to conversations from the
+environments. Every task is played under every communication protocol by a team that acts with the references. The
+references are made shorter or longer at random. So the model knows every format, but not which lengths have a high
+reward.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ TARGET = Path(__file__).parent.parent / "llm_dec_pomdp" / "data" / "tiny"
 
 @dataclass(frozen=True)
 class Conversation:
-    """An agent's history and what it said next."""
+    """History of an agent and its next action."""
 
     history: tuple[Message, ...]
     action: str
@@ -52,7 +53,7 @@ def sentences(text: str) -> list[str]:
 
 
 def noisy_texts(item: TaskItem, name: str, rng: random.Random) -> list[str]:
-    """The references of an item; the writing ones shorter or longer at random."""
+    """Return the references of an item; references of writing tasks are made shorter or longer at random."""
     if name.startswith("coop"):
         return list(item.reference)
     first, second = (sentences(text) for text in item.reference)
@@ -73,7 +74,7 @@ def _resized(words: list[str], other: list[str], rng: random.Random) -> list[str
 
 
 def conversations(rng: random.Random) -> list[Conversation]:
-    """One pass over all train items, each under a protocol drawn at random; half of them under the parallel one."""
+    """Yield one pass over all train items, half of them under the parallel protocol and half under a random one."""
     found: list[Conversation] = []
     for name in ENVIRONMENTS:
         for item in llm_dec_pomdp.make(name, split="train").items:
@@ -129,7 +130,7 @@ def build_model(tokenizer: PreTrainedTokenizerFast, seed: int) -> LlamaForCausal
 
 
 def encode(tokenizer: PreTrainedTokenizerFast, found: Conversation) -> tuple[list[int], int]:
-    """Token ids of a whole conversation and the position where the text to learn begins."""
+    """Return the token ids of a whole conversation and the position of the first token to learn."""
     turns = chat(found.history)
     prompt = tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True)
     prompt_ids = tokenizer(prompt, add_special_tokens=False)["input_ids"]
@@ -138,7 +139,7 @@ def encode(tokenizer: PreTrainedTokenizerFast, found: Conversation) -> tuple[lis
 
 
 def batches(rows: list[tuple[list[int], int]], tokens: int, rng: random.Random) -> list[list[tuple[list[int], int]]]:
-    """Rows of similar length together, at most about `tokens` tokens each, in random order."""
+    """Return batches of rows of similar length in random order, with about `tokens` tokens each at most."""
     result: list[list[tuple[list[int], int]]] = [[]]
     for row in sorted(rows, key=lambda row: len(row[0])):
         if result[-1] and len(row[0]) * (len(result[-1]) + 1) > tokens:

@@ -2,8 +2,8 @@
 
     python scripts/build_worlds.py
 
-Writes `worlds.jsonl` and `questions.jsonl` into `llm_dec_pomdp/contrib/research/data`. A world follows from its number
-alone, and its questions from the world. Every tenth question of a world has the same form.
+The script writes `worlds.jsonl` and `questions.jsonl` into `llm_dec_pomdp/contrib/research/data`. The number of a world
+is its seed and determines the world and its questions. Every tenth question of a world has the same form.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from llm_dec_pomdp.seeding import derive, uniforms
 from llm_dec_pomdp.types import TaskItem
 
 DATA = Path(__file__).resolve().parents[1] / "llm_dec_pomdp" / "contrib" / "research" / "data"
-# In these worlds the five best passages for a question that texts answer always hold its fact; a test verifies that.
+# In these worlds, a question about a fact in a text always finds it in its five best passages; a test verifies this.
 WORLDS: Mapping[str, tuple[int, ...]] = {"train": (2, 3, 4, 6, 7, 8), "test": (9, 10, 11)}
 EACH = 20  # questions about a world
-# What is done with chains of how many steps; every tenth question of a world is alike.
+# Forms of questions and lengths of chains; every tenth question of a world has the same form.
 _FORMS = (
     *(("ask", 2), ("ask", 3), ("compare", 1, 1), ("compute", 1, 1), ("ask", 1)),
     *(("compare", 2, 2), ("compute", 2, 2), ("ask", 2), ("compute", 3, 2), ("compare", 1, 2)),
 )
 
-# Sentences that answer no question, in the words of those that do.
+# Sentences that answer no question, with the same words as sentences that answer one.
 FILLERS = {
     "people": (
         "{x} once wrote a letter about the weather.",
@@ -69,10 +69,10 @@ T = TypeVar("T")
 
 COUNTS = {"people": 30, "towns": 12, "companies": 20, "works": 26}
 _SURNAMES, _RIVERS = 24, 8
-_EACH = _SURNAMES + COUNTS["towns"] + _RIVERS  # names that a world takes from the stock
+_EACH = _SURNAMES + COUNTS["towns"] + _RIVERS  # number of names that a world takes from the stock
 _FACTS_WITH_RUMOUR = 14
 _SEED = 20_251_113
-_DRAWS = 1 << 15  # more than a world or its questions take
+_DRAWS = 1 << 15  # more random numbers than a world or its questions use
 _FIRST_NAMES = (
     "Ada Bruno Clara David Edda Felix Greta Hugo Ida Jonas Karla Leo Mina Nils Olga Paul Rosa Simon Tilda Viktor"
 ).split()
@@ -87,21 +87,21 @@ _RANGES = {"opened": (1801, 1989), "staff": (5, 900), "pages": (60, 900), "popul
 
 
 class Draws:
-    """A sequence of draws that follows from a seed, the same on every platform."""
+    """Random numbers from a seed, the same on every platform."""
 
     def __init__(self, seed: int) -> None:
         self._numbers: Iterator[float] = iter(uniforms(seed, _DRAWS).tolist())
 
     def below(self, count: int) -> int:
-        """An integer in [0, count)."""
+        """Return an integer in [0, count)."""
         return int(next(self._numbers) * count)
 
     def pick(self, things: Sequence[T]) -> T:
-        """One of them."""
+        """Return a random element."""
         return things[self.below(len(things))]
 
     def shuffled(self, things: Sequence[T]) -> list[T]:
-        """All of them in another order."""
+        """Return all elements in random order."""
         mixed = list(things)
         for place in range(len(mixed) - 1, 0, -1):
             other = self.below(place + 1)
@@ -111,18 +111,18 @@ class Draws:
 
 @functools.cache
 def _stock() -> tuple[str, ...]:
-    """All made-up names, mixed."""
+    """Return all made-up names in random order."""
     every = [start + middle + end for start in _STARTS for middle in _MIDDLES for end in _ENDS]
     return tuple(Draws(derive(_SEED, "names")).shuffled(every))
 
 
 def most_worlds() -> int:
-    """How many worlds there are names for."""
+    """Return the number of worlds for which there are names."""
     return len(_stock()) // _EACH
 
 
 def made_world(number: int) -> World:
-    """The world of a number, from 0 to `most_worlds() - 1`."""
+    """Return the world with a number from 0 to `most_worlds() - 1`."""
     draws = Draws(derive(_SEED, "world", number))
     names = _names(number, draws)
     values = {
@@ -140,7 +140,7 @@ def made_world(number: int) -> World:
 def _facts_and_texts(
     values: Mapping[tuple[str, str], str], names: Mapping[str, Sequence[str]], draws: Draws
 ) -> tuple[Mapping[tuple[str, str], Fact], tuple[str, ...]]:
-    """All facts, and the texts that state what is not in tables, with rumours and sentences that say nothing."""
+    """Return all facts and the texts: facts that are not in tables, rumours, and sentences that answer no question."""
     facts = {(name, subject): Fact(name, (subject,), value) for (name, subject), value in values.items()}
     spoken = [key for key in values if RELATIONS[key[0]].sentences]
     doubted = set(draws.shuffled(spoken)[:_FACTS_WITH_RUMOUR])
@@ -159,7 +159,7 @@ def _facts_and_texts(
 
 
 def _script(values: Mapping[tuple[str, str], str], names: Mapping[str, Sequence[str]]) -> str:
-    """SQL that makes a table of each kind that has columns."""
+    """Return the SQL that makes a table of each kind with columns."""
     statements: list[str] = []
     for kind in KINDS:
         columns = [r for r in RELATIONS.values() if r.subject == kind and r.table and not r.counts]
@@ -173,7 +173,7 @@ def _script(values: Mapping[tuple[str, str], str], names: Mapping[str, Sequence[
 
 
 def _names(number: int, draws: Draws) -> dict[str, tuple[str, ...]]:
-    """The names of a world. Families share a surname; companies and works are named after people and towns."""
+    """Return the names of a world. Families share a surname; companies and works are named after people and towns."""
     stock = _stock()[number * _EACH : (number + 1) * _EACH]
     surnames, towns, rivers = stock[:_SURNAMES], stock[_SURNAMES:-_RIVERS], stock[-_RIVERS:]
     firsts = draws.shuffled(_FIRST_NAMES)
@@ -187,7 +187,7 @@ def _names(number: int, draws: Draws) -> dict[str, tuple[str, ...]]:
 
 
 def _values(relation: Relation, names: Mapping[str, tuple[str, ...]], draws: Draws) -> Iterable[str]:
-    """The value of every subject of a relation. Nobody teaches two people, and no two numbers are the same."""
+    """Return the value of every subject of a relation. Nobody teaches two people, and all numbers are different."""
     if relation.value == "numbers":
         low, high = _RANGES[relation.name]
         numbers: dict[int, None] = {}
@@ -204,7 +204,7 @@ def _values(relation: Relation, names: Mapping[str, tuple[str, ...]], draws: Dra
 def _sentences(
     key: tuple[str, str], value: str, names: Mapping[str, Sequence[str]], draws: Draws, *, doubted: bool
 ) -> list[str]:
-    """The sentence that states a fact, and the rumour that contradicts it where it is doubted."""
+    """Return the sentence with a fact and, for a doubted fact, the rumour that contradicts it."""
     relation = RELATIONS[key[0]]
     first, second = draws.shuffled(relation.sentences)[:2]
     sentences = [first.format(x=key[1], y=value)]
@@ -218,24 +218,24 @@ def _sentences(
 
 
 class Chain(NamedTuple):
-    """Relations that are followed one after the other."""
+    """Chain of relations that are followed one after the other."""
 
     start: str
     relations: tuple[Relation, ...]
 
     def passed(self, of: World) -> list[str]:
-        """The start, and the value of every relation."""
+        """Return the start and the value of every relation."""
         names = [self.start]
         for relation in self.relations:
             names.append(of.facts[relation.name, names[-1]].value)
         return names
 
     def noun(self) -> str:
-        """In words, what its last relation is about."""
+        """Return the noun of the last relation."""
         return functools.reduce(lambda words, relation: relation.noun.format(x=words), self.relations[:-1], self.start)
 
     def lines(self, before: int = 0) -> list[str]:
-        """Its steps, after so many others."""
+        """Return the steps as lines, numbered after `before` other steps."""
         first, *rest = (relation.name for relation in self.relations)
         return [f"{first}|{self.start}", *(f"{name}|#{before + place}" for place, name in enumerate(rest, 1))]
 
@@ -263,14 +263,14 @@ def _about(number: int, split: str) -> list[TaskItem]:
 
 
 def _chained(of: World, draws: Draws, length: int) -> tuple[str, list[str]] | None:
-    """A question that asks for the end of a chain; None where a name comes twice or the answer is in the question."""
+    """Return a question for the end of a chain, or None if a name occurs twice or the question has the answer."""
     chain = _chain(of, draws, length)
     passed, question = chain.passed(of), chain.relations[-1].question.format(x=chain.noun())
     return (question, chain.lines()) if _one_way(passed) and passed[-1] not in question else None
 
 
 def _paired(of: World, draws: Draws, what: str, first: int, second: int) -> tuple[str, list[str]] | None:
-    """A question about the numbers at the ends of two chains; None where they say nothing of each other."""
+    """Return a question about the numbers at the ends of two chains, or None if they cannot be compared."""
     reached = {relation.value for relation in RELATIONS.values()}
     numeric = [relation for relation in RELATIONS.values() if relation.compared[0]]
     last = draws.pick([relation for relation in numeric if first == second == 1 or relation.subject in reached])
@@ -291,7 +291,7 @@ def _one_way(passed: Sequence[str]) -> bool:
 
 
 def _chain(of: World, draws: Draws, length: int, last: Relation | None = None) -> Chain:
-    """A chain that ends with a relation; with any where it is None."""
+    """Return a chain that ends with a relation, or with any relation if `last` is None."""
     while True:
         start = draws.pick(of.names[draws.pick(KINDS) if length > 1 or last is None else last.subject])
         relations, name = list[Relation](), start
@@ -306,7 +306,7 @@ def _chain(of: World, draws: Draws, length: int, last: Relation | None = None) -
 
 
 def _following(kind: str, used: Sequence[Relation], last: Relation | None, *, ends: bool) -> Iterator[Relation]:
-    """The relations that may come next in a chain: no number before its end."""
+    """Return the possible next relations of a chain; a number can only be at its end."""
     for relation in questions_about(kind):
         if relation not in used and (last in (None, relation) if ends else relation.value != "numbers"):
             yield relation

@@ -4,10 +4,10 @@
     python scripts/degenerate.py --family writing --judge MODEL [--search ROW [--judgements 1000] [--seed 0]]
 
 Prints a Markdown table: strategy, environment, mean return in % of the maximum over test rows, and the number of rows.
-References are in the table for comparison. Without `--judge` the environments that need one are left out.
+References are in the table for comparison. Without `--judge`, environments that need an LLM judge are left out.
 
 `--search` mutates the degenerate texts of a test row of tldr-v2 and arxiv-v2 and keeps texts with equal or higher
-measurements of the judge. It sees more than a learner, which receives the return alone. Texts with a sentence of a
+measurements of the judge. It sees more than a learner, which only receives the return. Texts with a sentence of a
 reference are left out, since few mutations make them honest.
 
 To add an environment, add a pair (environment, strategies) to a function of `FAMILIES`. A strategy is a function of an
@@ -43,7 +43,7 @@ import writing_strategies
 Play = Callable[[str, str], str]  # agent, last observation -> text
 Strategy = Callable[[Any, TaskItem], Play]
 Strategies = Mapping[str, Strategy]
-AT_ONCE = 8  # mutations of a round of the search
+AT_ONCE = 8  # mutations in a round of the search
 SENTENCE = 8  # words of a sentence of a reference by which it is recognised
 
 
@@ -91,7 +91,7 @@ REFERENCES = {"references": texts(lambda item: item.reference)}
 
 
 def code(judge: str | None) -> Iterator[tuple[Any, Strategies]]:
-    """Yield the code tasks; in v2 the pairs solve the published problem, which is what an agent can know by heart."""
+    """Yield the code tasks; in v2 the pairs solve the published problem, which a model may have memorised."""
     pairs = {name: texts(pair) for name, pair in degenerate_pairs.PAIRS.items()}
     for task in ("humaneval", "coophumaneval"):
         for version in ("v0", "v1"):
@@ -140,7 +140,7 @@ HALVES = {
 
 
 def of_row(task: str, pair: writing_strategies.Strategy) -> Strategy:
-    """Return the strategy of a pair of texts that a function makes of a task and the index of a test row."""
+    """Return the strategy for a pair of texts, which a function makes from a task and the index of a test row."""
     ids = [item.id for item in writing_strategies.rows(task)]
     return texts(lambda item: pair(task, ids.index(item.id)))
 
@@ -245,7 +245,7 @@ LOOKUPS: Mapping[str, Sequence[str]] = {
 
 
 def everything(env: Any, item: TaskItem) -> Play:
-    """Return the play in which the dispatcher orders "go" from all, and specialists look up everything they can."""
+    """Return the actions: the dispatcher orders "go" from all agents, and each specialist looks up all it can."""
 
     def act(agent: str, observation: str) -> str:
         if agent == env.possible_agents[0]:
@@ -299,12 +299,12 @@ STUBS: Mapping[str, Callable[[ast.FunctionDef], str]] = {
 
 
 def stubs(body: Callable[[ast.FunctionDef], str], first: int = 0) -> Strategy:
-    """Return the strategy in which the authors from number `first` on write such bodies, and others the reference."""
+    """Return the strategy in which authors from number `first` on write these bodies, and the others the reference."""
     return texts(lambda i: [*i.reference[:first], *(with_bodies(text, body) for text in i.reference[first:])])
 
 
 def delegated(item: TaskItem) -> list[str]:
-    """Return methods of which one of the first author holds those of the other authors, who call it."""
+    """Return methods in which one method of the first author contains all others; the other authors call it."""
     first, *others = item.reference
     host = next(function for function in functions(first) if function.name != "__init__")
     held = {function.name: function for text in others for function in functions(text)}

@@ -1,4 +1,4 @@
-"""Draw docs/architecture.svg: the core, its rings and the direction of imports, with lines of Python per box.
+"""Draw docs/architecture.svg: the core, its rings and the direction of imports, with the lines of Python in each box.
 
     python scripts/draw_architecture.py
 
@@ -16,7 +16,7 @@ WIDTH, HEIGHT = 980, 560
 HEART, CORE, RING, OUTSIDE = "#d5efd9", "#dfe9f7", "#f6ead2", "#eeeeee"
 CONTRACT = ("base", "task", "text_task", "episode", "facts", "tasks", "streams", "registration", "turn_rewards")
 
-# (name, what is in it, patterns of files below the package, x, y, width, colour)
+# (name, contents, patterns of files below the package, x, y, width, colour)
 BOXES = [
     ("cli, api", "commands and functions", ("cli/**/*.py", "api.py"), 260, 40, 460, CORE),
     ("report, results", "tables, figures, pages", ("report/**/*.py", "results/**/*.py"), 260, 100, 225, CORE),
@@ -45,7 +45,7 @@ ARROWS = [
 
 
 def lines_of(patterns: tuple[str, ...], counted: set[Path]) -> int:
-    """Count the lines of files that no earlier box has."""
+    """Count the lines of the files that are in no earlier box."""
     files = {path for pattern in patterns for path in PACKAGE.glob(pattern)} - counted
     counted |= files
     return sum(path.read_text(encoding="utf-8").count("\n") for path in files)

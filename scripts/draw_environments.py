@@ -1,10 +1,10 @@
-"""Draw the figures of docs/environments: an episode of each task, and what teams reached.
+"""Draw the figures of docs/environments: an episode of each task, and the returns of teams.
 
     python scripts/draw_environments.py [NAME ...]
 
-bfcl is drawn where it is named, since its rows have to be there.
+bfcl is only drawn if it is named, since its rows are not part of the package.
 
-Grey text and light fills on nothing, so that they are legible on light and on dark pages.
+Text is grey, fills are light and the background is transparent, so that figures are legible on light and dark pages.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ LETTER = 0.52 * FONT  # mean width of a letter
 
 
 def canvas(width: float, height: float) -> tuple[Figure, Axes]:
-    """A figure whose unit is a point, with y downwards."""
+    """Return a figure and its axes, with points as units and y downwards."""
     figure = Figure(figsize=(width / 72, height / 72))
     axes = figure.add_axes((0, 0, 1, 1))
     axes.set(xlim=(0, width), ylim=(height, 0))
@@ -42,7 +42,7 @@ def canvas(width: float, height: float) -> tuple[Figure, Axes]:
 
 
 def draw_episode(name: str) -> Figure:
-    """A lane for every agent, and in it what it said, turn by turn."""
+    """Draw a lane for every agent with its actions, turn by turn."""
     env, _, episode = played(name)
     drawn = list(some(episode.turns).values())
     colours: dict[str, str] = {}
@@ -55,7 +55,7 @@ def draw_episode(name: str) -> Figure:
         colour = colours.setdefault(env.role(agent), (BLUE, ORANGE, GREEN)[len(colours) % 3])
         axes.text(0, y, env.role(agent), color=GREY, fontsize=FONT, va="center")
         turns = [number for number, turn in enumerate(drawn) if agent in turn.actions]
-        end = label  # of what is drawn of the lane
+        end = label  # right end of the drawn part of the lane
         for turn, after in zip(turns, [*turns[1:], len(drawn)], strict=True):
             text = " ".join(drawn[turn].actions[agent].text.split())
             x = label + turn * column
@@ -76,7 +76,7 @@ def _box(axes: Axes, x: float, y: float, width: float, text: str, colour: str) -
 
 
 def draw_returns(bars: Sequence[Reached]) -> Figure:
-    """A bar for every team, with its mean and a point for every seed."""
+    """Draw a bar for the mean of every team, and a point for every seed."""
     width, label, row = 340, 152, 20
     figure, axes = canvas(width, row * len(bars) + 4)
     most = 100.0 if bars[0].unit == "%" else max(0.01, *(max(bar.values) for bar in bars))
@@ -95,14 +95,14 @@ def draw_returns(bars: Sequence[Reached]) -> Figure:
 
 
 def save(figure: Figure, path: Path) -> None:
-    """Without a date, and with the same names of parts every time."""
+    """Write a figure without a date and with fixed ids, so that equal figures are equal files."""
     with mpl.rc_context({"svg.hashsalt": path.name, "svg.fonttype": "none", "font.family": "sans-serif"}):
         figure.savefig(path, transparent=True, metadata={"Date": None, "Creator": None})
     print(f"wrote docs/{path.relative_to(DOCS)}")
 
 
 def main() -> None:
-    """Draw those that are named, or all."""
+    """Draw the named environments, or all."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", default=[name for names in FAMILIES.values() for name in names])
     for name in parser.parse_args().names:

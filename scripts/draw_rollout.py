@@ -1,8 +1,8 @@
-"""Draw the episode of docs/hierarchy.md: who asked whom, what tools and sub-agents returned, who earned what.
+"""Draw the episode of docs/hierarchy.md: calls of agents, results of tools and sub-agents, and rewards.
 
     python scripts/draw_rollout.py
 
-A column is an agent, time goes down. A test fails when the picture falls behind.
+A column is an agent, and time runs downwards. A test fails if the picture is out of date.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 import llm_dec_pomdp
 from llm_dec_pomdp.types import Event
 
-LANE, LINE, CHARACTERS = 300, 17, 40  # width of a column, height of a line of text, characters that fit beside it
+LANE, LINE, CHARACTERS = 300, 17, 40  # width of a column, height of a line of text, characters per line of text
 PLAYED = ("research-v0", "optimal", "train/2/3")  # environment, scripted team, task: two sub-agents at once
 PICTURE = Path(__file__).parent.parent / "docs" / "hierarchy_rollout.svg"
 HEAD = (
@@ -26,19 +26,19 @@ HEAD = (
 
 
 class Picture:
-    """An SVG that grows downwards.
+    """SVG picture that grows downwards.
 
     Args:
-        agents: A column each.
+        agents: Names of the agents; each has a column.
     """
 
     def __init__(self, agents: Sequence[str]) -> None:
         self.x = {agent: LANE * number + 24 for number, agent in enumerate(agents)}
-        self.y = dict.fromkeys(agents, 10)  # where the next text of each begins
+        self.y = dict.fromkeys(agents, 10)  # y of the next text of each agent
         self.parts: list[str] = []
 
     def text(self, agent: str, words: str, colour: str = "#222") -> None:
-        """Wrapped words beside the line of an agent."""
+        """Add wrapped text to the right of the line of an agent."""
         for line in textwrap.wrap(words, CHARACTERS):
             self.y[agent] += LINE
             place = f'x="{self.x[agent] + 10}" y="{self.y[agent]}"'
@@ -46,20 +46,20 @@ class Picture:
         self.y[agent] += 6
 
     def level(self) -> int:
-        """Whatever comes now is below all that was; returns where."""
+        """Move all agents below everything drawn so far, and return this y."""
         lowest = max(self.y.values())
         self.y = dict.fromkeys(self.y, lowest)
         return lowest
 
     def arrow(self, start: str, end: str) -> None:
-        """From the line of one agent to that of another."""
+        """Add an arrow from the line of one agent to the line of another."""
         y = self.level() + 8
         self.y = dict.fromkeys(self.y, y)
         path = f"M{self.x[start]} {y}H{self.x[end]}"
         self.parts.append(f'<path d="{path}" stroke="#555" fill="none" marker-end="url(#tip)"/>')
 
     def drawn(self) -> str:
-        """The whole, with a line down for every agent."""
+        """Return the whole picture, with a vertical line for every agent."""
         bottom = self.level() + 8
         lines = [f'<path d="M{x} 10V{bottom}" stroke="#bbb" stroke-width="3"/>' for x in self.x.values()]
         head = HEAD.format(width=LANE * len(self.x) + 24, height=bottom + 10)
@@ -67,11 +67,11 @@ class Picture:
 
 
 def draw(env_id: str, script: str, task: str) -> str:
-    """Let a scripted team play a task, and draw what happened.
+    """Play a task with a scripted team, and draw the episode.
 
     Args:
-        env_id: An environment whose main agent calls others.
-        script: The name of one of its teams.
+        env_id: An environment whose main agent calls sub-agents.
+        script: The name of one of its scripted teams.
         task: Id of the task.
     """
     env = llm_dec_pomdp.make(env_id)

@@ -1,8 +1,8 @@
-"""Draw docs/trace_view.png, the viewer of traces with an episode of research-v0 (Chromium).
+"""Draw docs/trace_view.png: the trace viewer in Chromium, with an episode of research-v0.
 
     python scripts/draw_trace_view.py [--width 1280] [--out docs/trace_view.png]
 
-The team is script:optimal; for every word that it says it is given a token and a second, as a model would need.
+The team is script:optimal. Each word of its actions counts as one token and one second, as if a model had sampled it.
 """
 
 from __future__ import annotations
@@ -23,30 +23,30 @@ from llm_dec_pomdp.report.viewer.page import render
 from llm_dec_pomdp.rollout import Trajectories
 from llm_dec_pomdp.types import Completion
 
-REPORT = 11  # the row of what the first sub-agent reports
+REPORT = 11  # the row with the report of the first sub-agent
 
 
 class Counted(Policy):
-    """Says what a script says, at a word a second."""
+    """Policy that acts like a script, with one second per word."""
 
     def __init__(self, script: Scripted) -> None:
         self._script = script
 
     def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:
-        """Ask the script, and count."""
+        """Return the actions of the script with counted tokens and seconds."""
         return [
             [counted(completion) for completion in answers] for answers in self._script.generate(requests, sampling)
         ]
 
 
 def counted(completion: Completion) -> Completion:
-    """The same with a token and a second for every word."""
+    """Return the completion with a token and a second for every word."""
     words = len(completion.text.split())
     return dataclasses.replace(completion, token_ids=(0,) * words, seconds=float(words))
 
 
 def an_episode() -> Trace:
-    """Of the first task of research-v0."""
+    """Return the trace of an episode with the first task of research-v0."""
     env = llm_dec_pomdp.make("research-v0")
     item = env.items[0]
     team = Counted(Scripted(env.task.script("optimal")))  # type: ignore[attr-defined]
@@ -55,7 +55,7 @@ def an_episode() -> Trace:
 
 
 def main() -> None:
-    """Open the page, choose an event, and take the picture."""
+    """Open the page, select an event, and write a screenshot."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--width", type=int, default=1280)
     parser.add_argument("--out", type=Path, default=Path("docs/trace_view.png"))
@@ -67,7 +67,7 @@ def main() -> None:
         page = browser.new_page(viewport={"width": given.width, "height": 700 if given.width > 600 else 800})
         page.goto(path.as_uri())
         page.locator(f"#viewer-0-{REPORT}").click()
-        page.wait_for_timeout(300)  # until the list has moved
+        page.wait_for_timeout(300)  # wait until the list has scrolled
         page.screenshot(path=given.out)
         browser.close()
 

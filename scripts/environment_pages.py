@@ -1,4 +1,4 @@
-"""The pages of docs/environments: one for each task with all its versions, and the gallery.
+"""Generator of docs/environments: a page for each task with all its versions, and the gallery.
 
 `build_docs.py` writes them from the module docstrings of environments, from an example episode of each environment and
 from recorded returns.

@@ -18,7 +18,7 @@ NO_LEARNERS = {"single", "concat", "sequential", "discussion", "imitation", "ran
 
 
 class Reached(NamedTuple):
-    """A bar of a figure: a team and the value of each seed, a return in % of the maximum or an exploitability."""
+    """Bar of a figure: a team and the value of each seed (a return in % of the maximum, or an exploitability)."""
 
     team: str
     values: tuple[float, ...]
@@ -36,7 +36,7 @@ class Reached(NamedTuple):
 
 
 class Source(NamedTuple):
-    """The files with the returns of a task.
+    """Files with the returns of a task.
 
     Attributes:
         files: Names in research/data without ".xz", with the same settings; their seeds are pooled.
@@ -137,7 +137,7 @@ class _Row(NamedTuple):
 
 def _rows(file: str, source: Source) -> Iterator[_Row]:
     recorded: Any = _recorded(file)
-    if isinstance(recorded, Mapping):  # lines of a report, which have the mean of every seed
+    if isinstance(recorded, Mapping):  # lines of a report, with the mean of every seed
         for line in recorded["lines"]:
             if line["environment"] == source.environment:
                 learns = line["method"] not in {*NO_LEARNERS, "control", "never stop", "stop at once", "fixed looks"}

@@ -1,8 +1,9 @@
-"""Print texts, returns and weights of runs with fixed seeds as one JSON object, which a refactoring leaves as it is.
+"""Print texts, returns and weights of runs with fixed seeds as one JSON object, to verify a refactoring.
 
-    python scripts/fingerprints.py > before.json        # the same after the change, and compare
+    python scripts/fingerprints.py > before.json        # repeat after the change, and compare the files
 
-Float32, one thread, the built-in model. `texts` and `weights` are hashes, so that equal means equal to the last bit.
+The runs use float32, one thread and the built-in model. `texts` and `weights` are hashes: they are equal only if all
+bits are equal.
 """
 
 from __future__ import annotations
@@ -49,21 +50,21 @@ METRICS = ("loss", "grad_norm", "clipped", "tokens", "kl", "entropy")
 
 
 def command_line(*arguments: str) -> None:
-    """Run the program in this process, without what it prints."""
+    """Run the command line in this process, and discard its output."""
     print(*arguments, file=sys.stderr)
     with contextlib.redirect_stdout(io.StringIO()):
         app(list(arguments), standalone_mode=False)
 
 
 def hash_of_tensors(paths: list[Path]) -> str:
-    """One hash of all tensors in files, however they are named and put together."""
+    """Return one hash of all tensors in files; it does not depend on names and files."""
     tensors = [tensor for path in paths for tensor in load_file(path).values()]
     hashes = sorted(hashlib.sha256(tensor.numpy().tobytes()).hexdigest() for tensor in tensors)
     return hashlib.sha256("".join(hashes).encode()).hexdigest()[:16]
 
 
 def trained(folder: Path) -> dict[str, object]:
-    """Figures of a training run."""
+    """Return the figures of a training run."""
     steps = [json.loads(line) for path in folder.glob("**/train.jsonl") for line in path.read_text().splitlines()]
     shown = [
         {n: s[n] for n in TRAINED_FIGURES} | {n: s["metrics"][n] for n in METRICS if n in s["metrics"]} for s in steps
@@ -72,7 +73,7 @@ def trained(folder: Path) -> dict[str, object]:
 
 
 def played(folder: Path) -> str:
-    """Hash of the episodes of an evaluation, without their times."""
+    """Return a hash of the episodes of an evaluation, without their times."""
     cells = (path.parent for path in folder.glob("**/result.json"))
     files = [file for cell in cells if (file := last_evaluation(cell)) is not None]
     rows = [_row(to_episode(trace)) for file in files for trace in read(file)]
@@ -102,7 +103,7 @@ def _row(episode: Episode) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Run everything and print."""
+    """Run everything, and print the object."""
     torch.set_num_threads(1)
     result: dict[str, object] = {}
     with tempfile.TemporaryDirectory() as name:

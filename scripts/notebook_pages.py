@@ -1,4 +1,4 @@
-"""Hook of mkdocs: every notebook of `docs/` is a page of the site, with the outputs that are stored in it."""
+"""Hook of mkdocs that makes a page of every notebook in `docs/`, with the outputs stored in it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mkdocs.structure.files import File, Files
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Put a page beside each notebook; the notebook itself stays, to be downloaded."""
+    """Add a page for each notebook; the notebook itself remains as a download."""
     for file in [file for file in files if file.src_uri.endswith(".ipynb")]:
         notebook = json.loads(Path(str(file.abs_src_path)).read_text(encoding="utf-8"))
         name = Path(file.src_uri)
@@ -23,7 +23,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def parts(cell: Mapping[str, Any]) -> Iterator[str]:
-    """A cell in Markdown: its text or its program, then what it printed and drew."""
+    """Return a cell as Markdown: its text, or its program followed by the printed and drawn outputs."""
     source = "".join(cell["source"])
     if cell["cell_type"] == "markdown":
         yield source
