@@ -230,6 +230,7 @@ class Completion:
         thought: Private text of a reasoning model before the action, without its tags. Its tokens are among
             `token_ids` and are trained on; only the agent's own completion holds it.
         usage: Token counts of a model on a server, whose token ids are unknown; None if the ids are known.
+        thought_ids: How many of `token_ids` belong to the thought and its tags.
     """
 
     text: str
@@ -240,6 +241,7 @@ class Completion:
     seconds: float = 0.0
     thought: str = ""
     usage: Usage | None = None
+    thought_ids: int = 0
 
     def __repr__(self) -> str:
         return f"Completion({self.text!r:.80}, {self.sampled_tokens} tokens)"
@@ -253,6 +255,11 @@ class Completion:
     def sampled_tokens(self) -> float:
         """Return the number of sampled tokens; NaN if a server does not report it."""
         return len(self.token_ids) if self.usage is None else self.usage.sampled
+
+    @property
+    def thought_tokens(self) -> float:
+        """Return the number of sampled tokens of the thought; NaN if a server does not report it."""
+        return self.thought_ids if self.usage is None else self.usage.reasoning
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,7 +75,7 @@ class Request:
         seeds: One seed per sample. Apart from rounding, a sample depends only on its seed and not on other requests of
             the batch. Rounding changes few tokens in 32 bits, and many in 16 bits.
         ids: Token ids of (o_0, a_0, ..., a_{t-1}), as prompted and sampled. Empty at the first turn, for a policy
-            without tokens, after a completion with a thought, and if only the texts are known.
+            without tokens, and if only the texts are known. They show thoughts of earlier turns, if there are any.
         tools: Tools that the agent may call.
     """
 
@@ -255,13 +255,14 @@ class Policy(ABC):
         """Return log-probabilities, entropies of the next-token distributions in nats, and mask, each [N, L]."""
         raise NotImplementedError(f"{type(self).__name__} cannot compute its entropy")
 
-    def to_completion(self, request: Request, text: str, limit: int) -> Completion:
+    def to_completion(self, request: Request, text: str, limit: int, thought: str = "") -> Completion:
         """Return a given text as a completion of this policy, with log-probabilities 0.
 
         Args:
             request: The request that the text answers.
             text: The text.
             limit: Greatest number of tokens; a longer text is cut.
+            thought: A private thought before the text; ignored by policies without thoughts (the default).
 
         Returns:
             The completion with prompt ids, the ids of the text and the end-of-turn token. Without ids (the default) the

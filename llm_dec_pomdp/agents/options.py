@@ -10,7 +10,7 @@ import pydantic
 from ..config import Config, ConfigError, Positive
 from .engines import make_engine
 from .fields import checked_extra_body
-from .thoughts import Thinking
+from .thoughts import History, Thinking
 
 Sharing = Literal["separate", "shared", "lora"]
 
@@ -32,6 +32,8 @@ class RunOptions(Config):
     """Recognition of thoughts of a reasoning model: auto (known tags in the chat template or in a server's reply), tags
     such as { open = "<think>", close = "</think>" }, or off (thoughts are part of the action). Recognised thoughts are
     trained on, but neither scored nor shown to other agents."""
+    history: History = "drop"
+    """Thoughts of earlier turns in an agent's own prompts: drop (as published templates do) or keep."""
     batch_rows: Positive = 64
     """Completions sampled at once; halved when the device runs out of memory."""
     truncate_prompts: bool = False

@@ -74,10 +74,10 @@ class Replay(Policy):
     """A policy that repeats recorded actions.
 
     Args:
-        texts: The actions of each agent, in order.
+        texts: The actions of each agent, in order; as completions if they have thoughts.
     """
 
-    def __init__(self, texts: Mapping[str, Sequence[str]]) -> None:
+    def __init__(self, texts: Mapping[str, Sequence[str | Completion]]) -> None:
         self._remaining = {agent: list(spoken) for agent, spoken in texts.items()}
 
     def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:
@@ -86,9 +86,10 @@ class Replay(Policy):
         Raises:
             IndexError: The recording of an agent has no further action.
         """
-        return [[Completion(self._next(request.agent)) for _ in request.seeds] for request in requests]
+        return [[self._next(request.agent) for _ in request.seeds] for request in requests]
 
-    def _next(self, agent: str) -> str:
+    def _next(self, agent: str) -> Completion:
         if not self._remaining.get(agent):
             raise IndexError(f"the recording has no further action of {agent!r}; record a longer episode")
-        return self._remaining[agent].pop(0)
+        recorded = self._remaining[agent].pop(0)
+        return Completion(recorded) if isinstance(recorded, str) else recorded

@@ -7,6 +7,7 @@ Qwen3-Thinking open the thought in the prompt, so a sampled text may contain onl
 
 from __future__ import annotations
 
+import bisect
 import itertools
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, cast
@@ -40,6 +41,7 @@ def _checked(value: Any) -> Any:
 
 
 Thinking = Annotated[Literal["off", "auto"] | ThoughtTags, pydantic.BeforeValidator(_checked)]
+History = Literal["drop", "keep"]
 KNOWN = (
     ThoughtTags(open="<think>", close="</think>"),  # DeepSeek-R1, Qwen3, GLM, SmolLM3, ...
     ThoughtTags(open="[THINK]", close="[/THINK]"),  # Magistral
@@ -84,6 +86,11 @@ def split_reply(message: Mapping[str, Any], text: str, thinking: Thinking) -> tu
             return reasoning, text
     if not isinstance(thinking, str):
         return split_thought(text, thinking)
+    return split_known(text)
+
+
+def split_known(text: str) -> tuple[str, str]:
+    """Split a text into thought and answer by the first known tags that it has; without tags, all is the answer."""
     begun = text.lstrip()
     tags = next((tags for tags in KNOWN if tags.close in text or begun.startswith(tags.open)), None)
     return ("", text) if tags is None else split_thought(text, tags)
@@ -123,6 +130,35 @@ class Thoughts:
         last = prompt[-len(self.tags.open.encode()) - 8 :]  # a token has at least one byte; line breaks may follow
         opened = bool(self._tokenizer.chat_template) and self._tokenizer.decode(last).rstrip().endswith(self.tags.open)
         return split_thought(text, self.tags, opened=opened)
+
+    def count(self, ids: Sequence[int], thought: str) -> int:
+        """Return how many of the sampled ids belong to a thought and its tags."""
+        if not thought or self.tags is None:
+            return 0
+        close = self.tags.close
+        if close not in self.text(ids):
+            return len(ids)
+        starts = range(len(ids))  # the closing tag begins at the last token from which on the text has it
+        start = bisect.bisect_left(starts, True, key=lambda k: close not in self.text(ids[k:])) - 1
+        ends = range(start, len(ids) + 1)
+        return ends[bisect.bisect_left(ends, True, key=lambda k: close in self.text(ids[start:k]))]
+
+    def given(self, text: str, thought: str = "") -> tuple[str, str, str]:
+        """Return the thought and the answer of a given text, and both in this model's tags.
+
+        Args:
+            text: The text; known tags in it mark a thought.
+            thought: A thought that was recorded apart from the text.
+        """
+        if self.tags is None:
+            return "", text, text
+        answer = text
+        if not thought:
+            thought, answer = split_thought(text, self.tags) if self.tags.close in text else split_known(text)
+        if not thought:
+            return "", text, text
+        thought, answer = thought.strip(), answer.strip()
+        return thought, answer, f"{self.tags.open}\n{thought}\n{self.tags.close}\n\n{answer}"
 
     def shown(self, ids: Sequence[int]) -> bool:
         """Return whether the ids of a prompt contain a tag, which the agent's history may lack."""

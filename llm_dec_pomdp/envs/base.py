@@ -329,6 +329,12 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
         """Return the result of the last reset or step, with the team's reward and events."""
         return self._now.latest
 
+    def note_thoughts(self, thoughts: Mapping[str, str]) -> None:
+        """Receive the private thoughts behind the next actions, by agent. Default: they are ignored.
+
+        Only a protocol wrapper with `share_thoughts` passes them to teammates.
+        """
+
     def asked(self, agent: str) -> bool:
         """Return whether the agent has to act now."""
         return agent in self._now.asked

@@ -190,6 +190,8 @@ def _sampled(completion: Completion, *, token_ids: bool) -> dict[str, Any]:
     known: dict[str, Any] = {}
     if completion.prompt_ids or completion.token_ids:
         known["tokens"] = {"prompt": len(completion.prompt_ids), "sampled": len(completion.token_ids)}
+        if completion.thought_ids:
+            known["tokens"]["thought"] = completion.thought_ids
     if completion.usage is not None:
         known["usage"] = {name: _plain(count) for name, count in completion.usage._asdict().items()}
     if completion.seconds:

@@ -33,6 +33,7 @@ _Strict = pydantic.ConfigDict(strict=True)
 class _Tokens(TypedDict):
     prompt: _Count
     sampled: _Count
+    thought: NotRequired[_Count]
 
 
 class _Usage(TypedDict):
@@ -196,6 +197,7 @@ def _completion(event: _Event, *, token_ids: bool) -> Completion:
         event.get("seconds", 0.0),
         event.get("thought", ""),
         _usage(event["usage"]) if "usage" in event else None,
+        tokens.get("thought", 0),
     )
 
 

@@ -31,6 +31,7 @@ class Summary:
             follow each other (sum), so a discussion takes max + max. Texts are sampled in batches, so use it only to
             compare methods. The waiting time of a single user is `latency`.
         prompt_tokens, generated_tokens: Mean per episode over all rounds; NaN if a server does not report them.
+        thought_tokens: Mean number of the generated tokens that belong to private thoughts, per episode.
         truncated: Share of texts that reached the token limit.
         episodes, unscored: Number of episodes, and how many of them could not be scored and are left out.
         solved: Share of the scored episodes that solved their task: all tests passed, or without tests at least 90 % of
@@ -52,6 +53,7 @@ class Summary:
     unscored: int
     solved: float = math.nan
     tokens_per_solved: float = math.nan
+    thought_tokens: float = 0.0
     latency: Interval | None = None
     measured: Measured = field(default_factory=dict[str, Mapping[str, Interval]])
 
@@ -136,6 +138,7 @@ def summarise(groups: Sequence[Group], scale: Scale, components: Sequence[str], 
         response_seconds=_mean(e.response_seconds for e in everything),
         prompt_tokens=prompt / max(len(everything), 1),
         generated_tokens=sampled / max(len(everything), 1),
+        thought_tokens=sum(c.thought_tokens for c in completions) / max(len(everything), 1),
         truncated=_mean(float(c.truncated) for c in completions),
         episodes=len(everything),
         unscored=len(everything) - len(solved),

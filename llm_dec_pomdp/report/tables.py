@@ -122,11 +122,19 @@ def cost_table(all_lines: Sequence[MethodResult]) -> DataFrame:
             line.mean(lambda s: s.tokens_per_second),
             line.mean(lambda s: s.prompt_tokens),
             line.mean(lambda s: s.generated_tokens),
+            line.mean(lambda s: s.thought_tokens),
             line.mean(lambda s: s.tokens_per_solved),
         )
         response = batched if math.isnan(alone) else number(alone, 2)
         body.append([line.environment, line.method, line.model, response, *(number(n, 0) for n in tokens)])
-    names = ["response s", "tokens/s", "prompt tokens", "generated tokens", "tokens per solved task"]
+    names = [
+        "response s",
+        "tokens/s",
+        "prompt tokens",
+        "generated tokens",
+        "of them in thoughts",
+        "tokens per solved task",
+    ]
     return frame(["environment", "method", "model", *names], body)
 
 

@@ -178,13 +178,12 @@ def agents_asked(env: TextDecPOMDP) -> list[str]:
 def ids_so_far(agent: str, history: Sequence[Message], turns: Sequence[Turn]) -> tuple[int, ...]:
     """Return the token ids of an agent's history up to its last action, as prompted and sampled.
 
-    Return () if the history has no action of the agent, or if its last completion has a thought: thoughts are not in
-    the history, so the model's template has to render the prompt from the messages.
+    Return () if the history has no action of the agent. The ids may show thoughts, which a policy may drop.
     """
     if not any(message.role == "action" for message in history):
         return ()
     last = next((turn.actions[agent] for turn in reversed(turns) if agent in turn.actions), SILENT)
-    return () if last.thought else last.prompt_ids + last.token_ids
+    return last.prompt_ids + last.token_ids
 
 
 def question(env: TextDecPOMDP, group: int, agent: str, turns: Sequence[Turn], seed: int) -> Question:
@@ -218,6 +217,8 @@ def step_envs(envs: Sequence[TextDecPOMDP], joint_actions: Sequence[Mapping[str,
     actions = [
         {agent: s.get(agent, SILENT).text for agent in env.agents} for env, s in zip(envs, joint_actions, strict=True)
     ]
+    for env, joint in zip(envs, joint_actions, strict=True):
+        env.note_thoughts({agent: completion.thought for agent, completion in joint.items() if completion.thought})
     stepped: list[Stepped] = []
     for i, (_, rewards, _, _, _) in enumerate(step_many(envs, actions)):
         after = envs[i].latest.transition

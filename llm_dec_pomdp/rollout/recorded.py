@@ -19,7 +19,7 @@ from ..types import Completion, Episode, Group
 from .base import Batch
 from .trajectories import Trajectories
 
-Texts = Mapping[str, Sequence[str]]  # by agent, in their order
+Texts = Mapping[str, Sequence[str | Completion]]  # by agent, in their order; completions have thoughts
 T = TypeVar("T")
 
 
@@ -81,9 +81,9 @@ def recorded_episode(trace: Any) -> Recorded:
         ValueError: It is not a trace of this package, or it has no texts.
     """
     episode, header = to_episode(trace), trace["events"][0]["header"]
-    texts: dict[str, list[str]] = {}
+    texts: dict[str, list[str | Completion]] = {}
     for agent, completion in (pair for turn in episode.turns for pair in turn.actions.items()):
-        texts.setdefault(agent, []).append(completion.text)
+        texts.setdefault(agent, []).append(Completion(completion.text, thought=completion.thought))
     seed = episode.seed if header["seed"] == derive(episode.seed, "env") else None
     return Recorded(episode.item_id, texts, episode.total, seed)
 
@@ -97,7 +97,7 @@ def texts_of(value: Any) -> Texts:
     Raises:
         TypeError, AttributeError: `value` has another form.
     """
-    texts: dict[str, list[str]] = {}
+    texts: dict[str, list[str | Completion]] = {}
     for agent, written in value.items():
         texts[agent] = [written] if isinstance(written, str) else list(written)
         if not all(isinstance(text, str) for text in cast("list[Any]", texts[agent])):
@@ -184,4 +184,4 @@ class Shown(Policy):
         if isinstance(pupil, Team):
             limit = pupil.sampling_of(request.agent, sampling).max_new_tokens
             pupil = pupil.members[request.agent]
-        return [pupil.to_completion(request, completion.text, limit) for completion in completions]
+        return [pupil.to_completion(request, c.text, limit, c.thought) for c in completions]

@@ -24,9 +24,9 @@ from llm_dec_pomdp.agents.thoughts import ThoughtTags
 from llm_dec_pomdp.config import ConfigError, build
 from llm_dec_pomdp.envs.base import TextDecPOMDP
 from llm_dec_pomdp.envs.tools.ready import calculator
-from llm_dec_pomdp.envs.wrappers import PROTOCOLS, WithTools, with_protocol
+from llm_dec_pomdp.envs.wrappers import PROTOCOLS, Discussion, Sequential, WithTools, with_protocol
 from llm_dec_pomdp.episodes import Header, from_episode, read_whole, to_groups, validate, write
-from llm_dec_pomdp.rollout import Trajectories, replay
+from llm_dec_pomdp.rollout import Demonstrations, Trajectories, replay
 from llm_dec_pomdp.types import Completion, Episode, Message, conversation
 
 QWEN3 = (  # drops the thoughts of earlier turns, as that of Qwen3 does
@@ -306,6 +306,52 @@ def test_the_prompt_after_a_thought_is_the_one_of_the_template() -> None:
         ]
         whole = model.tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True)
         assert list(thought.turns[1].actions[agent].prompt_ids) == model.tokenizer(whole)["input_ids"]
+
+
+def test_kept_thoughts_stay_in_the_prompts_of_their_own_agent() -> None:
+    env = llm_dec_pomdp.make("tldr-v0", max_turns=2)
+    texts = [f"{thinking('agent_0')}one.", f"{thinking('agent_0')}two."]
+    models = {"agent_0": saying(texts, history="keep"), "agent_1": saying(["one.", "two."], history="keep")}
+    [group] = Trajectories().play(env, Team(dict(models)), [env.items[0].id], [1], LIMIT)
+    first, second = (turn.actions["agent_0"] for turn in group.episodes[0].turns)
+    assert second.prompt_ids[: len(first.prompt_ids + first.token_ids)] == first.prompt_ids + first.token_ids
+    assert "zebra" not in models["agent_1"].tokenizer.decode(group.episodes[0].turns[1].actions["agent_1"].prompt_ids)
+
+
+@pytest.mark.parametrize("wrap", [Sequential, Discussion])
+@pytest.mark.parametrize("share", [False, True])
+def test_a_protocol_shares_thoughts_if_it_is_asked_to(wrap: Any, share: bool) -> None:
+    env = wrap(llm_dec_pomdp.make("tldr-v0"), share_thoughts=share)
+    count = env.max_turns
+    models = {agent: saying([f"{thinking(agent)}one."] * count) for agent in env.possible_agents}
+    [group] = Trajectories().play(env, Team(dict(models)), [env.items[0].id], [1], LIMIT)
+    observed = group.episodes[0].turns[-1].observations["agent_1"]
+    assert ("zebra of agent_0" in observed) == share
+    plain = scripted(llm_dec_pomdp.make("tldr-v0"), lambda agent, history: "one.")
+    assert group.episodes[0].total == plain.total
+
+
+def test_tokens_of_thoughts_are_counted() -> None:
+    completion = said(saying(["<think>let me see</think>yes it is"]))
+    thought = len(TOKENIZER("<think>let me see</think>")["input_ids"])
+    assert completion.thought_ids == thought < len(completion.token_ids)
+    assert said(saying(["<think>let me"], cut=True)).thought_ids == len(TOKENIZER("<think>let me")["input_ids"])
+    assert said(saying(["yes it is"])).thought_ids == 0
+
+
+def test_a_teacher_may_think_and_its_pupil_is_trained_on_the_thought(tmp_path: Path) -> None:
+    env = llm_dec_pomdp.make("tldr-v0")
+    texts = {agent: f"<think>the zebra</think>I am {agent}." for agent in env.possible_agents}
+    path = tmp_path / "taught.jsonl"
+    path.write_text(json.dumps({"task": env.items[0].id, "texts": texts}))
+    pupils = Team({agent: saying([]) for agent in env.possible_agents})
+    [group] = Demonstrations(str(path)).play(env, pupils, [env.items[0].id], [1], Sampling(max_new_tokens=64))
+    [turn] = group.episodes[0].turns
+    for agent, completion in turn.actions.items():
+        assert (completion.text, completion.thought) == (f"I am {agent}.", "the zebra")
+        assert "the zebra" in TOKENIZER.decode(completion.token_ids)
+    plain = scripted(env, lambda agent, history: f"I am {agent}.")
+    assert (turn.reward, turn.score) == (plain.turns[0].reward, plain.turns[0].score)
 
 
 def test_the_gradient_reaches_the_tokens_of_a_thought() -> None:

@@ -27,7 +27,7 @@ from ..engines import Engine, Prompt, Sampled
 from ..engines.own import OwnLoop
 from ..io.save import check_shapes
 from ..oom import BatchSize
-from ..thoughts import Thinking, Thoughts
+from ..thoughts import History, Thinking, Thoughts
 from .attention import avoid_plans
 from .base import ModelPolicy
 from .critic import HeadCritic
@@ -62,7 +62,8 @@ class LanguageModel(ModelPolicy):
         model: A causal language model, or a peft model with one adapter per agent.
         tokenizer: Its tokenizer; its chat template is used if it has one.
         adapters: Adapter name by agent; None if all agents use the same weights.
-        batch_rows, chat_template_kwargs, thinking, truncate_prompts, gradient_checkpointing, packed: See `RunOptions`.
+        batch_rows, chat_template_kwargs, thinking, history: See `RunOptions`.
+        truncate_prompts, gradient_checkpointing, packed: See `RunOptions`.
             With gradient checkpointing, samples do not share the forward pass of their prompt.
         compute_dtype: Mixed precision: the type of products; None: the type of the weights.
         engine: The engine that samples; None: the model itself.
@@ -82,6 +83,7 @@ class LanguageModel(ModelPolicy):
         batch_rows: int = 64,
         chat_template_kwargs: Mapping[str, Any] | None = None,
         thinking: Thinking = "auto",
+        history: History = "drop",
         compute_dtype: torch.dtype | None = None,
         truncate_prompts: bool = False,
         gradient_checkpointing: bool = False,
@@ -111,6 +113,7 @@ class LanguageModel(ModelPolicy):
         self.prompts = Prompts(tokenizer, stop_ids(model, tokenizer), chat_template_kwargs or {})
         self.stop_ids = self.prompts.stop_ids
         self._thoughts = Thoughts(tokenizer, thinking)
+        self.history: History = history
         self.tokenless = tokenless_ids(model, tokenizer, self.stop_ids)
         self.pad_id = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else min(self.stop_ids)
         self.engine: Engine = engine or OwnLoop(self)
@@ -169,7 +172,11 @@ class LanguageModel(ModelPolicy):
         text = self._thoughts.text([i for i in s.ids if i != self.prompts.end])
         end = min((place for string in stop if (place := text.find(string)) >= 0), default=len(text))
         thought, answer = self._thoughts.split(text[:end], prompt)
-        return Completion(answer.strip(), prompt, tuple(s.ids), tuple(s.logprobs), s.truncated, s.seconds, thought)
+        count = self._thoughts.count(s.ids, thought)
+        text = answer.strip()
+        return Completion(
+            text, prompt, tuple(s.ids), tuple(s.logprobs), s.truncated, s.seconds, thought, thought_ids=count
+        )
 
     def encode(
         self,
@@ -184,18 +191,24 @@ class LanguageModel(ModelPolicy):
             PromptTooLongError: It does not fit into the context together with `new_tokens`, or the positions of a
                 model with LongRoPE would change within the completion.
         """
-        known = () if self._thoughts.shown(ids) else ids  # the history has no thought, not even an empty one
+        known = self._known(ids)
         prompt = self.prompts.encode(history, known, tools)
         prompt = fitted(prompt, new_tokens, self.model, history, truncate=self.truncate_prompts)
         return before_switch(prompt, new_tokens, self.switch, truncate=self.truncate_prompts)
 
-    def to_completion(self, request: Request, text: str, limit: int) -> Completion:
+    def to_completion(self, request: Request, text: str, limit: int, thought: str = "") -> Completion:
         """Return a given text as a completion, as the chat template writes it in an agent's turn; see `Policy`."""
-        known = () if self._thoughts.shown(request.ids) else request.ids
-        prompt, ids = self.prompts.answer(request.history, text, known, request.tools)
+        thought, answer, whole = self._thoughts.given(text, thought)
+        prompt, ids = self.prompts.answer(request.history, whole, self._known(request.ids), request.tools)
         prompt = fitted(prompt, limit, self.model, request.history, truncate=self.truncate_prompts)
         kept = tuple(ids[:limit])
-        return Completion(text, tuple(prompt), kept, (0.0,) * len(kept), truncated=len(ids) > limit)
+        count = self._thoughts.count(kept, thought)
+        cut = len(ids) > limit
+        return Completion(answer, tuple(prompt), kept, (0.0,) * len(kept), cut, thought=thought, thought_ids=count)
+
+    def _known(self, ids: Sequence[int]) -> Sequence[int]:
+        """Return the ids of earlier turns that a prompt reuses: none if they show a thought that is dropped."""
+        return () if self.history == "drop" and self._thoughts.shown(ids) else ids
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of sampled ids, without special tokens and surrounding space."""

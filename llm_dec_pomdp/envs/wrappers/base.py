@@ -68,6 +68,10 @@ class Wrapper(TextDecPOMDP):
         """Return the tools of the inner environment."""
         return self.env.tools(agent)
 
+    def note_thoughts(self, thoughts: Mapping[str, str]) -> None:
+        """Pass the thoughts on to the inner environment."""
+        self.env.note_thoughts(thoughts)
+
     def measure(self, groups: Sequence[Group]) -> Mapping[str, Mapping[str, float]]:
         """Return the statistics of the inner environment."""
         return self.env.measure(groups)

@@ -41,6 +41,7 @@ class ProtocolWrapper(Wrapper):
         env: The inner environment.
         phases: Turns of the wrapper per scored joint action.
         n_agents: Number of agents; None: as many as the inner environment has.
+        share_thoughts: Whether agents also observe the private thoughts of their teammates, for comparison.
 
     Raises:
         ValueError: The environment is a hierarchy and the protocol does not support hierarchies.
@@ -48,7 +49,9 @@ class ProtocolWrapper(Wrapper):
 
     takes_hierarchies = False
 
-    def __init__(self, env: TextDecPOMDP, phases: int, n_agents: int | None = None) -> None:
+    def __init__(
+        self, env: TextDecPOMDP, phases: int, n_agents: int | None = None, *, share_thoughts: bool = False
+    ) -> None:
         if env.facts.hierarchical and not self.takes_hierarchies:
             raise ValueError(
                 f"{env.metadata['name']} is a hierarchy, whose agents call each other, so {type(self).__name__} does "
@@ -59,6 +62,7 @@ class ProtocolWrapper(Wrapper):
         self._observed: Mapping[str, str] = {}  # never mutate these three mappings: snapshots share them
         self._actions: Mapping[str, str] = {}
         self._texts: Mapping[str, str] = {}
+        self._share_thoughts, self._thoughts = share_thoughts, dict[str, str]()  # behind the next actions
         super().__init__(n_agents or len(env.possible_agents), env.max_turns * phases, env.render_mode)
 
     @property
@@ -106,7 +110,8 @@ class ProtocolWrapper(Wrapper):
     def _advance(self, item: TaskItem, actions: Mapping[str, str], seed: int) -> Outcome:
         shown = self.env.facts.visible_part
         self._actions = {**self._actions, **actions}
-        self._texts = {agent: shown(text) for agent, text in self._actions.items()}
+        self._texts = {**self._texts, **{agent: self._with_thought(agent, shown(actions[agent])) for agent in actions}}
+        self._thoughts = {}
         phase = (self.turn + 1) % self.phases
         if phase:
             told = self._ask(phase)
@@ -119,6 +124,13 @@ class ProtocolWrapper(Wrapper):
         return Outcome(
             told, replace(after, state=None, rewards=rewards, reset_history=reset_history), agents=self._roster()
         )
+
+    def note_thoughts(self, thoughts: Mapping[str, str]) -> None:
+        """Keep the thoughts behind the next actions if they are shared."""
+        self._thoughts = dict(thoughts) if self._share_thoughts else {}
+
+    def _with_thought(self, agent: str, text: str) -> str:
+        return f"(thought: {self._thoughts[agent]})\n{text}" if agent in self._thoughts else text
 
     def _roster(self) -> list[str] | None:
         """Return the live agents of the inner environment; None (unchanged) after its episode is over."""
@@ -143,8 +155,8 @@ class ProtocolWrapper(Wrapper):
 class Sequential(ProtocolWrapper):
     """A protocol in which agents act in order, and each observes the texts of the agents before it."""
 
-    def __init__(self, env: TextDecPOMDP) -> None:
-        super().__init__(env, phases=len(env.possible_agents))
+    def __init__(self, env: TextDecPOMDP, *, share_thoughts: bool = False) -> None:
+        super().__init__(env, phases=len(env.possible_agents), share_thoughts=share_thoughts)
 
     def _ask(self, phase: int) -> Mapping[str, str]:
         agent = self.possible_agents[phase]
@@ -165,10 +177,10 @@ class Discussion(ProtocolWrapper):
         rounds: Number of rounds of drafts before the scored turn, at least 1.
     """
 
-    def __init__(self, env: TextDecPOMDP, rounds: int = 1) -> None:
+    def __init__(self, env: TextDecPOMDP, rounds: int = 1, *, share_thoughts: bool = False) -> None:
         if rounds < 1:
             raise ValueError(f"rounds is {rounds}; a discussion needs at least 1 round of drafts")
-        super().__init__(env, phases=rounds + 1)
+        super().__init__(env, phases=rounds + 1, share_thoughts=share_thoughts)
 
     def _ask(self, phase: int) -> Mapping[str, str]:
         if phase == 0:

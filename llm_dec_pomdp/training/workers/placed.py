@@ -59,9 +59,9 @@ class RemotePolicy(Policy):
         """See `Policy`."""
         return self.worker.call("generate", list(requests), sampling)
 
-    def to_completion(self, request: Request, text: str, limit: int) -> Completion:
+    def to_completion(self, request: Request, text: str, limit: int, thought: str = "") -> Completion:
         """See `Policy`."""
-        return self.worker.call("to_completion", request, text, limit)
+        return self.worker.call("to_completion", request, text, limit, thought)
 
     def rollout_copy(self) -> Policy:
         """See `Policy`: a copy in another worker, to which its weights are sent.

@@ -85,9 +85,9 @@ class PolicyWorker:
         """See `Policy`."""
         return self.policy.generate(requests, sampling)
 
-    def to_completion(self, request: Request, text: str, limit: int) -> Completion:
+    def to_completion(self, request: Request, text: str, limit: int, thought: str = "") -> Completion:
         """See `Policy`."""
-        return self.policy.to_completion(request, text, limit)
+        return self.policy.to_completion(request, text, limit, thought)
 
     # --- learning -----------------------------------------------------------------------------------------------------
 
