@@ -3,8 +3,8 @@
 llm-dec-pomdp train examples/programs/painters.py:solve --steps 40
 """
 
-COLOURS = ("red", "green", "blue", "white")
-WORDS = ("one", "two", "three", "four")
+COLOURS = ("red", "green", "blue")
+WORDS = ("one", "two", "three")
 ROLES = ["scout", "painter"]
 CHOICES = {"scout": WORDS, "painter": COLOURS}
 TASKS = [{"id": colour, "prompt": f"The wall has to be {colour}."} for colour in COLOURS]
