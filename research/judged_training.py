@@ -79,15 +79,13 @@ def main() -> None:
     gains: dict[str, list[float]] = {}
     for method in dict.fromkeys(row["method"] for row in rows):
         for seed in sorted({row["seed"] for row in rows if row["method"] == method}):
-            pairs = [[mean(rows, method, seed, last=last, name=name) for last in (False, True)] for name in SHOWN]
+            pairs = [[mean(rows, method, seed, last=last, name=n) for last in (False, True)] for n in SHOWN]
             gains.setdefault(method, []).append(pairs[0][1] - pairs[0][0])
             print(f"| {method} | {seed} |", " | ".join(f"{a:.2f} -> {b:.2f}" for a, b in pairs), "|")
     difference = np.subtract(*gains.values())
     low, high = stats.t.interval(0.95, len(difference) - 1, difference.mean(), stats.sem(difference))
     p = stats.ttest_1samp(difference, 0).pvalue
-    print(
-        f"\nincrease of the return over that of the control: {difference.mean():.1f} ({low:.1f} to {high:.1f}), p = {p:.3f}"
-    )
+    print(f"\ngain over that of the control: {difference.mean():.1f} points ({low:.1f} to {high:.1f}), p = {p:.3f}")
 
 
 if __name__ == "__main__":

@@ -180,7 +180,7 @@ def test_tasks_are_taken_from_any_rows(kind: int) -> None:
         ([{"post": "x"}], r"the given rows, row 1: field 'prompt' is missing; the row has 'post'"),
         (ROWS[0], "tasks is {'id'"),
         (7, "tasks is 7; give"),
-        (["a text"], "row 1: holds a str"),
+        (["a text"], "row 1: is a str"),
         ([], "no rows"),
     ],
 )

@@ -13,7 +13,7 @@ from typing import Any
 try:
     import uvicorn
     import websockets  # noqa: F401  # pyright: ignore[reportUnusedImport]  # uvicorn uses it
-    from starlette.types import ASGIApp
+    from starlette.applications import Starlette
 except ModuleNotFoundError as error:
     raise ImportError(
         f"serving needs {error.name}, which is not installed; install it: pip install -e '.[serve]' (in the clone)"
@@ -41,7 +41,7 @@ class WebServer:
         OSError: The server cannot listen there, for example because another process does.
     """
 
-    def __init__(self, app: ASGIApp, host: str, port: int, connections: int) -> None:
+    def __init__(self, app: Starlette, host: str, port: int, connections: int) -> None:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self._listener = _Listener(socket.create_server((host, port), family=family, backlog=1024), connections)
         self.url = f"http://{f'[{host}]' if ':' in host else host}:{self._listener.getsockname()[1]}"

@@ -59,7 +59,7 @@ def test_a_later_prompt_goes_on_from_what_was_sampled_and_from_what_was_shown(li
 
 
 def test_without_words_there_is_no_such_model() -> None:
-    with pytest.raises(ModelError, match="builtin:words is made of the words of an environment"):
+    with pytest.raises(ModelError, match="builtin:words needs the vocabulary"):
         load_model("builtin:words", device="cpu")
     assert locate("builtin:words") == ("builtin:words", {})
     with pytest.raises(ModelError, match="did you mean builtin:words"):

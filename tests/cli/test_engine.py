@@ -81,7 +81,7 @@ def test_a_server_that_sleeps_can_be_reached_from_this_machine_alone(environment
     assert done.stdout.endswith("--dtype float32 True.1\n")
     assert "--enable-sleep-mode --enable-lora" in done.stdout
     assert 'adapters = "FOLDER", sleep = true }' in done.stderr
-    assert "--sleep opens" in refused(*given, "--host", "0.0.0.0")
+    assert "--sleep gives every client" in refused(*given, "--host", "0.0.0.0")
 
 
 def test_what_is_missing_is_said(tmp_path: Path) -> None:

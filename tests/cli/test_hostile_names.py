@@ -51,7 +51,7 @@ def output_of(*arguments: str, text: str = "") -> str:
 
 def test_playing_shows_names_as_text() -> None:
     shown = output_of("play", "a_hostile:Leaves", text="my \x1b[31m text\n\n")
-    assert f"Youare{SHOWN}ina_hostile:Leaves,task{SHOWN}." in shown
+    assert f"Yourroleis{SHOWN}ina_hostile:Leaves,task{SHOWN}." in shown
     assert f"1.00of1{SHOWN}1.00" in shown
 
 

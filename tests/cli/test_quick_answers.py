@@ -41,7 +41,7 @@ COMMANDS: dict[str, tuple[list[str], int, str]] = {
     "no built-in model": (["eval", "tldr-v0", "--model", "builtin:tyni"], 2, "did you mean builtin:tiny"),
     "no model file": (["eval", "tldr-v0", "--model", "models/none.gguf"], 2, "does not exist"),
     "no model": (["eval", "tldr-v0", "--model", "modles/tiny"], 2, "did you mean 'models/tiny'?"),
-    "no model of a suite": (["bench", "quick", "--model", "./model/tiny"], 2, "no id of the hub"),
+    "no model of a suite": (["bench", "quick", "--model", "./model/tiny"], 2, "./model/tiny"),
     "no tasks of a suite": (["bench", "own.toml"], 2, "'none.jsonl' does not exist"),
 }
 

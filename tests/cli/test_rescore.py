@@ -59,4 +59,4 @@ def test_what_cannot_be_scored_is_refused_in_a_sentence(tmp_path: Path) -> None:
         assert sentence in " ".join(ran.output.split())
     ran = invoke("rescore", str(tmp_path), "tldr-v1")
     assert ran.exit_code == 2
-    assert "holds no evaluated episodes" in " ".join(ran.output.split())
+    assert "has no evaluated episodes" in " ".join(ran.output.split())

@@ -186,7 +186,7 @@ def test_a_finished_run_has_nothing_left_to_do_and_refuses_other_tasks(alone: Ru
     assert equal(again, alone)
     assert again.done == alone.done
     again.env = Colourful(ITEMS[:3])
-    with pytest.raises(CheckpointError, match=r"7 tasks.* 3 tasks"):
+    with pytest.raises(CheckpointError, match=r"7 tasks.*3 tasks"):
         restore(again.learner, again.env, again.places)
 
 

@@ -226,7 +226,7 @@ def test_an_answer_that_does_not_end_is_given_up(monkeypatch: pytest.MonkeyPatch
 def test_an_answer_is_not_unpacked() -> None:
     packed = gzip.compress(bytes(1 << 22))
     with served(Odd(raw={"tools/call": (200, {"content-encoding": "gzip"}, iter([packed]))})) as address:
-        assert "packed" in answer_of(address)
+        assert "compressed" in answer_of(address)
 
 
 @pytest.mark.parametrize("method", ["initialize", "tools/call"])

@@ -171,6 +171,6 @@ def test_a_section_is_found_again_by_its_name(run: Path) -> None:
 
 def test_a_table_is_not_exported_as_a_model(run: Path, tmp_path: Path) -> None:
     [cell, *_] = sorted((run / "cells").glob("*magrpo*"))
-    with pytest.raises(CheckpointError, match="'agent_0' is played by Table, which no other library can load"):
+    with pytest.raises(CheckpointError, match="'agent_0' has a Table"):
         export_run(cell, tmp_path / "out")
     assert not (tmp_path / "out").exists()

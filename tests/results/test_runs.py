@@ -231,7 +231,7 @@ def test_the_page_has_signs_and_says_in_words_what_judged(tmp_path: Path) -> Non
     report_runs([run], tmp_path / "out")
     page = (tmp_path / "out" / "report.html").read_text()
     assert re.search(r'<td>\+\d+\.\d</td><td>\+[\d.]+ to \+[\d.]+</td><td class="left">3 seeds, 12 tasks</td>', page)
-    assert "llm_dec_pomdp 0.1.0; judge: landlock holds, seccomp no such call" in page
+    assert "llm_dec_pomdp 0.1.0; sandbox: landlock holds, seccomp no such call" in page
 
 
 @pytest.mark.every(2)

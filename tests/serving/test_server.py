@@ -81,7 +81,7 @@ def test_wrong_use_is_a_sentence(options: list[str], code: int, message: str) ->
 
 
 def test_a_missing_extra_is_a_sentence_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("server", "app"):
+    for name in ("server", "app", "web"):
         monkeypatch.delitem(sys.modules, f"llm_dec_pomdp.serving.{name}", raising=False)
     monkeypatch.setitem(sys.modules, "starlette", None)
     monkeypatch.setitem(sys.modules, "starlette.applications", None)
@@ -112,7 +112,7 @@ def test_a_connection_without_a_whole_request_ends(
     text: bytes, serving: Serving, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url = serving(make("telegrams-v0"))
-    monkeypatch.setattr("llm_dec_pomdp.serving.server._LOOK", 0.1)
+    monkeypatch.setattr("llm_dec_pomdp.serving.web._LOOK", 0.1)
     with raw(url, text) as connection, contextlib.suppress(ConnectionResetError):
         assert connection.recv(1) == b""
 

@@ -63,9 +63,9 @@ def test_a_refusal_names_the_learners_that_fit() -> None:
         check_cells([cell("pennies-v0", "imitation")])
     with pytest.raises(ConfigError, match=r"'crossed'.* 3 turns"):
         check_cells([cell("dectiger-v0", "magrpo", credit="crossed")])
-    with pytest.raises(ConfigError, match="builtin:table cannot be shown"):
+    with pytest.raises(ConfigError, match="builtin:table"):
         check_cells([cell("dectiger-v0", "imitation", "builtin:table")])
-    with pytest.raises(ConfigError, match="builtin:extractive cannot be shown"):
+    with pytest.raises(ConfigError, match="builtin:extractive"):
         check_cells([cell("tldr-v0", "imitation", "builtin:extractive", source="script:gold")])
     env = llm_dec_pomdp.make("pennies-v0")
     team = llm_dec_pomdp.load_team(env, "builtin:table")

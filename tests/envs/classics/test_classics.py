@@ -130,7 +130,7 @@ def test_the_optimal_team_is_a_model_by_name() -> None:
     env.reset(seed=0)
     requests = [Request(agent, env.history(agent), seeds=(0,)) for agent in env.agents]
     assert [completion.text for [completion] in team.generate(requests, Sampling())] == ["listen", "listen"]
-    with pytest.raises(ModelError, match="no script 'script:optimal' here"):
+    with pytest.raises(ModelError, match="no script 'script:optimal'"):
         assemble_team(env.possible_agents, env.facts.roles, members)
 
 
