@@ -298,7 +298,7 @@ class Episode:
         seed: The seed of the sampled completions; in a tree and with crossed credit, the seed of the task.
         turns: The turns in order.
         terminated: True if the task ended the episode: it was solved, stopped, or out of turns.
-        share: The weight among the episodes of its task; in a tree, a branch that ends early stands for several.
+        share: The weight among the episodes of its task. It is 1, and in a tree the probability of its branch.
     """
 
     item_id: str
@@ -385,8 +385,9 @@ class Decision:
             come from other trajectories of the group or are empty; they only serve as a baseline.
         width: The number of completions sampled per agent.
         branches: The joint actions that were tried.
-        share: The weight of this decision point: the fraction of trajectories that reach it. If only some of the
-            reached points are used, one over the probability of using this one.
+        share: The weight of its completions in a mean: p / q. p is the fraction of the trajectories that pass through
+            this point in a tree, and 1 in other rollouts. q is the probability that the rollout chose the point; below
+            1 only with message credit and a budget.
     """
 
     turn: int

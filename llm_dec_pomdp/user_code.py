@@ -1,9 +1,6 @@
 """Exceptions of user code: detection, place, and the task that was played.
 
-A frame belongs to the user if its file is outside of this package, the standard library and `site-packages`. An
-exception belongs to user code if its traceback has a user frame and its class is not defined in this package. The
-message of an exception is a sentence of this package if its class is defined here, or if a frame of this package raised
-it. Such a message is shown to users without a traceback.
+A frame belongs to the user if its file is outside of this package, the standard library and `site-packages`.
 """
 
 from __future__ import annotations
@@ -80,13 +77,21 @@ def _owner(file: str, module: str) -> Literal["user", "package", "library", "sta
 
 
 def is_of_user(error: BaseException) -> bool:
-    """Return whether an exception belongs to user code; see the module."""
+    """Return whether an exception belongs to user code.
+
+    It does if its traceback has a frame outside of this package, the standard library and `site-packages`, and its
+    class is not defined in this package. `KeyboardInterrupt` and `SystemExit` never belong to user code.
+    """
     own = _has_own_class(error) or not isinstance(error, Exception)  # KeyboardInterrupt, SystemExit
     return not own and any(frame.owner == "user" for frame in frames(error))
 
 
 def is_sentence(error: BaseException) -> bool:
-    """Return whether the message of an exception is a sentence of this package; see the module."""
+    """Return whether the message of an exception is a sentence of this package, to be shown without a traceback.
+
+    It is if its class is defined in this package. It also is if no frame of its traceback belongs to the user, and the
+    last frame outside of the standard library does not belong to another library.
+    """
     owners = [frame.owner for frame in frames(error) if frame.owner != "standard"]
     return _has_own_class(error) or ("user" not in owners and owners[-1:] != ["library"])
 

@@ -173,7 +173,7 @@ class Policy(ABC):
 
     @property
     def processor_load(self) -> int:
-        """Return the load on the CPU, see `concurrency.run_parallel`; 0: never run in parallel."""
+        """Return a size that predicts the CPU time, for `concurrency.run_parallel`; 0: it must not run in parallel."""
         return 0
 
     @property

@@ -25,7 +25,7 @@ class OnDevice(Protocol):
 
     @property
     def processor_load(self) -> int:
-        """Return the load on the CPU; 0: never run in parallel."""
+        """Return a size that predicts the CPU time; 0: it must not run in parallel."""
         ...
 
 

@@ -125,7 +125,7 @@ class Extractive(_Linear, Policy):
 
     @property
     def processor_load(self) -> int:
-        """Return 1: several policies run in one thread each, since their arrays are too small to split."""
+        """Return 1: policies of this class run in parallel, one thread each, as their arrays are too small to split."""
         return 1
 
     @property

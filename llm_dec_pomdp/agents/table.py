@@ -167,7 +167,7 @@ class TableCritic(Rows):
         return self.rows(numbers)
 
     def token_values(self, readings: Sequence[Reading], count: int) -> torch.Tensor:
-        """Return the values [N, 1] of readings, as completions have one token; see `TokenCritic`."""
+        """Return one value per (agent, history), shape [N, 1]. `count` is 1: a completion of a table has one token."""
         return self.values(readings)[:, None]
 
     def rescale(self, factor: float, shift: float) -> None:

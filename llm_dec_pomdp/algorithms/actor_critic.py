@@ -74,8 +74,8 @@ _PROBE = "Two agents wrote 3,146 words; the reviewer's answer (naïve, or not?) 
 class DecisionSequence:
     """The decisions of one agent, or of the team, in one episode.
 
-    Its prefixes are what the critic values: one for each decision, or with `by_token` one for each token of a
-    completion.
+    The critic estimates a value for each prefix. There is one prefix for each decision: the input of the critic there.
+    With `by_token` there is one for each token of a completion: the input and the tokens before this one.
 
     Attributes:
         group: Index of its group among those of the update.
@@ -83,10 +83,11 @@ class DecisionSequence:
         turns: The turns of the decisions.
         texts: The completions of each decision, by agent.
         histories: The history before each decision; decisions with equal histories are compared.
-        inputs: Input of the critic at each decision; a request until it is encoded.
-        readings: `inputs` as token ids.
+        inputs: Input of the critic at each decision: token ids, or a `Request` that is still to be encoded.
+        readings: `inputs` as token ids; with `by_token`, followed by the completion without its last token.
         values: The critic's value of each prefix.
-        targets, advantages: y and A of each prefix.
+        targets: The value y that the critic is trained towards, for each prefix.
+        advantages: The advantage A of the completion or token after each prefix.
         agent: The agent whose rewards count; "" for the team's.
         by_token: Whether each token of a completion has a prefix; all completions are of one agent then.
     """

@@ -1,8 +1,8 @@
 """Shuffled-reward controls: learners without a learning signal, to compare real learners with.
 
 `NAME_shuffled` is the control of the learner NAME. Its rollouts, the size of its advantages and its number of updates
-are those of the learner, but before each update rewards are shuffled between episodes. So what such a team gains was
-not learned from the reward.
+are those of the learner, but before each update rewards are shuffled between episodes. So any
+improvement of such a team has another cause than the reward.
 
 An episode takes all rewards of another one, turn by turn and past its own end, so that its length carries no signal.
 The joint actions of a decision point swap their results. With individual rewards, each agent takes what an agent of

@@ -136,7 +136,10 @@ def align(counts: Sequence[int], d: int, alignment: Alignment, random: np.random
 
 
 def credit_main(trajectories: Sequence[Trajectory], kind: Kind) -> Iterator[Credited]:
-    """Return the main trajectories of a group with their advantages; those of one agent share a baseline."""
+    """Return the main trajectories of a group with their advantages.
+
+    The baseline is the mean reward over the trajectories of the same agent in the group.
+    """
     for of_agent in grouped(trajectories, lambda t: t.agent).values():
         advantages = group_advantages([t.reward for t in of_agent], kind).tolist()  # (main)
         yield from (Credited(t, advantage, 1.0) for t, advantage in zip(of_agent, advantages, strict=True))

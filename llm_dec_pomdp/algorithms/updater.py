@@ -336,11 +336,11 @@ class Updater:
         return Loss(loss, terms | {"loss": loss.item()}, unpad(logprobs, mask))
 
     def extra_loss(self, targets: Sequence[Sample], size: int) -> Metrics:
-        """Add the gradient of a further loss, `size` passes at a time; none by default.
+        """Backpropagate an additional loss, such as a critic's, in chunks of `size`; the default does nothing.
 
         Args:
             targets: A minibatch of `extra_targets`.
-            size: As for `gradient`; halved and repeated where the device has too little memory.
+            size: Targets per backward pass. If memory runs out, the caller halves it and tries again.
 
         Returns:
             Metrics of this loss.

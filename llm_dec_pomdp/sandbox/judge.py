@@ -308,11 +308,17 @@ class JudgeLoop:
         self.zygote = Zygote(f"{options['root']}/{os.getpid()}", options["site"], options["layers"])
 
     def gone(self) -> bool:
-        """Return whether the caller has gone: it sends nothing before our answer, so readable input means its end."""
+        """Return whether the caller has ended. It sends nothing before our answer, so readable input means its end."""
         return os.getppid() != self.parent or bool(select.select([0], [], [], 0)[0])
 
     def answer(self, job: dict[str, Any], slow: float) -> dict[str, Any]:
-        """Return the verdict; a job that loses its zygote twice fails; BrokenPipeError: the supervisor has gone."""
+        """Return the verdict of a job.
+
+        If the job loses the zygote, it runs again in a new one. If it loses the zygote twice, it fails.
+
+        Raises:
+            BrokenPipeError: The supervisor has ended.
+        """
         ours, note = False, ""
         for _ in range(2):
             try:

@@ -99,8 +99,9 @@ class SandboxPool:
         """Run all jobs and return their verdicts in the same order.
 
         Raises:
-            SandboxError: Generated code cannot be confined on this system and `allow_weak` is False, or a probe of a
-                layer did not answer.
+            SandboxError: One of these: generated code cannot be confined on this system and `allow_weak` is False; the
+                test of a layer of confinement did not finish, so it is not known whether the layer works; no folder for
+                the files of the sandbox can be made.
         """
         self._start()
         if len(jobs) == 1:

@@ -57,7 +57,7 @@ class Zygote:
         self.started = 0.0  # time at which the child received its program; 0 before
 
     def prepare(self) -> None:
-        """Do once the work that all children would repeat."""
+        """Do the work that all children would otherwise repeat."""
         if "namespaces" in self.layers:
             confine.leave_namespaces()
             confine.show_only([*self.readable, *DEVICES], self.folder)
@@ -85,7 +85,7 @@ class Zygote:
         self.steps = confine.steps(self.rules, self.filter)
 
     def run(self) -> None:
-        """Prepare and serve; at the end, remove the child and all its traces."""
+        """Prepare, and serve orders until the judge ends the connection. Then kill the child and empty its folder."""
         try:
             self.prepare()
             self.serve()

@@ -106,7 +106,7 @@ class Draft:
         self.write(name, [masked(_json_bytes(value))])
 
     def write_tensors(self, name: str, tensors: Mapping[str, torch.Tensor]) -> None:
-        """Write a safetensors file, without a copy of all tensors."""
+        """Write a safetensors file piece by piece, without copying all tensors at once."""
         self.write(name, _safetensors(tensors))
 
     def publish(self) -> None:

@@ -51,7 +51,7 @@ class ModelPolicy(Policy):
 
     @functools.cached_property
     def processor_load(self) -> int:
-        """Return the number of parameters, the load on the CPU; 0 on an accelerator."""
+        """Return the number of parameters, which predicts the CPU time; 0 on an accelerator."""
         return sum(p.numel() for p in self.model.parameters()) if self.accelerator is None else 0
 
     @functools.cached_property

@@ -225,7 +225,11 @@ def understood(application: str, words: str) -> Asked | None:
 
 
 def states_of(world: Mapping[str, Iterable[Iterable[Any]]]) -> dict[str, AppState]:
-    """Return the initial states of the applications, from the values that can be looked up in each."""
+    """Return the initial state of each application.
+
+    Args:
+        world: The (key, value) entries of each application; an application without entries may be left out.
+    """
     return {name: (tuple(sorted(tuple(pair) for pair in world.get(name, ()))), ()) for name in APPLICATIONS}
 
 

@@ -4,7 +4,7 @@
 |---|---|
 | agents | agent_0 "dispatcher", then a specialist for each of eight classes: "GorillaFileSystem", "MathAPI", ... |
 | turns | `max_turns` H = 200 |
-| data | 800 rows of the distribution `bfcl-eval` (Apache-2.0); the same for training and test |
+| data | 800 rows of the package `bfcl-eval` (Apache-2.0); the same for training and test |
 | options | `category` "base", "miss_func", "miss_param", "long_context" (200 rows each) or "" for all; see calls-v0 |
 | return | 0 to 1.0 |
 
@@ -167,7 +167,7 @@ def played(instance: Instance) -> tuple[Any, tuple[str, ...]]:
 
 
 def _called(api: Any, name: str, arguments: Mapping[str, Any]) -> str:
-    """Run a function and return its result as text, as `execute_multi_turn_func_call` of the distribution does."""
+    """Run a function and return its result as text, as `execute_multi_turn_func_call` of `bfcl-eval` does."""
     try:
         result = getattr(api, name)(**copy.deepcopy(dict(arguments)))
         if isinstance(result, dict):
@@ -237,7 +237,7 @@ def kits() -> tuple[Kit, ...]:
 
 
 def _schema(value: Any) -> Any:
-    """Return the JSON schema, with the distribution's names of types replaced by the standard ones."""
+    """Return the JSON schema, with the type names of `bfcl-eval` replaced by the standard ones."""
     if not isinstance(value, dict):
         return value
     table = cast("dict[str, Any]", value)
@@ -255,7 +255,7 @@ class BFCL(Dispatch):
         tasks, common: See `Dispatch`.
 
     Raises:
-        ModuleNotFoundError: The distribution is not installed; the message has the command.
+        ModuleNotFoundError: The package `bfcl-eval` is not installed; the message has the command to install it.
     """
 
     characters = 6000  # longest observed result of a call

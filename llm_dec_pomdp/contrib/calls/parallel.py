@@ -4,7 +4,7 @@
 |---|---|
 | agents | agent_0 and agent_1, both "caller" |
 | turns | 1; `max_turns` for more, with rewards as in `envs.turn_rewards` |
-| data | 440 rows of the distribution `bfcl-eval` (Apache-2.0); the same for training and test |
+| data | 440 rows of the package `bfcl-eval` (Apache-2.0); the same for training and test |
 | options | `category`: "parallel" (200), "parallel_multiple" (200), "live_parallel", "live_parallel_multiple" |
 | return | -0.4 to 1.1 |
 
@@ -33,7 +33,7 @@ answer key of n calls:
 This is the published formula (`contrib.calls.parallel_reward`), with one known defect: an argument whose value is a
 list is never right. So `script:gold` receives 1.1 on 354 rows and at least 0.325 on the remaining ones.
 
-Differences from the published environment. The prompt has other words. The rows are those of the distribution; the
+Differences from the published environment. The prompt has other words. The rows are those of `bfcl-eval`; the
 authors publish their own split with a normalised answer key elsewhere. Texts of more than 10,000 characters, and texts
 on which the published parser fails, hold no calls. Where the published parser looks for functions in random order, this
 one takes the order of the row.
@@ -107,7 +107,7 @@ class BFCLParallel(TextTask):
         tasks, common: See `TextTask`.
 
     Raises:
-        ModuleNotFoundError: The distribution is not installed; the message has the command.
+        ModuleNotFoundError: The package `bfcl-eval` is not installed; the message has the command to install it.
     """
 
     source = TaskSource("bfcl_parallel", required=("prompt", "functions", "calls"), sample=_tasks, every_split=True)

@@ -1,8 +1,8 @@
-"""The rows of BFCL v4 in the distribution `bfcl-eval`, read as files.
+"""The rows of BFCL v4 in the package `bfcl-eval`, read as files.
 
     pip install --no-deps bfcl-eval==2026.3.23
 
-The 32 requirements of the distribution are not needed. The data are under Apache-2.0.
+The 32 requirements of the package are not needed. The data are under Apache-2.0.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ COMMAND = "pip install --no-deps bfcl-eval==2026.3.23"
 
 
 def installed() -> bool:
-    """Return whether the distribution is installed."""
+    """Return whether the package `bfcl-eval` is installed."""
     return find_spec("bfcl_eval") is not None
 
 
@@ -30,11 +30,11 @@ def rows(name: str) -> list[dict[str, Any]]:
         name: Path in `bfcl_eval/data`, without suffix.
 
     Raises:
-        ModuleNotFoundError: The distribution is not installed; the message has the command.
+        ModuleNotFoundError: The package `bfcl-eval` is not installed; the message has the command to install it.
     """
     spec = find_spec("bfcl_eval")
     if spec is None or not spec.submodule_search_locations:
-        raise ModuleNotFoundError(f"the rows of BFCL v4 need the distribution bfcl-eval; install it: {COMMAND}")
+        raise ModuleNotFoundError(f"the rows of BFCL v4 need the package bfcl-eval; install it: {COMMAND}")
     path = Path(spec.submodule_search_locations[0]) / "data" / f"{name}.json"
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
 

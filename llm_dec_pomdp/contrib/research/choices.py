@@ -1,7 +1,8 @@
 """Calls, reports and answers by letter: `candidates=True` of research-v0.
 
-An agent chooses among three texts: the text of an optimal team, the same with a wrong argument, and a text for another
-tool, specialist or end. The seed of the episode decides their order. Each prompt is complete and resets the history.
+An agent chooses among three texts. They are usually: the text of an optimal team; the same call with a wrong argument;
+and a call of the wrong tool or specialist, or a wrong answer or report. The seed of the episode decides their order.
+Each prompt repeats all that the agent needs, so earlier turns are dropped from its history.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class ResearchChoices(TurnChoices):
             )
 
     def prompt(self, state: TurnState, agent: str, message: str | Message) -> str:
-        """Return a prompt with everything that the agent knows."""
+        """Return a prompt that repeats all that the agent has observed."""
         inner: QuestionState = state.inner
         if agent == LEADER:
             blocks = f"Question: {inner.item.prompt}", self.env.seen(inner)
@@ -51,7 +52,7 @@ class ResearchChoices(TurnChoices):
         return "\n\n".join(filter(None, blocks))
 
     def is_complete(self, agent: str) -> bool:
-        """Return True: each prompt is complete and resets the history."""
+        """Return True: each prompt repeats all that the agent needs, so earlier turns are dropped."""
         return True
 
     def offers(self, state: TurnState, agent: str, observation: str) -> Sequence[str]:
@@ -62,7 +63,7 @@ class ResearchChoices(TurnChoices):
         return (*texts[first:], *texts[:first])
 
     def offers_of_main(self, state: QuestionState) -> tuple[str, str, str]:
-        """Return the next text of an optimal team, the same with a wrong argument or specialist, and a third one."""
+        """Return the three texts that main chooses among; see `offers_of_lead`."""
         of, item, kinds = world_of(state.item), state.item, self.env.kinds
         reports = {work.subtask: work.reported for work in state.invocations}
 
@@ -79,7 +80,10 @@ class ResearchChoices(TurnChoices):
         return offers_of_lead(item, known, ask, ask_wrongly)
 
     def as_written(self, history: Sequence[Message]) -> list[Message]:
-        """Return the last prompt as a history of calls and results."""
+        """Convert the last prompt, which repeats everything, to the history of the task without candidates.
+
+        The calls of a sub-agent become empty texts, each followed by its result.
+        """
         [first, *blocks] = super().as_written(history[-1:])[0].text.split("\n\n")
         if not first.startswith("Find out: "):
             return [Message("observation", "\n\n".join([first, *blocks]))]
@@ -101,9 +105,12 @@ def offers_of_lead(
 ) -> tuple[str, str, str]:
     """Return the three offered texts of the main agent.
 
+    While the answer is not known: the optimal text, a wrong one by `err`, and a wrong answer. After that: the answer, a
+    wrong answer, and a text that asks again.
+
     Args:
         item: The question.
-        known: Its steps, with the values that the agent knows.
+        known: Its steps, with the values that main has observed.
         go_on: Function from a fact to the text that asks for it.
         err: Function from a fact and a seed to a wrong text.
     """
@@ -116,7 +123,7 @@ def offers_of_lead(
 
 
 def offers_of_sub(item: TaskItem, work: Invocation) -> tuple[str, str, str]:
-    """Return the next text of an optimal sub-agent, and two with another argument, tool or report."""
+    """Return the next text of an optimal sub-agent, and two texts with a wrong argument, tool or report."""
     of, fact = world_of(item), meant(work.subtask)
     gold, other = found_by(work.kind, fact), another(of, fact, derive(0, work.subtask))
     able = fact[0].skill in work.kind.split("+")

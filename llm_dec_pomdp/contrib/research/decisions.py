@@ -2,15 +2,16 @@
 
 The decisions are when to spawn, which specialist to ask, what to write, how to combine reports, and when to stop. They
 are counted for questions whose steps are known. A step is open until a report that main has observed names its value.
-Every text of main that asks is a decision, and so is its decision to answer.
+Every action of main that asks is a decision, and so is its decision to answer. Main can ask if an invocation and a
+further turn are left. Each figure is a share of right ones:
 
-| figure | counted over | right if |
+| figure | counted | right if |
 |---|---|---|
-| spawned when it helped | invocations while a step was open | at most one for each step that could be asked for |
+| spawned when it helped | invocations that began while a step was open | one for each step that can be asked for |
 | asked the right one | invocations, if there are several specialists | it has the skill that the step needs |
-| said what was needed | subtasks; reports after a call that showed the value | it names the subject; or the value |
+| said what was needed | subtasks; reports after a tool result with the value | it names the subject; the value |
 | kept what it was told | answers with no step open | the answer is right |
-| stopped in time | decisions to end, and decisions when it had to end | it ends with no step or no invocation left |
+| stopped in time | ends; asking with no step open or when main cannot | main ends, with no step open or unable to ask |
 
 The first figure is 0 if main never asked although a step was open. A subtask belongs to the step whose relation or
 subject it names, and to an open step first. A figure is the mean over the episodes in which there is something to
@@ -49,12 +50,12 @@ class TeamLimits(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """A decision of main: one text, with the knowledge at that time.
+    """A decision of main: one action, with the values that main had observed before it.
 
     Attributes:
-        asks: The `spawn` events of the text; () if main decided to answer.
-        open: The steps whose values main did not know.
-        could_ask: Whether invocations and turns were left.
+        asks: The `spawn` events of the action; () if main decided to answer.
+        open: The steps whose values no report had named.
+        could_ask: Whether at least one invocation and one further turn were left.
     """
 
     asks: tuple[Event, ...]
@@ -88,7 +89,7 @@ def askable_of(item: TaskItem) -> tuple[Known, ...]:
 
 
 def decisions_of(item: TaskItem, bounds: TeamLimits, episode: Episode) -> list[Decision]:
-    """Return the decisions of main, in order. Texts after its decision to answer belong to this decision."""
+    """Return the decisions of main, in order. Actions after its decision to answer belong to this decision."""
     asked, still_open, taken = 0, askable_of(item), list[Decision]()
     for number, turn in enumerate(episode.turns, 1):
         if LEADER in turn.actions and not (taken and not taken[-1].asks):

@@ -30,7 +30,7 @@ class QuestionStep(NamedTuple):
 
 
 class Known(NamedTuple):
-    """A step with the subjects and the value that an agent knows."""
+    """A step with its subjects and its value, as far as an agent has observed them."""
 
     step: QuestionStep
     subjects: tuple[str, ...] = ()  # () while a subject is not known

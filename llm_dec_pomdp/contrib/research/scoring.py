@@ -41,7 +41,7 @@ class WorldTruth:
         self._aside = () if compares else (*self.world.named(item.prompt), *(fact.value for fact in self.facts))
 
     def expert(self, work: Invocation) -> float:
-        """Return 1 if the report contains the value that the subtask asked for and calls showed its facts, else 0.
+        """Return 1 if the report names the value that the subtask asks for, and tool results showed the facts; else 0.
 
         A subtask asks for the end of a chain of relations, or for the sum or the difference of the two numbers in it. A
         chain begins at a name in the subtask and follows relations whose words are in the subtask. The longest chains
@@ -69,14 +69,14 @@ class WorldTruth:
         return self._holds(_beginning(answer), self.answer, self._aside)
 
     def hits(self, works: Sequence[Invocation]) -> float:
-        """Return the share of facts that calls showed, in [0, 1]."""
+        """Return the share of facts that tool results showed, in [0, 1]."""
         return sum(any(_shown(self.world, fact, work) for work in works) for fact in self.facts) / len(self.facts)
 
     def supported(self, works: Sequence[Invocation]) -> bool:
         """Return whether the reports support the answer.
 
-        They do if each fact is in the report of an invocation whose calls showed it. They also do if one report has the
-        answer and the calls of its invocation showed all facts.
+        They do if, for each fact, some sub-agent reported the value and its own tool results showed the fact. They also
+        do if one sub-agent reported the answer and its own tool results showed all facts.
         """
 
         def whole(work: Invocation) -> bool:
@@ -104,9 +104,9 @@ class WorldTruth:
 
 
 def _shown(of: World, fact: Fact, work: Invocation) -> bool:
-    """Return whether a call of an invocation showed a fact.
+    """Return whether a tool result of an invocation showed a fact.
 
-    It did if its result contains the sentence of the fact or the value of a calculation, or if the result of its query
+    It did if it contains the sentence of the fact or the value of a calculation, or if it is the result of a query that
     would change with the fact.
     """
     relation = RELATIONS[fact.relation]
@@ -138,7 +138,10 @@ class PublishedTruth:
         self.answer = normal(item.fields["answer"].partition("\n")[0])
 
     def expert(self, work: Invocation) -> float:
-        """Return the share of the report's names and numbers that are in results of calls or in the subtask."""
+        """Return the share of the report's names and numbers that tool results or the subtask contain; 0 without calls.
+
+        Names are words with a capital first letter.
+        """
         read = _words(f"{work.subtask} {_given([work])}")
         claims = {word for word in re.findall(r"\w+", work.reported) if word[:1].isupper() or word[:1].isdigit()}
         return sum(claim.lower() in read for claim in claims) / len(claims) if claims and work.ran else 0.0
@@ -158,10 +161,10 @@ class PublishedTruth:
         return float(self._stands_in(given))
 
     def supported(self, works: Sequence[Invocation]) -> bool:
-        """Return whether calls showed all supporting passages.
+        """Return whether tool results contain all supporting passages.
 
-        If none are known, a report must have the answer from the result of one of its calls. If then the answer is yes
-        or no, a call must have run.
+        If none are known, some sub-agent must have reported the answer and its own tool results must contain it. If
+        then the answer is yes or no, a call that ran is enough.
         """
         if self.support or self.answer in ("yes", "no"):
             return self.hits(works) == 1.0 if self.support else any(work.ran for work in works)
@@ -183,7 +186,7 @@ def truth_of(item: TaskItem) -> WorldTruth | PublishedTruth:
     |---|---|
     | `expert` | score of a report for its subtask, in [0, 1] |
     | `right` | whether a text has the answer and no other value of its kind |
-    | `hits` | share of the facts or supporting passages that calls showed, in [0, 1] |
+    | `hits` | share of the facts or supporting passages that tool results showed, in [0, 1] |
     | `supported` | whether the answer follows from reports, and the reports from results of calls |
     """
     return _truth(item.prompt, tuple(item.fields.items()))
@@ -198,8 +201,9 @@ def _truth(prompt: str, fields: tuple[tuple[str, str], ...]) -> WorldTruth | Pub
 def judged(judge: Reviewer, work: Invocation) -> float:
     """Return a judge's score of a report, in [0, 1].
 
-    If three tries raise an error or return no number, warn and return NaN. The judge does not observe the answer of the
-    task.
+    The judge is called as `judge(prompt, attempt)`, with attempt 0, 1 and 2, until it returns a number from 0 to 10. If
+    all three attempts raise an error or return no such number, warn and return NaN. The prompt does not contain the
+    answer of the task.
     """
     prompt = (
         f"A sub-agent was to find out: {work.subtask}\n\nIt was shown:\n"

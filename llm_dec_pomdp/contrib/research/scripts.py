@@ -110,10 +110,10 @@ def fact_of(known: Known) -> Ask:
 
 
 class Scripts:
-    """The scripted teams; they recognise a task by the text of its question.
+    """The scripted teams; they find a task by the text of its question.
 
     Args:
-        items: The tasks that they know.
+        items: The tasks that they can play.
         roles: The role of each agent.
         most: The number of sub-agents that main may ask.
     """

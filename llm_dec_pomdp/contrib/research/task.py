@@ -20,17 +20,18 @@ a sub-agent. Reports have at most 60 words; longer reports are cut with a note.
 | agent | tools |
 |---|---|
 | main | `ask(to, subtask)`, several at once |
-| reader | `search(query)` (BM25, five passages), `read(number)` (the passages around one) |
+| reader | `search(query)` (BM25, five passages), `read(number)` (a passage and its neighbours) |
 | analyst | `schema()`, `query(statement)` (sqlite) |
 | calculator | `python(code)` |
 
-A sub-agent has six texts, and the last one has to be the report. If a call cannot be run, its result is the reason.
-An answer or report is invalid if it has no words, if the sixth text of a sub-agent is a call, or if the turns run out.
+A sub-agent reports with its sixth action at the latest. If a call cannot be run, its result states the reason. An
+answer or report is invalid if it has no words, if the sixth action of a sub-agent is a call, or if the turns run out.
 
-With `candidates=True`, for small models, every action is a letter that selects one of three texts; the first letter
-counts. The texts are the one of an optimal team, the same with a wrong argument, and one for another tool, specialist
-or end. The seed decides their order. Each prompt is complete and resets the history. This form works for embedded
-questions only.
+With `candidates=True`, for small models, every action is a letter that selects one of three texts. An action has to
+begin with its letter. The three texts are usually: the text of an optimal team; the same call with a wrong argument;
+and a call of the wrong tool or specialist, or a wrong answer or report. The seed decides their order. Each prompt
+repeats all that the agent needs, so earlier turns are dropped from its history. This form works for embedded questions
+only.
 
 Reward. Agents receive individual rewards, all at the end (arXiv:2511.13288, section 3):
 
@@ -39,39 +40,56 @@ Reward. Agents receive individual rewards, all at the end (arXiv:2511.13288, sec
 | main, and the team | R_M = 0.1 format + 0.9 correct, both 0 if main's format is invalid; minus the costs |
 | every invocation | R_S = 0.1 format + 0.4 correct + 0.5 expert; 0 if its own format is invalid |
 
-- `correct`: the answer is right, names no second value of its kind, and has support. It has support if every step of
-  the question was reported by an invocation whose calls showed it. A right answer without support counts as wrong.
-- `expert`: the report contains what its subtask asked for, its calls showed it, and it names no second value.
-- A call shows a fact of the texts by its sentence. It shows a fact of the tables if another value would change the
-  result of the query. It shows a sum or a difference by its value.
-- The facts of published tasks and of your own are not known. There `expert` is the share of the report's names and
-  numbers that the calls returned.
+An embedded question has steps, and each step has one value. "In which town is the company that employs Bruno Stivik
+based?" has two: the company, Sakel Foundry, and the town, Ropel. A text that names Ropel and a further town names a
+second value of the same kind.
+
+- `correct` is 1 if the answer names the right value, names no second value of its kind, and has support. A right answer
+  without support counts as wrong.
+- An answer has support if, for each step, some sub-agent reported the value and its own tool results showed it. It also
+  has support if one sub-agent reported the answer and its own tool results showed the values of all steps.
+- `expert` is 1 if the report names the value that its subtask asks for, names no second value of its kind, and the
+  sub-agent's own tool results showed it.
+- Tool results show a value that a text states if they contain the sentence. They show a value of a table if another
+  value in the table would change the result of the query. They show a sum or a difference if they contain it.
+
+For published tasks and your own files, the true facts are not known. In this case `expert` is the share of the report's
+names and numbers that the sub-agent's tool results or its subtask contain. Support has
+[a simpler rule](../hierarchy.md#a-research-team), too.
 
 The option `expert` replaces both rules for `expert` by the score of an LLM judge or of any other function.
 
-Options:
+Options, in addition to [those of every environment](README.md#common-properties):
 
 | option | default | effect |
 |---|---|---|
 | `max_invocations` | 8 | the number of sub-agents that main may ask |
 | `cost_per_invocation`, `cost_per_turn` | 0 | costs in main's reward |
 | `specialists` | all three | the skills of each, one or several: `["reader", "analyst+calculator"]` |
-| `context` | None | the number of words of reports that main observes, the last ones; None: all |
-| `expert` | None | function of a prompt and the number of the try; returns a text with a number from 0 to 10 |
+| `context` | None | main observes only the last `context` words of the reports; None: all |
+| `expert` | None | function that scores a report: `expert(prompt, attempt)` returns a text with a number from 0 to 10 |
 | `needs` | () | use only embedded questions that need so many invocations, such as `[1, 4]` |
+| `candidates` | False | agents choose among three texts by letter, see above |
 
-Measured (`env.measure`): five decisions of main on embedded questions, each as the share of right ones.
+Measured (`env.measure`): five decisions of main on embedded questions. Each figure is a share of right decisions. A
+step is open until main has observed a report with its value.
 
-| name | share |
-|---|---|
-| spawned when it helped | invocations while a step of the question was open, at most one for each open step |
-| asked the right one | invocations of a specialist that can find the fact |
-| said what was needed | subtasks that name their subject, and reports that name the shown value |
-| kept what it was told | right answers when all steps were reported |
-| stopped in time | decisions to end with no step open, of all ends and of all texts after the last open step |
+- "spawned when it helped": did main ask when a report could help? Of the invocations that began while a step was open,
+  the share that an open step needed. In each turn, each open step that can be asked for needs one.
+- "asked the right one": did main choose the right specialist? The share of the invocations of a specialist with the
+  skill that the step needs.
+- "said what was needed": did texts contain what the reader needs? The share of the subtasks that name the subject of
+  their step, and of the reports that name the value which a tool result showed.
+- "kept what it was told": did main use the values that were reported to it? The share of right answers among the
+  answers after all steps were reported.
+- "stopped in time": did main end when it should? Counted are all decisions to end, and the decisions to ask when no
+  step was open or main could not ask. The share of right ends: no step was open, or main could not ask.
+
+Main cannot ask if no invocation is left, or no further turn.
 
 Teams. On all embedded questions `script:optimal` receives 1.0 minus its costs. `script:ask_everything` uses every
-invocation and receives the same minus more costs. `script:never_ask` receives 0.1.
+invocation. It receives the same if costs are 0, the default, and else less. `script:never_ask` receives 0.1 minus the
+cost of one turn.
 
 Files. A row of a task file has `question`, `answer` and `corpus`, a path relative to the task file or to the working
 folder:
@@ -96,7 +114,7 @@ Example:
     >>> observations["agent_0"].splitlines()[0]
     'Question: How many companies are based in the town in which Ralkel Ropes is based?'
     >>> observations, *_ = env.step({"agent_0": 'ask("analyst", "In which town is Ralkel Ropes based?")'})
-    >>> env.agents, env.asked("agent_0"), env.asked("agent_9")
+    >>> env.agents, env.asked("agent_0"), env.asked("agent_9")  # agent_9, the first analyst, has to act next
     (['agent_0', 'agent_9'], False, True)
 """
 
@@ -127,7 +145,7 @@ from .worlds import SKILLS
 
 Orders = tuple[tuple[str, str], ...]  # (sub-agent, subtask) of each question of main
 MOST = 64  # most invocations
-SUB_TURNS = 6  # texts of an invocation; the last one has to be its report
+SUB_TURNS = 6  # most actions of an invocation; the last one has to be its report
 CALLS = 24  # most calls of each tool by an invocation
 REPORT_WORDS, SUBTASK_WORDS = 60, 60
 CHARACTERS = 8  # characters per word, on average, at which a text is cut
@@ -174,8 +192,8 @@ class Research(Hierarchy[QuestionState]):
         specialists: The skills of each specialist, joined by "+"; each may be asked `max_invocations` times.
         cost_per_invocation: Cost in main's reward for every sub-agent that it asks, at least 0.
         cost_per_turn: Cost in main's reward for every turn of the episode, at least 0.
-        context: The number of words of the reports that main observes, the last ones; None: all.
-        expert: Judge that scores reports in place of the rule.
+        context: The number of words of the reports that main observes, counted from the end; None: all.
+        expert: Judge that scores reports in place of the rule, called as `expert(prompt, attempt)`; `scoring.judged`.
         needs: Use only embedded questions that need so many invocations, 1 to 6; () for all.
         tasks, common: See `Task`; `max_turns` is 32 by default.
     """
@@ -385,7 +403,7 @@ class Research(Hierarchy[QuestionState]):
 
     def _tell_main(self, state: QuestionState, events: Sequence[Event]) -> Transition[QuestionState]:
         """Return the transition after which main observes the reports of all sub-agents."""
-        if self.context is not None:  # each prompt is complete and resets the history
+        if self.context is not None:  # the prompt repeats all that main needs, so earlier turns are dropped
             return self._on(state._replace(messages=((LEADER, self._prompt(state)),)), events, reset_history=(LEADER,))
         reports = {work.agent: reported(work) for work in state.invocations}
         pairs = zip(state.calls[len(state.calls) - len(state.pending) :], state.pending, strict=True)

@@ -43,8 +43,8 @@ class Choices(TaskWrapper[Offered]):
     """A task whose agents choose among candidate actions.
 
     The order of the letters depends only on the candidates, so it does not reveal their kinds. `measure` returns the
-    tables of the task for the chosen candidates, and a table "choices": the share of each kind in the last actions of
-    each role, in %.
+    measurements of the task, with letters replaced by the chosen candidates, and a table "choices": the share of each
+    kind in the last actions of each role, in %.
 
     Args:
         env: A task without a protocol. Protocols wrap `Choices`. Rows without candidates are left out.
@@ -138,7 +138,10 @@ class Choices(TaskWrapper[Offered]):
         return say_without_offer
 
     def measure(self, groups: Sequence[Group]) -> Mapping[str, Mapping[str, float]]:
-        """Return the tables of the task for the chosen candidates, and the table "choices"; see the class."""
+        """Return the measurements of the wrapped task, and how often each kind of candidate was chosen, in %.
+
+        The task measures the chosen candidates in place of their letters. The additional table is "choices".
+        """
         items = {item.id: item for item in self.items}
         counts: dict[str, int] = {}
         written: list[Group] = []
@@ -202,7 +205,10 @@ class PartByPart(ProtocolWrapper):
         return self.env.choices(self._acts_for(history[-1].text))
 
     def measure(self, groups: Sequence[Group]) -> Mapping[str, Mapping[str, float]]:
-        """Return the tables of the task, with each part attributed to its agent."""
+        """Return the measurements of the wrapped task.
+
+        Each choice of the single agent counts as an action of the agent for which it was made.
+        """
 
         def of_task(episode: Episode) -> Episode:
             turns: list[Turn] = []

@@ -198,8 +198,9 @@ class Discussion(ProtocolWrapper):
 class Centralized(ProtocolWrapper):
     """A protocol in which a single agent observes everything, has the tools of all agents and writes all parts.
 
-    Several parts stand below the headers that the observation names. One part needs no header. In a hierarchy, the
-    single agent writes the texts of all agents that act in a turn: it acts as the main agent and as each sub-agent.
+    If there are several parts, the agent writes each below its header. The observation lists the headers. A single part
+    needs no header. In a hierarchy, the single agent writes the actions of all agents that act in a turn: it acts as
+    the main agent and as each sub-agent.
 
     Args:
         env: The inner environment.

@@ -54,12 +54,22 @@ class Answer(NamedTuple):
 
 
 class Host:
-    """The object of a worker behind one method that never raises."""
+    """Holder of a worker's object, whose only method returns errors and never raises them."""
 
     _object: Any
 
     def answer(self, method: str, arguments: Sequence[Any], threads: int, emit: Emit | None = None) -> Answer:
-        """Build the object (`BUILD`, with a function as argument) or call one of its methods, with so many threads."""
+        """Build the object, or call one of its methods.
+
+        Args:
+            method: `BUILD`, or the name of a method.
+            arguments: For `BUILD`, a function that returns the object; else the arguments of the method.
+            threads: Number of threads that torch uses.
+            emit: Function that the method calls with intermediate messages; None: the method takes none.
+
+        Returns:
+            The result, or the error.
+        """
         try:
             torch.set_num_threads(threads)
             if method == BUILD:

@@ -37,7 +37,7 @@ class WordPair(reward.Pair):
         return len(self.first.words), len(self.second.words)
 
     def lengths(self) -> tuple[int, int]:
-        """Return the number of letters of all words of each text."""
+        """Return the total number of characters in the words of each of the two texts."""
         return sum(map(len, self.first.words)), sum(map(len, self.second.words))
 
     def vocabularies(self) -> tuple[int, int]:
