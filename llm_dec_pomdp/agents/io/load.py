@@ -108,7 +108,7 @@ class MemberConfig(ModelOptions):
 def _listed(members: Any) -> Any:
     """Return members as a list, also if they are given as a mapping from agents or roles to models."""
     if isinstance(members, str):
-        raise ValueError(f"members is the string {members!r}; write a table, for example summary = {members!r}")
+        raise ValueError(f"it is a string; write a table of roles and models, for example summary = {members!r}")
     if not isinstance(members, Mapping):
         return members
     listed: list[dict[str, Any]] = []
