@@ -152,14 +152,19 @@ def _bullets(history: Paragraphs) -> list[str]:
 def _returns(name: str) -> list[str]:
     """Return the section with the figure of returns."""
     bars = reached(name)
-    files = dict.fromkeys(file for source in SOURCES[name] for file in source.files)
-    sources = " and ".join(f"`research/data/{file}.xz`" for file in files)
+    files = {file: source.tasks for source in SOURCES[name] for file in source.files}
+    own = any(files.values())  # some teams were measured on tasks other than the offline ones
+    sources = " and ".join(
+        f"`research/data/{file}.xz`" + (f" ({tasks or 'the offline tasks'})" if own else "")
+        for file, tasks in files.items()
+    )
     measure = "Returns" if bars[0].unit == "%" else "Exploitability"
     return [
         f"## {measure} of teams",
         f"![{in_words(bars)}](figures/{name}_returns.svg)",
         "[How to read the figure](README.md#how-to-read-the-figures)."
-        + (f" Data: {sources}, measured on {versions(name)[0]}." if sources else ""),
+        + (f" Data: {sources}, measured on {versions(name)[0]}." if sources else "")
+        + (" Bars from different tasks are not comparable." if own else ""),
     ]
 
 

@@ -43,22 +43,25 @@ class Source(NamedTuple):
         environment: Label of the environment in the files.
         start: The method whose return is the return before training; "" to read it from the curve of the best learner.
         model: Model of the team, for files that do not name it.
+        tasks: Tasks of the files, if they are not the offline tasks of the environment.
     """
 
     files: tuple[str, ...]
     environment: str
     start: str = ""
     model: str = "builtin:table"
+    tasks: str = ""
 
 
 def _textbook(name: str) -> tuple[Source, ...]:
     return (Source(("classics.json",), f"{name}-v0 H=3", "random"),)
 
 
+SCITLDR = "SmolLM2-135M on abstracts of SciTLDR"
 GAMES = ("pennies", "kuhn")  # zero-sum games, whose teams are compared by exploitability
 SOURCES: Mapping[str, tuple[Source, ...]] = {
-    "tldr": (Source(("writing_smollm2.json",), "tldr-v0"), Source(("tldr_credit.json",), "tldr-v0")),
-    "arxiv": (Source(("arxiv_limits.json",), "arxiv-v0"), Source(("arxiv_tiny.json",), "arxiv-v0")),
+    "tldr": (Source(("writing_smollm2.json",), "tldr-v0", tasks=SCITLDR), Source(("tldr_credit.json",), "tldr-v0")),
+    "arxiv": (Source(("arxiv_limits.json",), "arxiv-v0", tasks=SCITLDR), Source(("arxiv_tiny.json",), "arxiv-v0")),
     "humaneval": (Source(("smollm2.json",), "humaneval-v0", "single"),),
     "coophumaneval": (Source(("smollm2_coophumaneval.json",), "coophumaneval-v0", "single"),),
     "classeval": (Source(("software.json",), "classeval-v0 choice"),),

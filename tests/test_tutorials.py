@@ -126,7 +126,7 @@ def test_the_program_of_the_page_is_trained_served_and_used(tmp_path: Path) -> N
         scores = [float(part) for part in re.findall(r"[\d.]+", run(program, tmp_path))]
     finally:
         server.terminate()
-        server.wait()
+        server.communicate()
     assert len(scores) == 3
     assert sum(scores) >= 2
 

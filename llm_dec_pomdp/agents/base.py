@@ -278,7 +278,10 @@ class Policy(ABC):
             new_tokens: Number of tokens that must still fit into the context after the history.
             ids: See `Request`.
         """
-        raise NotImplementedError(f"{type(self).__name__} has no encode, so it has no critic")
+        raise NotImplementedError(
+            f"{type(self).__name__} has no encode(), which a critic needs; implement encode() (agents.base.Policy), or "
+            "choose a learner without a critic, such as magrpo"
+        )
 
     def critic(self, groups: Sequence[Sequence[str]], *, separate: bool) -> Critic:
         """Return a critic for these agents, with one head per group.
@@ -313,7 +316,10 @@ class Policy(ABC):
             ValueError: A tensor is missing, unexpected, or has another shape.
         """
         if state:
-            raise ValueError(f"{type(self).__name__} has no weights to restore")
+            raise ValueError(
+                f"{type(self).__name__} has no weights, but {len(state)} tensors are to be restored, such as "
+                f"{next(iter(state))!r}; restore them into the kind of policy that saved them"
+            )
 
     @property
     def portable(self) -> bool:
@@ -361,10 +367,12 @@ class Team(Policy):
         self.sampling = Sampling()
         for agent in self.samplings:
             if agent not in self.members:
-                raise ValueError(f"samplings has {agent!r}, an agent without a member; {nearest(agent, members)}")
+                raise ValueError(f"samplings has {agent!r}, but the team has no such agent; {nearest(agent, members)}")
         for agent, rate in self.learning_rates.items():
             if agent not in self.members:
-                raise ValueError(f"learning_rates has {agent!r}, an agent without a member; {nearest(agent, members)}")
+                raise ValueError(
+                    f"learning_rates has {agent!r}, but the team has no such agent; {nearest(agent, members)}"
+                )
             if not (rate >= 0 and math.isfinite(rate)):
                 raise ValueError(f"the learning rate of {agent!r} is {rate}; it must be finite and at least 0")
 

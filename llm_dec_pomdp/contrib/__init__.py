@@ -15,6 +15,6 @@ A family imports only the public names of the core, as packages of other authors
 entry points of this distribution. The core never imports a family.
 
 A new environment, learner or wrapper is first added here, with a module docstring (its environment page) and tests in
-`tests/contrib`. It moves to the core when a second part of the core needs it. Its rewards and options may change in any
+`tests/contrib`. It moves to the core once two core modules depend on it. Its rewards and options may change in any
 release, with a line in the changelog.
 """

@@ -116,7 +116,7 @@ class Progress:
                 raise EpisodeError(f"the roster has {agent!r}, which is no possible agent; {nearest(agent, possible)}")
             if agent in self.left:
                 raise EpisodeError(
-                    f"the roster revives {agent!r}, which has left; an agent that returns needs a new id"
+                    f"agent {agent!r} left this episode and is listed again; give a returning agent a new id"
                 )
         if len(set(present)) < len(present):
             raise EpisodeError(f"the roster {list(present)} has an agent twice; list every agent once")

@@ -234,8 +234,9 @@ class ProgramTask(Task[ProgramState]):
                 session.close()
                 raise ProgramError(
                     f"{self.facts.name} is not deterministic: in a replay of task {state.item.id!r} its calls at turn "
-                    f"{number} were {sorted(calls)}, with other messages than before ({sorted(expected)}); let it take "
-                    "all chance from roles.seed, or train with a learner that needs no forks (magrpo with joint credit)"
+                    f"{number} were {sorted(calls)}, with other messages than before ({sorted(expected)}); seed "
+                    "every random generator with roles.seed, or train with a learner that needs no forks (magrpo with "
+                    "joint credit)"
                 )
             if turn is not None:
                 session.reply({e.role: e.text for e in turn})

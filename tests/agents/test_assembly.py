@@ -247,7 +247,7 @@ def test_a_team_file(text: str, tmp_path: Path) -> None:
         ('sharing = "lora"\n[members]\nleft = "x"\n', "sharing: no such key"),
         ("[members]\nleft = 3\n", "members.0.model = 3"),
         ("[members.left]\nagents = ['right']\n", "'left' has its own `agents`"),
-        ('members = "x"\n', "members = 'x': give a table"),
+        ('members = "x"\n', "members = 'x': it is a string; write a table"),
         ("", r"no \[members\]"),
     ],
 )

@@ -67,7 +67,7 @@ def test_a_team_needs_a_member() -> None:
 @pytest.mark.parametrize(
     ("rates", "named"),
     [
-        ({"agnt_1": 1.0}, "learning_rates has 'agnt_1', an agent without a member; did you mean agent_1"),
+        ({"agnt_1": 1.0}, "learning_rates has 'agnt_1', but the team has no such agent; did you mean agent_1"),
         ({"agent_1": -0.1}, "of 'agent_1' is -0.1; it must be finite and at least 0"),
         ({"agent_1": math.nan}, "of 'agent_1' is nan"),
         ({"agent_1": math.inf}, "of 'agent_1' is inf"),

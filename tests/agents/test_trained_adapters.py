@@ -144,7 +144,7 @@ BAD: dict[str, tuple[Callable[[Path, str], None], str]] = {
     "a weight that is not finite": (tensors(lambda t: next(iter(t.values())).fill_(torch.nan)), "adapter"),
     "layers that were not saved": (config(modules_to_save=["lm_head"]), "incompatible with its base"),
     "no base": (config(base_model_name_or_path=None), "base_model_name_or_path None"),
-    "a base that is not there": (config(base_model_name_or_path="./nowhere"), "the base of the adapter"),
+    "a base that is not there": (config(base_model_name_or_path="./nowhere"), "the base model of the adapter"),
     "another base": (other_base, "incompatible with its base"),
     "several adapters": (several, "several adapters"),
     "a whole model next to it": (whole, "has a whole model and an adapter"),

@@ -286,7 +286,7 @@ def test_who_has_left_does_not_come_back() -> None:
     env.reset(seed=5, options={"index": 0})
     env.step({"agent_0": "revives", "agent_1": "x"})
     assert env.agents == ["agent_0"]
-    with pytest.raises(EpisodeError, match="the roster revives 'agent_1', which has left"):
+    with pytest.raises(EpisodeError, match="agent 'agent_1' left this episode"):
         env.step({"agent_0": "revives"})
 
 

@@ -201,7 +201,7 @@ class ColocatedVLLM:
         asked = [(prompt, seed) for prompt in prompts for seed in prompt.seeds]
         adapters = [None if prompt.adapter is None else self._adapters[prompt.adapter] for prompt, _ in asked]
         started = time.monotonic()
-        with _told("draw texts"):
+        with _told("sample completions"):
             outputs = self._llm.generate(
                 [{"prompt_token_ids": prompt.ids} for prompt, _ in asked],
                 [SamplingParams(**drawn_so(seed, sampling, stop_ids, self._policy)) for _, seed in asked],

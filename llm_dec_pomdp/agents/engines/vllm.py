@@ -319,7 +319,7 @@ class VLLM:
                     return drawn
             assert self._policy is not None
             self.load(self._policy, self._version)
-        raise EngineError(f"{self.config.url} lost weights right after loading them; look into its log")
+        raise EngineError(f"{self.config.url} does not list the weights that it just loaded; read the server's log")
 
     def _draw(self, prompts: Sequence[Prompt], sampling: Sampling, stop_ids: frozenset[int]) -> list[list[Sampled]]:
         given_up = threading.Event()

@@ -58,7 +58,10 @@ Choices = Callable[[str, Sequence[Message]], Sequence[str]]
 
 def no_script(name: str) -> Script:
     """Raise ModelError: without an environment there are no scripts of it."""
-    raise ModelError(f"{SCRIPT + name!r} is a script of an environment; give the environment's `script`")
+    raise ModelError(
+        f"{SCRIPT + name!r} is a script of an environment, and no environment is known here; call "
+        f"llm_dec_pomdp.load_team(env, {SCRIPT + name!r})"
+    )
 
 
 def no_choices(agent: str, history: Sequence[Message]) -> Sequence[str]:
@@ -105,7 +108,7 @@ class MemberConfig(ModelOptions):
 def _listed(members: Any) -> Any:
     """Return members as a list, also if they are given as a mapping from agents or roles to models."""
     if isinstance(members, str):
-        raise ValueError(f"give a table of roles and models: summary = {members!r}")
+        raise ValueError(f"it is a string; write a table of roles and models, for example summary = {members!r}")
     if not isinstance(members, Mapping):
         return members
     listed: list[dict[str, Any]] = []

@@ -164,7 +164,10 @@ def _with_adapter(
             "and give the folder of the whole model"
         ) from error
     except ModelError as error:
-        raise ModelError(f"the base of the adapter {name!r}: {error}") from error
+        raise ModelError(
+            f"the base model of the adapter {name!r} cannot be loaded: {error}; set base_model_name_or_path in "
+            "adapter_config.json to a model that can be loaded"
+        ) from error
     from transformers import AutoTokenizer
 
     if not Path(place).is_dir() or any(Path(place).glob("tokenizer*")):

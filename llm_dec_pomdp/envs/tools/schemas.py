@@ -98,11 +98,13 @@ def _references(what: str, part: Any, depth: int = 0) -> Iterator[str]:
             if isinstance(inner, str):
                 if key in _BASES:
                     raise ValueError(
-                        f"{what} has {key} in a part ({inner!r:.80}); only the schema as a whole may have it"
+                        f"{what} uses {key} in a nested schema ({inner!r:.80}); it is allowed only at the top"
                     )
                 if key in _REFERENCES:
                     if not inner.startswith("#"):
-                        raise ValueError(f"{what} refers to {inner!r:.80} outside of itself; put it into $defs")
+                        raise ValueError(
+                            f"{what} has the {key} {inner!r:.80} outside this schema; copy its target into $defs"
+                        )
                     yield inner
             if key.startswith("unevaluated"):
                 raise ValueError(f"{what} has {key}, which is not supported; use additionalProperties or items")

@@ -4,8 +4,8 @@
 |---|---|
 | agents | agent_0 "sender 1" ... agent_{n-1} "sender n"; `n_agents` sets n, 1 to 8, 3 by default |
 | turns | 1; `max_turns` sets more (rewards: `envs.turn_rewards`); agents then observe its counts |
-| data | `trl-lib/tldr` (field `prompt`), train[:1000] / test[:1000] |
-| offline | the 120 posts of tldr-v0 |
+| data | `trl-lib/tldr` (field `prompt`), train[:1000] / test[:1000], with `tasks="hub"` |
+| offline | the 120 posts of tldr-v0 (the default) |
 | return | 0 to 1.0 for every n |
 
 Observation. Every agent observes the post, the number of telegrams and the number of its own telegram. No agent

@@ -4,8 +4,8 @@
 |---|---|
 | agents | agent_0 "summary", agent_1 "elaboration" |
 | turns | 1; `max_turns` sets more (rewards: `envs.turn_rewards`, messages: `envs.writing.feedback`) |
-| data | `trl-lib/tldr` (field `prompt`), train[:1000] / test[:1000] |
-| offline | 120 posts written for this suite |
+| data | `trl-lib/tldr` (field `prompt`), train[:1000] / test[:1000], with `tasks="hub"` |
+| offline | 120 posts written for this suite (the default) |
 | return | 0 to 3.0, reachable 2.98 |
 
 Observation. Both agents observe the post (`SUBREDDIT / TITLE / POST`) and a request. The request asks agent_0 for a

@@ -4,8 +4,8 @@
 |---|---|
 | agents | agent_0 "summary", agent_1 "elaboration" |
 | turns | 1; `max_turns` sets more (rewards: `envs.turn_rewards`, messages: `envs.writing.feedback`) |
-| data | `trl-lib/tldr` (field `prompt`), train[:1000] / test[:1000] |
-| offline | 120 posts written for this suite |
+| data | `trl-lib/tldr` (field `prompt`), train[:1000] / test[:1000], with `tasks="hub"` |
+| offline | 120 posts written for this suite (the default) |
 | return | 0 to 3.0, reachable 2.98; every embedded reference pair receives at least 90 % |
 
 Observation, action: as in tldr-v0.
@@ -38,8 +38,7 @@ docs/rewards.md lists more strategies. tldr-v2 scores texts with an LLM judge.
 Source: "LLM Collaboration With Multi-Agent Reinforcement Learning", arXiv:2508.04652, for the levels. The properties
 were designed for this suite.
 
-Version history: v1, the first hardened version. Before its release it had eight properties; returns from that time are
-not comparable.
+Version history: v1, the first hardened version.
 
 Example:
     >>> import llm_dec_pomdp

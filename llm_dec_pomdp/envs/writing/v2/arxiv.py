@@ -4,8 +4,8 @@
 |---|---|
 | agents | agent_0 "background", agent_1 "method" |
 | turns | 1; `max_turns` sets more (rewards: `envs.turn_rewards`, messages: `envs.writing.feedback`) |
-| data | `OpenMLRL/arXiv_abstract` (field `abstract_text`), train[:1000] / val[:1000] |
-| offline | 72 abstracts written for this suite |
+| data | `OpenMLRL/arXiv_abstract` (field `abstract_text`), train[:1000] / val[:1000], with `tasks="hub"` |
+| offline | 72 abstracts written for this suite (the default) |
 | options | `length_ratio`: "released" (default), or "paper" for the length ratio of the first release |
 | judge | `judge=`, as in tldr-v2 |
 | return | 0 to 3.0, reachable 2.98; embedded reference pairs receive at least 90 % on average |

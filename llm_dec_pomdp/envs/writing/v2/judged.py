@@ -1,9 +1,12 @@
 """Informativeness and fluency of two texts, as a frozen language model (the LLM judge) measures them.
 
-Informativeness. The judge reads both texts and then the source. The gain of a token of the source is its log p after
-both texts minus the mean of its log p after four contrasts. A contrast is another source, cut into two halves. Tokens
-within a run of three words count 0 if a text has the same run, so that copies have no gain. The comparison ignores
-spaces, punctuation and case. The sum of the gains is divided by the number of all tokens of the source.
+Informativeness. The judge reads both texts and then the source. The gain of a token of the source is
+
+    log p(token | both texts) - mean of log p(token | other source) over four other sources
+
+Another source is read in place of the texts, cut into two halves. Tokens of the source inside a trigram that a text
+copied have a gain of 0, so that copies have no gain. The comparison ignores spaces, punctuation and case. The sum of
+the gains is divided by the number of all tokens of the source.
 
 Fluency. log p of a text depends mostly on its words, since names and terms are unlikely in any text. So fluency
 measures word order: log p of the text minus log p of its words backwards, per word. Pieces between spaces without a

@@ -4,9 +4,9 @@
 |---|---|
 | agents | agent_0 "summary", agent_1 "elaboration" |
 | turns | 1; `max_turns` sets more (rewards: `envs.turn_rewards`, messages: `envs.writing.feedback`) |
-| data | `trl-lib/tldr` (field `prompt`), train[:1000] / test[:1000] |
-| offline | 120 posts written for this suite |
-| judge | `judge=`, a frozen language model: a name that `agents.io.models` takes, "base", or a `types.TextJudge` |
+| data | `trl-lib/tldr` (field `prompt`), train[:1000] / test[:1000], with `tasks="hub"` |
+| offline | 120 posts written for this suite (the default) |
+| judge | `judge=`, a frozen language model: a model name or path as for `--model`, "base", or a `types.TextJudge` |
 | return | 0 to 3.0, reachable 2.98; embedded reference pairs receive at least 90 % on average |
 
 Observation, action: as in tldr-v0.
@@ -18,10 +18,13 @@ Reward. Every component of tldr-v0 is multiplied by two factors in [0, 1]. An LL
 | informativeness | gain in log p of the post after both texts, per token of the post | 0.032 | 0.16 |
 | fluency | log p(text) - log p(its words backwards) per word, lower of both texts | 2.0 | 2.5 |
 
-The gain is log p after both texts minus the mean of log p after each of four other posts. These are the first posts of
-the task set, so a task set needs at least five posts. A token of the post counts 0 if it lies in a run of three words
-that also occurs in one of the texts. So copies, fixed texts and a pair of texts about another post have no gain. The
-judge does not read the subreddit and the labels of a post, nor texts that receive 0 from tldr-v0.
+For each token of the post:
+
+`gain = log p(token | both texts) - mean of log p(token | other post) over four other posts`
+
+The other posts are the first posts of the task set, so a task set needs at least five posts. Tokens of the post inside
+a trigram that a text copied have a gain of 0. So copies, fixed texts and a pair of texts about another post have no
+gain. The judge does not read the subreddit and the labels of a post, nor texts that receive 0 from tldr-v0.
 
 Judge. The two ranges were set with SmolLM2-135M-Instruct. Another judge gives other returns, so the result of a run
 names the judge with a hash of its weights. `judge="base"` is the base model of a team with adapters (sharing=lora),
@@ -43,7 +46,8 @@ Version history: v2, the first version with an LLM judge.
 
 Example:
     >>> import llm_dec_pomdp
-    >>> env = llm_dec_pomdp.make("tldr-v2", judge="builtin:tiny")  # a real one: the path of SmolLM2's GGUF file
+    >>> # builtin:tiny is a placeholder; in a real run give the path of a GGUF file
+    >>> env = llm_dec_pomdp.make("tldr-v2", judge="builtin:tiny")
     >>> env.role("agent_0")
     'summary'
 """
