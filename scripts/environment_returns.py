@@ -58,6 +58,10 @@ def _textbook(name: str) -> tuple[Source, ...]:
 
 
 SCITLDR = "SmolLM2-135M on abstracts of SciTLDR"
+CALLS = (
+    "table as dispatcher: trained and scored on training rows 0, 2, 3 and 7, with candidates, specialists from "
+    "`script:gold` and the reward outcome"
+)
 GAMES = ("pennies", "kuhn")  # zero-sum games, whose teams are compared by exploitability
 SOURCES: Mapping[str, tuple[Source, ...]] = {
     "tldr": (Source(("writing_smollm2.json",), "tldr-v0", tasks=SCITLDR), Source(("tldr_credit.json",), "tldr-v0")),
@@ -67,7 +71,7 @@ SOURCES: Mapping[str, tuple[Source, ...]] = {
     "classeval": (Source(("software.json",), "classeval-v0 choice"),),
     "keys": (Source(("learners.json",), "keys-v0"),),
     "research": (Source(("research_skills.json",), "research-v0"),),
-    "calls": (Source(("calls.json",), "calls-v0 outcome"),),
+    "calls": (Source(("calls.json",), "calls-v0 outcome", tasks=CALLS),),
     "bfcl": (Source(("calls_bfcl.json",), "bfcl-v0 outcome"),),
     **{name: (Source(("reached.json",), f"{name}-v0"),) for name in ("telegrams", "mbpp", "modules", "bandit")},
     **{name: (Source(("selfplay.json",), f"{name}-v0"),) for name in GAMES},

@@ -146,7 +146,7 @@ class TokenCritic(Critic, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ParameterGroup:
-    """Parameters that the same agents use, in the order of their policy, and the learning rate of these agents."""
+    """The parameters used by exactly these agents, in their policy's order, with the learning rate of these agents."""
 
     agents: tuple[str, ...]
     parameters: list[Parameter]
@@ -429,7 +429,7 @@ class Team(Policy):
         return twin
 
     def sync_weights(self) -> None:
-        """Copy the current weights of every source; see `Policy`."""
+        """Copy the trained weights into every sampling policy; see `Policy.rollout_copy`."""
         for policy in self.policies:
             policy.sync_weights()
 

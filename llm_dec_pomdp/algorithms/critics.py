@@ -222,8 +222,8 @@ class CriticUpdater(Updater):
         """Run `Updater.step` on completions and value targets; then the remaining critic epochs on the value targets.
 
         Returns:
-            The metrics of `Updater.step`, and `value_loss`, the mean loss of the critic without its weight, in units of
-            the returns' variance.
+            The metrics of `Updater.step`, and `value_loss`, the critic's mean loss on standardised returns, before
+            multiplication by its loss weight.
         """
         targets = [s for s in samples if isinstance(s, ValueTarget) and s.agent in self.agents]
         order = derive(seed, "lessons", self.updates)

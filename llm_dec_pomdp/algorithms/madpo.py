@@ -108,7 +108,7 @@ class PairUpdater(Updater):
         return metrics
 
     def scores(self, samples: Sequence[Sample]) -> torch.Tensor:
-        """Return log pi of every text [N], with gradient; a step raises or lowers it."""
+        """Return the summed log pi of every text [N], differentiable; `loss` multiplies it by the advantage."""
         logprobs, mask = self.policy.token_logprobs([(s.agent, s.completion) for s in samples], self.temperature)
         return (logprobs * mask).sum(-1)
 

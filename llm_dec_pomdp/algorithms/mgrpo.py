@@ -65,7 +65,7 @@ class Trajectory:
 
     Attributes:
         agent: The agent.
-        kind: The kind of sub-agent; "" for a main agent.
+        kind: The role of the sub-agent; "" for a main agent.
         rollout: Index of the episode in its group.
         place: Number of calls before it in this rollout.
         reward: Sum of its rewards over all turns; NaN if it could not be scored.

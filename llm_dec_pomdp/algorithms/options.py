@@ -113,8 +113,8 @@ class MGRPOConfig(UpdaterOptions):
     """Invocations per rollout and kind of sub-agent after alignment; by default the 0.99 quantile over the run so
     far."""
     group_by: GroupBy = "query"
-    """Invocations that share a baseline: those of the same query (query), also of the same kind of sub-agent (kind), or
-    also of the same place in the rollout (place)."""
+    """Invocations that share a baseline: those of the same query (query), also with the same role (kind), or also with
+    the same place in the rollout (place: first, second, ... call)."""
     advantage: Literal["std", "mean"] = "std"
     """Scale of the advantage: deviations from the mean are divided by the standard deviation (std) or not (mean)."""
     train: Sides = ["main", "sub"]

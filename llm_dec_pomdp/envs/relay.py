@@ -21,7 +21,7 @@ only guess, and is right with probability 1/4.
 What it tests. Credit assignment: only the informed speaker can help, and any other speaker can at best say nothing
 useful. The joint reward is the same for all of them.
 
-Source: this suite's own.
+Source: written for this package.
 
 Version history: v0, the first.
 

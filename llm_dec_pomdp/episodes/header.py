@@ -58,7 +58,7 @@ class Header:
         options: Arguments of its constructor as JSON, without the tasks, which are in each trace.
         protocol: Communication protocol.
         max_turns: Horizon H under the protocol, in turns.
-        topology: Topology in a word of the published schema.
+        topology: "hierarchical", "centralized", "debate" or "unknown"; words of the trace schema.
         players: The model of each agent, in the order of the environment.
         sampling: Sampling options of all players without their own; None if unknown.
     """

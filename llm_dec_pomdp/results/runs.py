@@ -256,10 +256,10 @@ def _repeated(entries: Sequence[CellRecord]) -> list[str]:
 
 
 def merge(runs: Sequence[Run], *, allow_mixed: bool = False) -> tuple[list[CellRecord], list[str]]:
-    """Return all cells of several runs, and warnings.
+    """Return the cells of several run folders, and warnings; a cell is one environment, method and seed.
 
     Args:
-        runs: The runs in order. An unfinished cell is left out if another run has finished it.
+        runs: The run folders in order. An unfinished cell is left out if another folder has it finished.
         allow_mixed: Also merge runs that are not comparable.
 
     Raises:

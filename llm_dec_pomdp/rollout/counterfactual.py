@@ -84,15 +84,15 @@ class Counterfactual(BatchRollout):
 
 @dataclass(slots=True)
 class Alternative:
-    """Another joint action at one turn of an episode, and the turns that follow it.
+    """A joint action with one agent's completion replaced at one turn of an episode, and the turns after it.
 
     Attributes:
-        episode: The episode.
-        replaced: The number of the turn with the other joint action.
-        choice: The index of each agent's completion at that turn.
-        env: A copy of the environment.
-        actions: The next joint action.
-        turns: The turns before the replaced one, the replaced turn, and the turns after it.
+        episode: The recorded episode.
+        replaced: Index t of the turn whose joint action is replaced, from 0.
+        choice: For each agent in order, the index of its completion in `Comparison.texts`; 0 is the recorded one.
+        env: A copy of the environment, forked before turn t; it advances while the alternative is played.
+        actions: The next joint action to play in `env`; at first the replaced one.
+        turns: The recorded turns before t, then the turns played in `env`, of which the first is turn t.
         cost: The cost of playing it; work shared by several alternatives is counted once.
     """
 

@@ -75,7 +75,10 @@ class _Test(NamedTuple):
 
     @property
     def offset(self) -> int:
-        """The offset of the half in struct seccomp_data; both machine types are little-endian."""
+        """Byte offset in struct seccomp_data of the half of the argument under test.
+
+        A half has 32 bits. The upper half comes second, because both machine types are little-endian.
+        """
         return 16 + 8 * self.argument + 4 * self.upper
 
 

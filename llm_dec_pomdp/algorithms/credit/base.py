@@ -111,7 +111,7 @@ class BaselineCredit(Credit):
         return "raw" if self.advantage in ("batch", "agent") else self.advantage
 
     def advantages(self, returns: Array) -> Array:
-        """See `Credit`; computed by `group_advantages` of this `kind`."""
+        """Call `group_advantages` with the baseline `self.kind`."""
         return group_advantages(returns, self.kind)
 
     def over_update(self, samples: Sequence[Sample]) -> Sequence[Sample]:

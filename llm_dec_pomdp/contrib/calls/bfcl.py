@@ -35,8 +35,8 @@ together it receives 1 on 799 of 800 rows. The reason is that multi_turn_base_18
 same observations for three user turns and then require different bookings. No team can receive 1 on both. With
 `candidates=True` the offered texts distinguish the two rows, and `script:gold` receives 1 on all 800.
 
-Source: the Berkeley Function-Calling Leaderboard v4, https://gorilla.cs.berkeley.edu; the split into agents is this
-suite's own.
+Source: the Berkeley Function-Calling Leaderboard v4, https://gorilla.cs.berkeley.edu; the split into agents
+was written for this package.
 
 Version history: v0, the first.
 

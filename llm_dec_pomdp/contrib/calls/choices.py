@@ -3,7 +3,8 @@
 The dispatcher chooses among the order that is needed next, the same with a wrong value, an order to another
 application, and the end of the user turn. A specialist chooses among the call that its order means, the same with a
 wrong argument, a call of another tool, and no call. The results of its calls are its report, and its history is reset
-with each order. The letters depend only on the row and the order.
+with each order. Which letter means which text is fixed: for the dispatcher by the task and the call that is needed
+next, for a specialist by its order.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class DispatchChoices(TurnChoices):
         return agent != LEADER
 
     def play(self, inner: Any, texts: Mapping[str, str], seed: int) -> Transition[Any]:
-        """Apply the texts; the results of calls are reported at once."""
+        """Apply the texts, and pass results of calls on as the specialist's report in the same step."""
         step = super().play(inner, texts, seed)
         while results := {agent: message.text for agent, message in step.state.messages if message.role == "tool"}:
             after = self.env.transition(step.state, results, seed)

@@ -6,7 +6,9 @@
 | turns | `max_turns` H = 60: dispatcher and specialists alternate; 12 to 24 without mistakes |
 | offline | 200 / 100 requests (train / test) of 2 to 6 calls in 1 to 3 user turns |
 | options | `reward` "outcome", "process" or "call"; `rows`; `candidates` |
-| files | rows of `prompt`, `world`, and `turns`: words and calls of every user turn, a line of JSON each |
+| files | rows of `prompt` (the user's text of the first turn), `world` and `turns` |
+| `world` | initial state of the applications |
+| `turns` | one JSON line per user turn, with the user's text and the reference calls |
 | return | 0 to 1.0 |
 
 Observation. Only the dispatcher observes the messages of the user and the names of the applications. A specialist
@@ -17,14 +19,15 @@ Action. The dispatcher writes orders, one line such as `bank: pay 24 to Eva` eac
 order, the user turn ends. A specialist writes calls (docs/tools.md) in up to 3 texts for an order. Its first text
 without calls is its report. A blank text of the dispatcher has no effect.
 
-Reward (one float for the team). A user turn is right if all applications are in the state that results from the calls
-of the row. Other look-ups do not matter. Texts in mails and files have to be the bare value.
+Reward (one float for the team). A user turn is right if all applications are in the state that results from the
+reference calls of the task. Extra calls that only read do not matter. Extra calls that change an application make the
+turn wrong. A mail or file that an agent writes must contain only the value, no other words.
 
 | `reward` | rule |
 |---|---|
 | outcome | 1 at the end if all user turns were right |
 | process | 1 / number of user turns, at the end of each user turn that was right |
-| call | 1 / number of calls of the row, for each of these calls when it is first made in its user turn |
+| call | 1 / number of reference calls, for each of these calls when it is first made in its user turn |
 
 Every score has all three as diagnostics (`outcome`, `process`, `call`), and the number of calls (`calls`).
 
@@ -39,8 +42,8 @@ Options. `rows=[2, 3]` selects only the third and the fourth row. With `candidat
 | dispatcher | the order needed next, the same with a wrong value, an order to another application, the turn's end |
 | specialist | the call that its order means, the same with a wrong argument, a call of another tool, no call |
 
-The results of a specialist's calls are then its report, and its history is reset with each order. The letters depend
-only on the row and the order.
+The results of a specialist's calls are then its report, and its history is reset with each order. Which letter means
+which text is fixed: for the dispatcher by the task and the call that is needed next, for a specialist by its order.
 
 Teams. `script:gold` receives 1. In `script:parrot` the dispatcher passes the words of the user to all applications,
 and these carry out the orders that they understand. `script:random` writes random orders and calls.
@@ -48,10 +51,10 @@ and these carry out the orders that they understand. `script:random` writes rand
 Measured (`env.measure`): the value of each of the three rewards, and the number of calls in an episode. Three shares of
 calls are also measured: unknown tools, wrong arguments, and calls that the same agent repeats.
 
-Traces have an event `knows` where an agent first observes a value of the calls of the row, with its source. The viewer
-uses these events to show which agent knew which value when.
+An event `knows` in a trace marks when an agent first observes a value that a reference call needs, and where the value
+came from. The viewer uses these events to show which agent knew which value when.
 
-Source: this suite's own.
+Source: written for this package.
 
 Version history: v0, the first.
 

@@ -19,7 +19,7 @@ change how well learners find it. In reports 0 % is a player that is never right
 What it tests. Baselines and critics: units of the reward (`scale`), a large mean (`offset`), and different means for
 different tasks (`slope`). A single baseline for all tasks fails with a large `slope`.
 
-Source: this suite's own. A uniform policy is right one time in eight.
+Source: written for this package. A uniform policy is right one time in eight.
 
 Version history: v0, the first.
 

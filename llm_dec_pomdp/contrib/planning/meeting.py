@@ -40,8 +40,8 @@ Measured (`env.measure`): turns, words, and the shares of episodes with a meetin
 
 What it tests. Agents have to share private knowledge in few words, and then to coordinate on one hour.
 
-Source: this suite's own, after the calendar task of NATURAL PLAN (arXiv:2406.04520). A model behind a server can act as
-one person (`agents.io.load`).
+Source: written for this package, after the calendar task of NATURAL PLAN (arXiv:2406.04520). A model behind a server
+can act as one person (`agents.io.load`).
 
 Version history: v0, the first.
 

@@ -44,8 +44,8 @@ Measured (`env.measure`): turns, words, and the share of episodes in which the p
 
 What it tests. An agent has to instruct a teammate who observes something else, and agents have to act in turn.
 
-Source: this suite's own, after the telecom domain of tau2-bench, whose authors model it as a Dec-POMDP. A model behind
-a server can act as the customer (`agents.io.load`).
+Source: written for this package, after the telecom domain of tau2-bench, whose authors model it as a Dec-POMDP. A model
+behind a server can act as the customer (`agents.io.load`).
 
 Version history: v0, the first.
 

@@ -46,8 +46,8 @@ Measured (`env.measure`): turns, words, and the shares of episodes with a trip a
 
 What it tests. Agents have to ask for and send what the other agent needs. Only both together can find the best trip.
 
-Source: this suite's own, after the planning task of DialOp (arXiv:2305.20076). A model behind a server can act as the
-traveller (`agents.io.load`).
+Source: written for this package, after the planning task of DialOp (arXiv:2305.20076). A model behind a server can act
+as the traveller (`agents.io.load`).
 
 Version history: v0, the first.
 

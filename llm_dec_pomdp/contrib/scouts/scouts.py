@@ -39,7 +39,7 @@ whether its offer is at least z. The equations and the results of learners are i
 | `script:stop-at-once` | no look |
 | `script:fixed-looks` | the best number of looks that is fixed beforehand |
 
-Source: this suite's own.
+Source: written for this package.
 
 Version history: v0, the first.
 

@@ -218,7 +218,11 @@ class Centralized(ProtocolWrapper):
 
     @property
     def facts(self) -> Facts:
-        """Return the inner properties; an action has all parts and receives the reward of the team."""
+        """Return the wrapped environment's properties, changed: one action holds the parts of all agents.
+
+        In a hierarchy, an action holds the parts of the agents that act in this turn. The agent receives the reward of
+        the team.
+        """
         known = replace(super().facts, joint_reward=True)
         if known.hierarchical:  # an action has only the parts of agents that act in this turn, mostly one
             return replace(known, hierarchical=False, scripts=())

@@ -24,7 +24,7 @@ case, without stop words). C_i is the set of words of W that telegram i carries.
 What it tests. How return, tokens and response time grow with the number of agents: more senders carry more words and
 repeat each other more often. The reward does not measure style; a telegram may be a list of words.
 
-Source: this suite's own. The stop words are those of tldr-v0.
+Source: written for this package. The stop words are those of tldr-v0.
 
 Version history: v0, the first.
 

@@ -36,7 +36,7 @@ Single agent. Under the protocol "centralized" a single agent names the keys its
 
 Optimum. `script:optimal` is an optimal team.
 
-Source: this suite's own. The setting and the rewards are those of M-GRPO, arXiv:2511.13288.
+Source: written for this package. The setting and the rewards are those of M-GRPO, arXiv:2511.13288.
 
 Version history: v0, the first.
 
