@@ -148,7 +148,7 @@ def classics_regret() -> Figure:
 
 
 def learners_seeds() -> Figure:
-    """Draw the returns of ten learners."""
+    """Draw the returns of nine learners and the control."""
     problems = ("dectiger-v0", "tldr-v0")
     return strips({problem: ranked(seeds("learners.json", problem)) for problem in problems}, shared=False)
 

@@ -202,15 +202,22 @@ def some(turns: Sequence[Turn]) -> dict[int, Turn]:
 def episode(name: str) -> str:
     """Return the observations and actions of an example episode; long texts are cut."""
     env, team, shown = played(name)
+    agents = [agent for agent in env.possible_agents if any(agent in turn.observations for turn in shown.turns)]
+    by_role = {env.role(agent): [other for other in agents if env.role(other) == env.role(agent)] for agent in agents}
+    labels = {
+        agent: role if len(same) == 1 else f"{role} {number}"
+        for role, same in by_role.items()
+        for number, agent in enumerate(same, 1)
+    }
     lines: list[str] = []
     before = 0
     for number, turn in some(shown.turns).items():
         lines += ["..."] if number > before + 1 else []
         lines += [f"turn {number}"] if len(shown.turns) > 1 else []
         before = number
-        lines += _observations({env.role(agent): text for agent, text in turn.observations.items()})
+        lines += _observations({labels[agent]: text for agent, text in turn.observations.items()})
         for agent, completion in turn.actions.items():
-            lines += _spoken(f"{env.role(agent)} acts", completion.text)
+            lines += _spoken(f"{labels[agent]} acts", completion.text)
     return "\n".join([f"The team is {team}. Its return is {shown.total:.4g}.", "", "```text", *lines, "```"])
 
 

@@ -133,8 +133,8 @@ def parameter_groups(team: Team, policy: Policy, learning_rate: float | None = N
 class Updater:
     """Updates the weights of one policy.
 
-    It has two extension points. `term_ratio` computes rho and w. `extra_loss` is minimised in the same optimizer steps,
-    such as the loss of a critic. A learner without rho, such as MADPO, overrides `loss`.
+    It has three extension points. `term_ratio` computes rho and w. `extra_loss` is minimised in the same optimizer
+    steps, such as the loss of a critic. `loss` is the policy loss; a learner without rho, such as MADPO, overrides it.
 
     Args:
         policy: The policy. With beta above 0 its present weights are also the reference, see `reset_optimizer`.

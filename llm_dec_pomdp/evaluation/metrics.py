@@ -22,14 +22,14 @@ class Summary:
     """The metrics of an evaluation of one seed; intervals are over its tasks, or over the episodes of a single task.
 
     Attributes:
-        return_percent: Score of the last actions, in % of the maximum (of the environment's `score_scale`).
+        return_percent: Last score of an episode in %, on the environment's `score_scale`.
         components: Parts of this score, in units of the score.
         distinct_2: Share of different word pairs in a text, mean over texts. A low value means that words repeat. A
             high value does not show that a text makes sense: random words reach 1, too.
         tokens_per_second: Sampled tokens divided by the wall time of playing and scoring.
         response_seconds: Mean seconds from observation to joint action: agents of a turn act in parallel (max), turns
-            follow each other (sum), so a discussion takes max + max. Texts are sampled in batches, so use it only to
-            compare methods. The waiting time of a single user is `latency`.
+            follow each other (sum). A discussion has two rounds, which count as turns. Texts are sampled in
+            batches, so use it only to compare methods. The waiting time of a single user is `latency`.
         prompt_tokens, generated_tokens: Mean per episode over all rounds; NaN if a server does not report them.
         thought_tokens: Mean number of the generated tokens that belong to private thoughts, per episode.
         truncated: Share of texts that reached the token limit.

@@ -254,7 +254,14 @@ class _Session:
         response.stream = _Limited(response.stream, self)
 
     def stop(self, trouble: str) -> NoReturn:
-        """Disconnect because of the server's behaviour; call this within the event loop."""
+        """Disconnect because of the server's behaviour; call this within the event loop.
+
+        Args:
+            trouble: The behaviour of the server, as the text of the error.
+
+        Raises:
+            ConnectionError: Always, with `trouble`.
+        """
         self.trouble = trouble
         self._over.set()
         raise ConnectionError(trouble)

@@ -157,7 +157,10 @@ class Comparison:
 
     @property
     def decision(self) -> Decision:
-        """Return the decision with the rewards of all joint actions, after `untried` has been played."""
+        """Return the known and the played joint actions with their rewards as a `Decision`.
+
+        It is valid once every alternative in `untried` has been played.
+        """
         branches = (*self.known, *(alternative.branch(self.texts) for alternative in self.untried))
         texts = {agent: tuple(tried) for agent, tried in self.texts.items()}
         return Decision(self.turn, texts, self.width, branches, self.share)

@@ -34,7 +34,7 @@ class LostError(Exception):
 
 
 class TestsTooLongError(Exception):
-    """A judge process that was ended because the tests used up its CPU time within one operation."""
+    """The system killed the judge process (SIGXCPU): an operation of the tests did not return before its CPU limit."""
 
 
 class Worker:

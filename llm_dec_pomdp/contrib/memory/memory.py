@@ -33,7 +33,7 @@ talk. 4 facts occur twice, and the later value is the right one. The notes have 
 pieces. The options `facts`, `twice`, `talk` and `conversations` make smaller tasks.
 
 Teams. `script:gold` keeps each of the 8 facts in a few words and receives 1. `choices` are keep and skip for the
-writer, and all answers for the reader.
+writer, and the first accepted answer of each row for the reader.
 
 Measured (`env.measure`):
 
@@ -301,7 +301,7 @@ class Memory(Task[State]):
         return {"notes": list(state.notes)}
 
     def choices(self, agent: str, history: Sequence[Message] = ()) -> Sequence[str]:
-        """Return keep and skip for the writer, all answers of the rows for the reader."""
+        """Return keep and skip for the writer, the first accepted answer of each row for the reader."""
         if agent == WRITER:
             return KEEP, SKIP
         return tuple(dict.fromkeys(item.fields["answer"].splitlines()[0] for item in self.items))

@@ -6,7 +6,7 @@
 | turns | 2 L - 1 = 11 (`max_turns`): coordinator and scouts act alternately, with at most L = 6 looks |
 | options | `scouts` n = 2, `offers` V = 10, `cost` = 1.0 of a look |
 | return | the best offer of all looks, minus the cost of the looks |
-| optimal value | 6.114 with the defaults; known for all, see below |
+| optimal value | 6.114 with the defaults; known for all options |
 
 Observation. The coordinator observes the task, and after every look the report of each scout and the number of looks
 left. At each look a scout observes an offer that no other agent sees. Offers are uniform on 0 to V - 1 and independent.
@@ -31,6 +31,9 @@ Measured (`env.measure`):
 Optimum. A look is one box of Weitzman's problem; its prize M is the best of its n offers. The best rule looks while the
 best offer so far is below z, where E[(M - z)+] = cost (Weitzman, Econometrica 1979). One bit from each scout is enough:
 whether its offer is at least z. The equations and the results of learners are in docs/stopping.md.
+
+In reports 0 % is the return of a team that stops at once (0), and 100 % is the optimum. If no look is worth its cost,
+0 % and 100 % are the lowest and the highest score.
 
 | team | plays |
 |---|---|

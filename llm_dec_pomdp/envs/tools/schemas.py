@@ -45,7 +45,7 @@ class TooMuchError(Exception):
 
 
 def accepted(name: str, schema: Any) -> dict[str, Any]:
-    """Return the schema of a tool's arguments in a form that can be checked, with a table for each argument.
+    """Validate a tool's argument schema and return it; `true` or `false` as an argument's schema becomes a dict.
 
     Raises:
         ValueError: The schema is invalid, too large or not of an object, refers outside of itself, or has a pattern or
