@@ -438,7 +438,7 @@ def test_doctor_fails_when_a_program_gets_through(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(doctor, "CHECK", "def check(candidate):\n    assert candidate(1) is None\n")
     result = call("doctor", "--only", "printed_verdict")
     assert result.exit_code == 1
-    assert "printed_verdict: earned 1 of 1" in result.stdout
+    assert "printed_verdict: passed 1 of 1" in result.stdout
     assert "0 of 1 hostile programs stopped" in result.stdout
     assert "escapes 0" in result.stdout
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -82,7 +83,7 @@ def test_a_team_file_trains_on_the_command_line_and_a_wrong_one_leaves_no_run(tm
     small = [option for option in SMALL if option not in ("--device", "cpu")]
     command = ["train", "tldr-v0", *small, "--team", str(team), "--out", str(run)]
     for members, message in (
-        (f"summary = {mine!r}", "has no member (elaboration)"),
+        (f"summary = {mine!r}", "(elaboration) has no member"),
         (f"summary = {mine!r}\nelaboration = {mine!r}\nagent_0 = {mine!r}", "'agent_0' has two members"),
         (f"sumary = {mine!r}", "did you mean summary"),
     ):
@@ -234,7 +235,7 @@ def test_own_rows_without_a_split_are_trained_on_and_measured(tmp_path: Path) ->
         ran = call(*command, str(tmp_path / name), *options)
         assert ran.exit_code == 0, ran.output
         [about] = [line for line in ran.stderr.splitlines() if "rows to train on" in line]
-        assert [int(word) for word in about.split()[3:] if word.isdigit()] == counts
+        assert [int(count) for count in re.findall(r"(\d+) (?:rows?|of them)", about)] == counts
     rows.write_text("".join(json.dumps({"post": f"Key {k}.", "split": "train"}) + "\n" for k in range(4)))
     refused = call(*command, str(tmp_path / "none"))
     assert refused.exit_code == 2

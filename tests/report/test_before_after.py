@@ -55,7 +55,7 @@ def test_texts_of_the_least_and_the_most_trained_team_stand_under_the_roles(tmp_
 def test_the_page_marks_the_words_that_differ(tmp_path: Path, opened: Callable[..., Page]) -> None:
     report_runs([run_with_texts(tmp_path / "run")], tmp_path / "out")
     page = opened(tmp_path / "out" / "report.html")
-    page.get_by_text("Before and after").click()
+    page.get_by_text("Before and after", exact=True).click()
     assert page.locator(".texts h4").all_inner_texts() == ["tl;dr", "summary"]
     assert page.locator(".texts mark").all_inner_texts() == ["grey", "red"]
     page.evaluate("dispatchEvent(new Event('beforeprint'))")

@@ -165,7 +165,7 @@ ONE_TOKEN = {"token_ids": [5], "logprobs": {"token_logprobs": [-0.5]}}
     [
         (b"<html>", "without choices.*2 tries|2 tries.*without choices"),
         (json.dumps({"model": "base", "choices": []}).encode(), "without choices"),
-        (json.dumps({"model": "other", "choices": [ONE_TOKEN]}).encode(), "a text of 'other'.*was asked"),
+        (json.dumps({"model": "other", "choices": [ONE_TOKEN]}).encode(), "a completion of 'other'"),
         (json.dumps({"choices": [ONE_TOKEN | {"token_ids": [5, 6]}]}).encode(), "KeyError.*model"),
         (
             b'{"model": "MODEL", "choices": [{"token_ids": [5, 6], "logprobs": {"token_logprobs": [-1]}}]}',
