@@ -29,7 +29,7 @@ ONE_WORD = Sampling(max_new_tokens=1)
 class Pupil(Softmax):
     """A table that can be shown a word."""
 
-    def to_completion(self, request: Request, text: str, limit: int) -> Completion:
+    def to_completion(self, request: Request, text: str, limit: int, thought: str = "") -> Completion:
         return Completion(text, (0,), (self.words.index(text),), (0.0,))
 
 

@@ -79,6 +79,7 @@ def holding(checks: DeviceChecks) -> Iterator[Finding]:
     yield Finding("a check", True, {"gap": 0.5})
 
 
+@pytest.mark.slow
 def test_a_speed_that_cannot_be_measured_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*arguments: Any) -> dict[str, Any]:
         raise RuntimeError("no kernel image")

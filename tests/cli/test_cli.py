@@ -417,6 +417,7 @@ def test_playing_one_of_those_who_meet(texts: str, total: str) -> None:
 # --- doctor -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_doctor_tells_what_holds_and_tries_programs() -> None:
     found = document("doctor", "--only", "always_equal", "--only", "printed_verdict")
     assert set(found["layers"]) == {"limits", "namespaces", "landlock", "seccomp"}

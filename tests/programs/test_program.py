@@ -254,6 +254,7 @@ def test_wrong_arguments_are_refused(case: str) -> None:
         from_program(given.pop("solve"), tasks=ROWS, **given)
 
 
+@pytest.mark.slow
 def test_a_file_with_a_program_is_an_environment_and_learns() -> None:
     returns: dict[str, float] = {}
     for learner in ("magrpo", "magrpo_shuffled"):
