@@ -16,12 +16,13 @@ from typing import Any
 import llm_dec_pomdp
 from llm_dec_pomdp import Sampling, from_program
 from llm_dec_pomdp.envs import Facts, Task, TaskSource, Transition
-from llm_dec_pomdp.http import post
+from llm_dec_pomdp.http import Client
 from llm_dec_pomdp.rollout import Trajectories
 from llm_dec_pomdp.types import Score
 
-PROGRAMS, PAIRS, TOKENS = 16, 3, 64
+PROGRAMS, PAIRS, TOKENS = 16, 5, 64
 ROLES = ("planner", "writer")
+CLIENT = Client()  # keeps its connections, as OpenAI clients do
 ROWS = [{"id": f"t{i}", "prompt": f"Describe the number {i} in a few sentences."} for i in range(4)]
 
 
@@ -37,7 +38,7 @@ def solve(task: Any, roles: Any) -> str:
     def ask(role: str, text: str) -> str:
         body = json.dumps({"messages": [{"role": "user", "content": text}]}).encode()
         headers = {"Authorization": f"Bearer {roles[role].api_key}"}
-        answer = json.loads(post(f"{roles[role].base_url}/chat/completions", body, headers, 600.0))
+        answer = json.loads(CLIENT.post(f"{roles[role].base_url}/chat/completions", body, headers, 600.0))
         return str(answer["choices"][0]["message"]["content"])
 
     return ask("writer", second(ask("planner", task["prompt"]), task["prompt"]))
