@@ -447,7 +447,7 @@ class Group:
 
 
 def all_played(groups: Sequence[Group]) -> list[Group]:
-    """Return the groups, followed by those that they replaced."""
+    """Return the groups, followed by the groups without signal that dynamic sampling replaced by them."""
     return [*groups, *(replaced for group in groups for replaced in group.replaced)]
 
 

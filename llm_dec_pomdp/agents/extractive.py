@@ -85,7 +85,7 @@ class Extractive(_Linear, Policy):
             self.weights[:, :_HATS] = _END_LOGIT
 
     def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:
-        """Sample one completion per seed; each token takes one uniform of that seed."""
+        """Sample one completion per seed; each token uses the next uniform random number of its seed's stream."""
         asked = [(request.agent, seed) for request in requests for seed in request.seeds]
         sources = [source for r in requests for source in [self._sentences(r.history)] * len(r.seeds)]
         completions = [Completion("", (len(source), *map(len, source)), truncated=True) for source in sources]

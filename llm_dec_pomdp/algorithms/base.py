@@ -40,7 +40,7 @@ class Algorithm:
     Attributes:
         protocol: Its communication protocol: "parallel", "centralized", "sequential" or "discussion".
         Config: The class of its options.
-        shows_texts: Whether its policies are trained on completions that they did not sample, which a table cannot be.
+        shows_texts: Whether it trains policies on given texts (imitation, reward model); tables do not support this.
         rollout: The rollout of training; an evaluation plays independent trajectories.
         baseline_scope: The returns that its baseline is computed from; used by its shuffled-reward control, see
             `controls`.

@@ -25,7 +25,7 @@ _OPTIONS = {"max_turns": "turns", "fields": "field"}  # arguments and their comm
 
 
 def shows_texts(cell: Cell) -> bool:
-    """Return whether a learner of the cell trains policies on texts of others, which a table cannot read."""
+    """Return whether a learner of the cell trains policies on given texts; tables do not support this."""
     return any(find_algorithm(method.name).load().shows_texts for method in (*cell.method.stages, cell.method))
 
 

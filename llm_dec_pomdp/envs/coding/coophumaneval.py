@@ -3,7 +3,7 @@
 | fact | value |
 |---|---|
 | agents | agent_0 "aux", agent_1 "main" |
-| turns | 1; `max_turns` sets more (rewards: `envs.turn_rewards`, messages: `envs.coding.feedback`) |
+| turns | 1; `max_turns` sets more (rewards: `envs.turn_rewards`, messages: see Turns) |
 | data | `OpenMLRL/CoopHumanEval`, 82 problems, train [16:] / test [:16] |
 | offline | 64 problems written for this suite |
 | return | 0 to 4.0 |
@@ -19,27 +19,44 @@ it needs.
 
 If a text has several definitions of the function, the first one that parses is used; if none parses, the first one is
 used. A text that is valid Python as a whole is searched directly. In any other text, fenced blocks are searched before
-prose. A fence is a line, as in CommonMark.
+prose. Backticks count as a fence only on a line of their own, by the CommonMark rules. A closing
+fence may also follow code at the end of a line.
 
-With `make(..., candidates=True)` both agents select a function by a letter (`envs.wrappers.Choices`), on 8 embedded
-problems. `envs.coding.candidates` lists the kinds of functions.
+With `make(..., candidates=True)` both agents select a function by a letter (`envs.wrappers.Choices`), on 8 of the 64
+problems in the package. `envs.coding.candidates` lists the kinds of functions.
 
 Reward. Both agents receive the same reward, the sum of four components. The components are checked from top to bottom.
 If one fails, all components below it are 0:
 
 | component | range | rule |
 |---|---|---|
-| structure | 0.4 + 0.6 | 0.4 if `aux` has a return; 0.6 if the entry point has one, otherwise fails |
+| structure | 0.4 + 0.6 | 0.4 if `aux` has a return, 0.6 if the entry point has one; fails only if the latter has none |
 | syntax | 0.5 | the imports and helpers of the problem, aux and main parse together; otherwise fails |
 | tests | 0..1 | passed / all asserts; 0 if loading the program raises an error |
-| cooperation | 0..1.5 | main calls aux: +0.5; and is more than a wrapper: +1.0; and drops its value: -0.5 |
+| cooperation | 0..1.5 | +0.5 if main calls aux; +1.0 if also more than a wrapper; -0.5 if it drops a value of aux |
 
 Cooperation requires that at least one test passes and that aux exists. A wrapper is a main function that only returns
-the value of `aux(...)`.
+the value of `aux(...)`. Main drops a value if a call of aux stands as a statement of its own, so that its result is
+unused.
 
 Every assert of the test function `check` counts once. An assert in a loop counts as the share of its executions that
-held. Asserts of a true constant are dropped. If all remaining asserts are like `assert False`, they pass if none of
-them is reached. The program and the tests can use the helper functions of the problem.
+held. Asserts of a true constant are dropped. If the tests have only asserts that always fail (`assert False`), the
+tests pass if no such assert is executed. The program and the tests can use the helper functions of the problem.
+
+Turns. From the second turn on, both agents observe a message about the previous turn. The option `feedback` selects its
+content:
+
+| `feedback` | content |
+|---|---|
+| "none" | a request to write the function again |
+| "plain" | the agent's own function as it was extracted, to revise |
+| "passed" | one line: whether all tests passed |
+| "level_passed" | the levels that passed, and m of n tests; for main also whether it uses the helper |
+| "level_feedback" (default) | the same with reasons, such as a syntax error, failed asserts or a wrapper |
+| "expert" | a reviewer's edit of the function; the reviewer observes the problem and the code, never the tests |
+
+A message never shows the code of the teammate, except if a reviewer's edit quotes it. It shows at most `feedback_tests`
+(1) failed asserts.
 
 Measured. `env.measure` returns the share of episodes that show each cooperation scheme of `envs.coding.schemes`.
 

@@ -36,12 +36,16 @@ following pairs pass at most 20 % of the tests and so receive at most 0.36 (`dat
 The specifications are complete: a language model that read only the specifications wrote the functions of all 192 rows
 and received 1 in each.
 
-Limits. On training problems a policy can memorise one variant of the rule. Such a main receives 1 in one of the three
-variants. Evaluate on the test problems.
+Limits. On training problems main can learn one variant of the rule by heart and ignore aux; it then solves one variant
+in three. Evaluate on the test problems.
 
-Turns. From the second turn on, the author of aux observes which of its own examples fail, and the author of main which
-tests fail. Both observe how many tests passed. `feedback` is "none", "plain", "passed", "level_passed" or
-"level_feedback", the default, which shows `feedback_tests` (1) failures.
+Turns. From the second turn on, each author observes a message about the previous turn. The option `feedback` selects
+its content. "none", "plain" and "passed" are as in coophumaneval-v0; "expert" is not available.
+
+| `feedback` | content |
+|---|---|
+| "level_passed" | whether the signature is right; m of n tests passed; for aux also m of n of its own examples |
+| "level_feedback" (default) | the same with up to `feedback_tests` (1) failed examples for aux, or tests for main |
 
 Candidates. With `make(..., candidates=True)` both authors select one of five functions by a letter
 (`envs.wrappers.Choices`):
@@ -56,8 +60,12 @@ candidates it also returns the share of each kind of function.
 
 Source: this suite. The problems are derived from 64 earlier problems of this suite, from HumanEval (arXiv:2107.03374,
 MIT licence) and from CoopHumanEval (arXiv:2508.04652). Of these 310 problems, 180 can be split into a rule that can
-vary and a composition. The audit states why each of the remaining problems cannot be split. Most of them return yes or
+vary and a composition. The audit states why each of the other 130 problems cannot be split. Most of them return yes or
 no, or would leave main without work.
+
+This environment has 64 of the 180 problems. Each passes the checks of `scripts/build_split.py`, such as the limit of
+20 % above. For some of the other 116 the audit gives a reason: the problem or its composition is that of another one,
+or main has little work. For the rest it only describes a possible split.
 
 Version history: v2, another task, in which each author observes one half of the problem. Its returns are not comparable
 with those of v0 and v1.

@@ -1,16 +1,7 @@
 """Messages to both programmers after a turn that did not solve the problem.
 
-| mode | content |
-|---|---|
-| `none` | a request to write the function again |
-| `plain` | the agent's own function as it was extracted, to revise |
-| `passed` | one line: whether all tests passed |
-| `level_passed` | the levels that passed, and m of n tests; for main also whether it uses the helper |
-| `level_feedback` | the same with reasons: the missing part, the line of a syntax error, failed asserts, a wrapper |
-| `expert` | a reviewer's edit of the function; the reviewer sees the problem and the code, never the tests |
-
-A message never shows the code of the teammate, except if a reviewer's edit quotes it. It shows at most `feedback_tests`
-asserts. Each message is about one turn only, because the agent's history contains the earlier messages.
+The docstring of `envs.coding.coophumaneval` describes the modes. Each message is about one turn only, because the
+agent's history contains the earlier messages.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 | fact | value |
 |---|---|
 | agents | agent_0 "aux", agent_1 "main" |
-| turns | 1; `max_turns` sets more (rewards: `envs.turn_rewards`, messages: `envs.coding.feedback`) |
+| turns | 1; `max_turns` sets more (rewards: `envs.turn_rewards`, messages: see coophumaneval-v0) |
 | data | `google-research-datasets/mbpp` (sanitized), train / test |
 | offline | 32 problems written for this suite |
 | return | 0 to 4.0 |

@@ -284,7 +284,7 @@ class TurnChoices(TaskWrapper[TurnState]):
         return message.text if isinstance(message, Message) else message
 
     def is_complete(self, agent: str) -> bool:
-        """Return whether each prompt of an agent contains its whole history, which is then reset. Default: False."""
+        """Return whether each prompt repeats all that the agent needs; if so, its history is reset after each turn."""
         return False
 
     # --- the task ----------------------------------------------------------------------------------------------------

@@ -70,7 +70,7 @@ class Ray(Transport):
         """See `Transport`.
 
         Raises:
-            ValueError: There are too few GPUs, so that the actor would wait forever.
+            ValueError: Ray has GPUs, but too few are free. (Without any GPU, the policy runs on CPUs.)
         """
         known, wanted = float(ray.cluster_resources().get("GPU", 0)), ranks * gpus
         if 0 < known < self._taken + wanted:

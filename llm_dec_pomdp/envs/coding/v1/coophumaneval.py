@@ -3,7 +3,7 @@
 | fact | value |
 |---|---|
 | agents | agent_0 "aux", agent_1 "main" |
-| turns | 1; `max_turns` sets more (rewards: `envs.turn_rewards`, messages: `envs.coding.feedback`) |
+| turns | 1; `max_turns` sets more (rewards: `envs.turn_rewards`, messages: see coophumaneval-v0) |
 | data | `OpenMLRL/CoopHumanEval`, train [16:] / test [:16], without rows with contradicting asserts |
 | offline | 64 problems written for this suite |
 | return | 0 to 4.0 |
@@ -19,7 +19,8 @@ and listed in `env.ambiguous`. `audit()` and `docs/notes/coophumaneval_audit.md`
 Measured. `env.measure` returns the share of episodes that show each cooperation scheme of `envs.coding.schemes`.
 
 Source: levels and weights from "LLM Collaboration With Multi-Agent Reinforcement Learning", arXiv:2508.04652. The
-quantities h and n of the reward, the reference pairs and the audit were made for this suite.
+reference pairs, the audit and two quantities of the reward were made for this suite. The quantities are h, the rescaled
+share of passed asserts, and n, the share of passed asserts that need aux; humaneval-v1 defines both.
 
 Version history: v1, the published formula with other tests and another condition for cooperation. Its returns are not
 comparable with those of v0.

@@ -3,7 +3,7 @@
 | fact | value |
 |---|---|
 | agents | agent_0 "aux", agent_1 "main" |
-| turns | 1; `max_turns` sets more (rewards: `envs.turn_rewards`, messages: `envs.coding.feedback`) |
+| turns | 1; `max_turns` sets more (rewards: `envs.turn_rewards`, messages: see coophumaneval-v0) |
 | data | `openai/openai_humaneval`, 164 problems, train [33:163] / test [:32] |
 | offline | all 164, each with a reference pair whose tests need both functions |
 | return | 0 to 4.0 |
