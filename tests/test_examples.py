@@ -64,6 +64,7 @@ def test_every_agent_of_the_research_episode_earns_the_maximum() -> None:
     assert "rewards: {'agent_0': 1.0, 'agent_1': 1.0, 'agent_2': 1.0, 'agent_9': 1.0}" in printed
 
 
+@pytest.mark.slow
 def test_reinforce_learns_a_bandit_and_its_control_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(ROOT / "examples"))
     env, word = llm_dec_pomdp.make("bandit-v0"), llm_dec_pomdp.Sampling(max_new_tokens=1)

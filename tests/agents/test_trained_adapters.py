@@ -55,6 +55,7 @@ def adapter(tmp_path: Path, base: str) -> Path:
     return Path(save_adapter(tmp_path / "adapter", base))
 
 
+@pytest.mark.slow
 @pytest.mark.every(4)
 @pytest.mark.parametrize("sharing", ["separate", "shared", "lora"])
 @pytest.mark.parametrize("train", [True, False])

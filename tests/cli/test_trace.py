@@ -64,6 +64,7 @@ def test_a_run_becomes_traces_that_play_again(run: Path, tmp_path: Path) -> None
     assert weights == {"discussion": [0, 0], "parallel": [2, 2]}
 
 
+@pytest.mark.slow
 def test_every_evaluation_has_its_traces_with_token_ids(run: Path) -> None:
     files = sorted(str(path.relative_to(run / "cells")) for path in run.glob("cells/*/episodes/*"))
     untrained, trained = (cell.label for cell in SUITE.cells())

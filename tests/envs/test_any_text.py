@@ -136,6 +136,7 @@ def play_long_texts(names: list[str]) -> None:
                     env.step(dict.fromkeys(env.agents, text))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "names",
     [

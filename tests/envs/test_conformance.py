@@ -38,6 +38,7 @@ but_long_ones = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.slow
 @but_long_ones
 def test_every_law_is_kept_over_several_turns(env_id: str) -> None:
     assert llm_dec_pomdp.check_env(make_least(env_id, max_turns=3), rows=1) == list(CHECKS)

@@ -65,7 +65,7 @@ no, or would leave main without work.
 
 This environment has 64 of the 180 problems. Each passes the checks of `scripts/build_split.py`, such as the limit of
 20 % above. For some of the other 116 the audit gives a reason: the problem or its composition is that of another one,
-or main has little work. For the rest it only describes a possible split.
+or main has little work.
 
 Version history: v2, another task, in which each author observes one half of the problem. Its returns are not comparable
 with those of v0 and v1.

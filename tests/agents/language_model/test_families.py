@@ -135,6 +135,7 @@ def test_sampler_update_and_one_pass_agree(family: str) -> None:
     assert max(token for _, text in samples for token in text.token_ids) < TOKENS
 
 
+@pytest.mark.slow
 @pytest.mark.every(3)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_adapters_are_those_of_peft(family: str) -> None:

@@ -52,6 +52,7 @@ def most(env: Dialogue, state: State, known: dict[Any, float]) -> float:
 # --- the optimum ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @ids
 def test_no_joint_texts_earn_more_than_the_optimum_and_the_optimal_team_earns_it(env_id: str) -> None:
     env = small(env_id, count=24)

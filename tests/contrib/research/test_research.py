@@ -21,6 +21,7 @@ ASK = f'ask("reader", "{FIRST}")'
 SPECIALISTS = {"specialists": ["reader", "analyst+calculator"]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{"candidates": True, "context": 20}, SPECIALISTS])
 def test_every_option_keeps_every_law(options: dict[str, Any]) -> None:
     assert check_env(research(**options), rows=1) == list(CHECKS)

@@ -312,6 +312,7 @@ def test_the_laws_hold_under_every_protocol(protocol: str, max_turns: int) -> No
 DEFAULT_RUN = ("tldr-v0", "mbpp-v0")  # one task that is judged by formula, and one by running code
 
 
+@pytest.mark.slow
 @pytest.mark.every(2)
 @pytest.mark.parametrize("protocol", sorted(set(PROTOCOLS) - {"parallel"}))
 @pytest.mark.parametrize(
