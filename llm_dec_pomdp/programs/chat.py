@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
 from ..agents.tool_calls import content_and_calls
 from ..envs.tools.calls import read_calls
+from ..registries import nearest
 from ..types import Message, Tool
 
 IGNORED = (
@@ -96,6 +97,14 @@ class Observed(NamedTuple):
 
 
 # --- requests ---------------------------------------------------------------------------------------------------------
+
+
+def check_role(role: str, known: Collection[str]) -> None:
+    """Raise RequestError for a role that does not exist."""
+    if role not in known:
+        raise RequestError(
+            f"there is no role {role!r:.60}; {nearest(role, known)}", param="model", code="model_not_found", status=404
+        )
 
 
 def read_call(body: Mapping[str, Any]) -> Call:

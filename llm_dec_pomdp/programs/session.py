@@ -28,8 +28,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..registries import nearest
-from .chat import Call, RequestError, ignored_options, read_call, reply_message, response
+from .chat import Call, RequestError, check_role, ignored_options, read_call, reply_message, response
 
 current: contextvars.ContextVar[Session] = contextvars.ContextVar("session")
 """The run that the calling code belongs to."""
@@ -127,13 +126,7 @@ class Session(ABC):
         Raises:
             RequestError: There is no such role, the request cannot be honoured, or the episode has ended.
         """
-        if role not in self.role_names:
-            raise RequestError(
-                f"there is no role {role!r:.60}; {nearest(role, self.role_names)}",
-                param="model",
-                code="model_not_found",
-                status=404,
-            )
+        check_role(role, self.role_names)
         opened = OpenCall(role, read_call(body), awaited)
         with self._changed:
             if self._refusal:
@@ -321,8 +314,7 @@ class Roles(Mapping[str, Role]):
         self._roles = {name: Role(name, session) for name in session.role_names}
 
     def __getitem__(self, name: str) -> Role:
-        if name not in self._roles:
-            raise RequestError(f"there is no role {name!r}; {nearest(name, self._roles)}", code="model_not_found")
+        check_role(name, self._roles)
         return self._roles[name]
 
     def __iter__(self) -> Iterator[str]:

@@ -111,15 +111,42 @@ class Running:
 
 
 class ProgramTask(Task[ProgramState]):
-    """The environment of a program; see the module and `from_program`."""
+    """The environment of an agent program that you already have, also called `from_program`.
+
+        def solve(task, roles):
+            plan = roles["planner"].chat(task["prompt"])
+            return roles["coder"].chat(f"Follow the plan.\\n{plan}")
+
+        env = from_program(solve, roles=["planner", "coder"], tasks="tasks.jsonl", score=score)
+
+    Args:
+        solve: A function `solve(task, roles)`, synchronous or `async`, which returns the result. It calls roles by
+            `roles[NAME].chat`, or by an OpenAI client with `roles[NAME].base_url` and `roles[NAME].api_key`. Or a
+            command as a list of texts, see `session.CommandSession`.
+        roles: Names of the roles; each is an agent.
+        tasks: Rows with `prompt`, as for every environment; see `envs.tasks.load_tasks`.
+        score: Returns the score of a result, `score(task, result)`; None: the reward comes from `rewards`.
+        rewards: Returns a reward for each role, `rewards(task, result, trace)`; None: all receive the score.
+        choices: Texts by role, if a role chooses among a few texts; a table can then be the policy.
+        name: The name of the environment; "": the name of the function or command.
+        score_range: Lowest and highest score.
+        reward_range: Lowest and highest reward of a turn, if the program calls `reward`; None: `score_range`.
+        window: Seconds without a new request after which a program over HTTP is assumed to wait for replies.
+        timeout: Seconds that the program may run without a call; then the episode has no score (NaN).
+        common: `split`, `fields`, `max_turns` (default 16), ...; see `envs.task.Task`.
+
+    Raises:
+        ValueError: The program, the roles or the reward functions are missing or unusable.
+        TaskError: The tasks cannot be read.
+    """
 
     def __init__(
         self,
         solve: Solve | Sequence[str],
-        tasks: Tasks,
         *,
         roles: Sequence[str],
-        score: ScoreFunction | None,
+        tasks: Tasks,
+        score: ScoreFunction | None = None,
         rewards: RewardsFunction | None = None,
         choices: Mapping[str, Sequence[str]] | None = None,
         name: str = "",
@@ -308,60 +335,5 @@ def _check(
         raise ValueError(f"choices has the role {unknown[0]!r}, which does not exist; {nearest(unknown[0], roles)}")
 
 
-def from_program(
-    solve: Solve | Sequence[str],
-    *,
-    roles: Sequence[str],
-    tasks: Tasks,
-    score: ScoreFunction | None = None,
-    rewards: RewardsFunction | None = None,
-    choices: Mapping[str, Sequence[str]] | None = None,
-    name: str = "",
-    score_range: tuple[float, float] = (0.0, 1.0),
-    reward_range: tuple[float, float] | None = None,
-    window: float = 0.02,
-    timeout: float = 60.0,
-    **common: Unpack[TaskOptions],
-) -> ProgramTask:
-    """Return the environment of an agent program that you already have.
-
-        def solve(task, roles):
-            plan = roles["planner"].chat(task["prompt"])
-            return roles["coder"].chat(f"Follow the plan.\\n{plan}")
-
-        env = from_program(solve, roles=["planner", "coder"], tasks="tasks.jsonl", score=score)
-
-    Args:
-        solve: A function `solve(task, roles)`, synchronous or `async`, which returns the result. It calls roles by
-            `roles[NAME].chat`, or by an OpenAI client with `roles[NAME].base_url` and `roles[NAME].api_key`. Or a
-            command as a list of texts, see `session.CommandSession`.
-        roles: Names of the roles; each is an agent.
-        tasks: Rows with `prompt`, as for every environment; see `envs.tasks.load_tasks`.
-        score: Returns the score of a result, `score(task, result)`; None: the reward comes from `rewards`.
-        rewards: Returns a reward for each role, `rewards(task, result, trace)`; None: all receive the score.
-        choices: Texts by role, if a role chooses among a few texts; a table can then be the policy.
-        name: The name of the environment; "": that of the function or command.
-        score_range: Lowest and highest score.
-        reward_range: Lowest and highest reward of a turn, if the program calls `reward`; None: `score_range`.
-        window: Seconds without a new request after which a program over HTTP is assumed to wait for replies.
-        timeout: Seconds that the program may run without a call; then the episode has no score (NaN).
-        common: `split`, `fields`, `max_turns` (default 16), ...; see `envs.task.Task`.
-
-    Raises:
-        ValueError: The program, the roles or the reward functions are missing or unusable.
-        TaskError: The tasks cannot be read.
-    """
-    return ProgramTask(
-        solve,
-        tasks,
-        roles=roles,
-        score=score,
-        rewards=rewards,
-        choices=choices,
-        name=name,
-        score_range=score_range,
-        reward_range=reward_range,
-        window=window,
-        timeout=timeout,
-        **common,
-    )
+from_program = ProgramTask
+"""The class under the name of its purpose: `env = from_program(solve, ...)`."""

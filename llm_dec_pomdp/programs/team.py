@@ -14,10 +14,19 @@ from concurrent.futures import Future
 from typing import Any, NamedTuple
 
 from ..agents.base import Policy, Request, Sampling
-from ..registries import nearest
 from ..serving.web import WebServer
 from ..types import Message
-from .chat import Call, ChatMessage, RequestError, conversation_after, observed, read_call, reply_message, response
+from .chat import (
+    Call,
+    ChatMessage,
+    RequestError,
+    check_role,
+    conversation_after,
+    observed,
+    read_call,
+    reply_message,
+    response,
+)
 from .endpoint import CONNECTIONS, application
 
 _REMEMBERED = 10_000  # conversations whose next request continues them
@@ -71,13 +80,7 @@ class TeamBackend:
         Raises:
             RequestError: There is no such role, or the request cannot be honoured.
         """
-        if role not in self._agents:
-            raise RequestError(
-                f"there is no role {role!r:.60}; {nearest(role, self._agents)}",
-                param="model",
-                code="model_not_found",
-                status=404,
-            )
+        check_role(role, self._agents)
         call = read_call(body)
         with self._changed:
             past = next(
@@ -106,7 +109,7 @@ class TeamBackend:
                 batch, self._waiting = self._waiting[:_AT_ONCE], self._waiting[_AT_ONCE:]
             try:
                 self._answer(batch)
-            except Exception as error:  # the server goes on
+            except Exception as error:  # the server continues
                 for asked in batch:
                     if not asked.future.done():
                         asked.future.set_exception(

@@ -99,7 +99,7 @@ class MemberConfig(ModelOptions):
     train: bool = True
     """False: the weights are frozen."""
     learning_rate: float | None = None
-    """Learning rate of this member; by default that of the algorithm."""
+    """Learning rate of this member; by default the algorithm's."""
     sampling: Annotated[Sampling, PlainSerializer(lambda change: change.model_dump(exclude_unset=True))] = Sampling()
     """Sampling options of these agents that differ from those of the run: temperature, top_p, top_k, max_new_tokens,
     stop."""

@@ -48,7 +48,7 @@ Traces have events `knows`, `keeps` and `loses`. The viewer uses them to show wh
 Files. BFCL v4 has 155 questions about 5 people, in 37 conversations. `tasks=memory_rows()` loads them; see
 `contrib.calls.published`.
 
-Source: written for this package; the setting is that of the memory rows of BFCL v4 (gorilla.cs.berkeley.edu).
+Source: written for this package; the setting follows the memory rows of BFCL v4 (gorilla.cs.berkeley.edu).
 
 Version history: v0, the first.
 
