@@ -86,7 +86,7 @@ def main() -> None:
     low, high = stats.t.interval(0.95, len(difference) - 1, difference.mean(), stats.sem(difference))
     p = stats.ttest_1samp(difference, 0).pvalue
     print(
-        f"\nincrease of the return, minus the increase of the control: {difference.mean():.1f} points ({low:.1f} to {high:.1f}), p = {p:.3f}"
+        f"\nincrease minus that with shuffled rewards: {difference.mean():.1f} points ({low:.1f} to {high:.1f}), p = {p:.3f}"
     )
 
 
