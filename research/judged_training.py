@@ -85,9 +85,7 @@ def main() -> None:
     difference = np.subtract(*gains.values())
     low, high = stats.t.interval(0.95, len(difference) - 1, difference.mean(), stats.sem(difference))
     p = stats.ttest_1samp(difference, 0).pvalue
-    print(
-        f"\nincrease minus that with shuffled rewards: {difference.mean():.1f} points ({low:.1f} to {high:.1f}), p = {p:.3f}"
-    )
+    print(f"\nminus the control: {difference.mean():.1f} points ({low:.1f} to {high:.1f}), p = {p:.3f}")
 
 
 if __name__ == "__main__":
