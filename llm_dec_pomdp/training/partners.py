@@ -6,17 +6,16 @@ replaced member is chosen at random, then an entry of the pool (`options.Partner
 
 | entry | partner |
 |---|---|
-| `self` | the member's weights at the start, or after `every`, 2 `every`, ... updates (fictitious co-play: arXiv:2110.08176) |
+| `self` | the member's weights at the start, or after `every`, 2 `every`, ... updates (arXiv:2110.08176) |
 | `frozen` | the member's weights at the start |
 | `silent`, `noisy`, `late` | the member with its present weights and a fault, see `agents.partners` |
 | folder of a run | the same agent of the team that was trained there |
 
-Only the remaining members are trained on these groups: completions of a partner have no tokens, which all learners leave
-out of losses and critics, and `Group.partner` names the replaced agent, so that its returns are in no baseline of this
-agent. A critic of joint histories (`maac`) reads what the partner wrote, as it reads everything else.
+Only the remaining members are trained on these groups. Completions of a partner have no tokens, and all learners leave
+completions without tokens out of losses and critics. `Group.partner` names the replaced agent, so that the returns of
+its partner are in no baseline of this agent. A critic of joint histories (`maac`) reads the texts of the partner.
 
-The pool is saved with every checkpoint. So a resumed run has the same partners, also if a run of the pool has changed
-since.
+The pool is saved with every checkpoint. So a resumed run has the same partners, also if a run of the pool has changed.
 """
 
 from __future__ import annotations
@@ -28,10 +27,9 @@ from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
 from ..agents.base import Policy, Request, Sampling, Team
-from ..agents.io.save import CheckpointError, folder_of, load_weights, read_saved
+from ..agents.io.save import folder_of, load_weights, read_saved
 from ..agents.partners import Fault, replace_members
 from ..algorithms.base import Algorithm, Metrics
-from ..algorithms.controls import BaselineScope
 from ..algorithms.registration import algorithms, find_algorithm
 from ..algorithms.staged import Staged
 from ..config import ConfigError
@@ -72,7 +70,7 @@ def check_pool(config: PartnersConfig, env: TextDecPOMDP, model: Mapping[str, An
         saved, different = read_saved(folder), ""
         environment, method = saved.get("environment", {}), saved.get("method", {}).get("name", "")
         there = environment if isinstance(environment, str) else environment.get("id", "")
-        here = env.metadata["name"]
+        here = env.task.metadata["name"]
         names, agents = {path.name for path in folder.glob("*/")}, {folder_of(agent) for agent in env.possible_agents}
         if there and there != here and ":" not in there:
             different = f"was trained on {there}, and this run trains on {here}"
@@ -86,7 +84,9 @@ def check_pool(config: PartnersConfig, env: TextDecPOMDP, model: Mapping[str, An
             if not different and name in saved.get("model", {}) and saved["model"][name] != value:
                 different = f"has the model option {name} = {saved['model'][name]!r}, and this run has {value!r}"
         if different:
-            raise ConfigError(f"partners.pool: the team in {entry!r} {different}; give runs that differ in the seed only")
+            raise ConfigError(
+                f"partners.pool: the team in {entry!r} {different}; give runs that differ in the seed only"
+            )
 
 
 def _roles(env: TextDecPOMDP) -> str:
@@ -130,13 +130,14 @@ class WithPartners(Algorithm):
             )
         if len(self.replaceable) < 2:
             raise ConfigError(
-                f"partners replace one trained member, and the team trains {len(self.replaceable)} "
-                f"({', '.join(self.replaceable)}), so nothing would be trained; leave partners out, or train more members"
+                f"a partner replaces one trained member, and the team trains only {len(self.replaceable)} "
+                f"({', '.join(self.replaceable)}), so nothing would be trained; leave partners out, or train more "
+                "members"
             )
-        copies = {id(policy): copy.deepcopy(policy) for policy in trainable if set(partners.pool) - set(FAULTS)}
-        self._others = replace_members(
-            self.team, {a: copies.get(id(policy), policy) for a, policy in self.team.members.items()}
-        )
+        keeps_weights = not set(partners.pool) <= set(FAULTS)
+        copies = {id(policy): copy.deepcopy(policy) for policy in trainable if keeps_weights}
+        members = {agent: copies.get(id(policy), policy) for agent, policy in self.team.members.items()}
+        self._others = replace_members(self.team, members)
         start = _weights(self.team)
         self.pool: list[list[Weights]] = []
         for entry in partners.pool:
@@ -193,15 +194,6 @@ class WithPartners(Algorithm):
         """See `Algorithm`."""
         self.learner.check_compatible(env)
 
-    @property
-    def baseline_scope(self) -> BaselineScope:
-        """See `Algorithm`."""
-        return self.learner.baseline_scope
-
-    def reset_optimizer(self) -> None:
-        """See `Algorithm`."""
-        self.learner.reset_optimizer()
-
     def expect(self, updates: int, *, stale: bool = False) -> None:
         """See `Algorithm`."""
         self.learner.expect(updates, stale=stale)
@@ -252,7 +244,7 @@ class Partnered:
                 own = self.inner.play(env, policy, tasks, of_tasks, sampling, width) if mine else []
                 groups |= zip(mine, own, strict=True)
                 continue
-            recorded = list(groups[place] for place in places[None])
+            recorded = [groups[place] for place in places[None]]
             if self.learner.partners.pool[chosen.entry] == "noisy" and not recorded:
                 recorded = Trajectories().play(env, policy, item_ids, seeds, sampling)
             partner = TextsOnly(self.learner.partner(chosen, recorded))
