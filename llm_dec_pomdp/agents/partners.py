@@ -10,6 +10,7 @@ A fault wraps a policy, so it applies in every environment and under every proto
 | `Noisy` | is replaced by a recorded text from another task |
 | `Late` | ends after a number of tokens |
 | `Frozen` | stays as it is; it is not trained on |
+| `Renamed` | stays as it is, for an agent with another name |
 
 `mixed_team` composes a team of members of several teams, such as teams of different training seeds. A script
 (`Scripted`) is not trained and needs no wrapper.
@@ -48,6 +49,8 @@ class Fault(Config):
     """First turn of the agent that can be faulty, from 0 (silent)."""
     tokens: Positive = 1
     """Greatest number of tokens (late)."""
+    traces: str = ""
+    """File with traces of the intact team, from which other texts come (noisy): `episodes/step-N.jsonl` of a run."""
 
     def of(self, policy: Policy, recorded: Sequence[Group] = ()) -> Policy:
         """Return the policy with this fault.
@@ -81,6 +84,23 @@ class Frozen(Policy):
     def offload(self) -> None:
         """Free memory of the wrapped policy; see `Policy`."""
         self.policy.offload()
+
+
+class Renamed(Frozen):
+    """A policy that acts for another agent, as in a larger team with more agents of the same kind.
+
+    Args:
+        policy: The policy.
+        agent: The agent that the policy knows; all requests are passed on under this name.
+    """
+
+    def __init__(self, policy: Policy, agent: str) -> None:
+        super().__init__(policy)
+        self._agent = agent
+
+    def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:
+        """Answer every request as the agent that the policy knows."""
+        return super().generate([replace(request, agent=self._agent) for request in requests], sampling)
 
 
 class _Replacing(Frozen, ABC):
