@@ -27,6 +27,4 @@ def parts(*, count: int = 8, **options: Any) -> TextDecPOMDP:
     """
     env = llm_dec_pomdp.make("telegrams-v0", **{**options, "split": "train"})
     kinds = [f"part {number}" for number in range(1, len(env.possible_agents) + 1)]
-    return Choices(
-        env.with_items(env.items[:count]), lambda item, role: dict(zip(kinds, item.reference, strict=True))
-    )
+    return Choices(env.with_items(env.items[:count]), lambda item, role: dict(zip(kinds, item.reference, strict=True)))
