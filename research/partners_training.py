@@ -111,9 +111,11 @@ def measured(name: str, folder: Path) -> list[dict[str, Any]]:
         alone = alone or teams
         crossed = crossplay(teams, setting.env("test"), **setting.evaluation)
         returns = held_out(teams, alone, setting)
-        row = {"task": name, "training": training, **crossed.to_dict(), "held_out": asdict(mean_interval(returns))}
-        rows.append({**row, "held_out_by_seed": returns})
-        shown = (f"{v['mean']:.1f} ({v['low']:.1f} to {v['high']:.1f})" for v in map(row.get, COLUMNS))
+        row: dict[str, Any] = {"task": name, "training": training, **crossed.to_dict()}
+        row |= {"held_out": asdict(mean_interval(returns)), "held_out_by_seed": returns}
+        rows.append(row)
+        intervals = (row[column] for column in COLUMNS)
+        shown = (f"{v['mean']:.1f} ({v['low']:.1f} to {v['high']:.1f})" for v in intervals)
         print(f"| {name} | {training} | {' | '.join(shown)} |", flush=True)
     return rows
 
