@@ -52,25 +52,17 @@ def meeting(split: str) -> TextDecPOMDP:
 
 
 SETTINGS: Mapping[str, Setting] = {
-    "dectiger-v0": Setting(
-        lambda _: make("dectiger-v0"), {"steps": 40, "prompts_per_step": 4, "learning_rate": 0.3}, {"samples": 200}
-    ),
+    "dectiger-v0": Setting(lambda _: make("dectiger-v0"), {"steps": 40, "learning_rate": 0.3}, {"samples": 100}),
     "relay-v0": Setting(
-        lambda _: with_protocol(make("relay-v0"), "sequential"),
-        {"steps": 40, "prompts_per_step": 12, "learning_rate": 0.5},
-        {"samples": 2},
+        lambda _: with_protocol(make("relay-v0", n_agents=2), "sequential"),
+        {"steps": 24, "prompts_per_step": 12, "learning_rate": 0.5},
+        {"samples": 1},
     ),
     "meeting-v0": Setting(
-        meeting,
-        {"steps": 20, "prompts_per_step": 8, "group_size": 4, "learning_rate": 2.0},
-        {"items": 40, "samples": 2},
+        meeting, {"steps": 20, "prompts_per_step": 8, "group_size": 4, "learning_rate": 2.0}, {"items": 40}
     ),
-    "scouts-v0": Setting(
-        lambda _: make("scouts-v0"), {"steps": 40, "prompts_per_step": 4, "learning_rate": 0.3}, {"samples": 100}
-    ),
-    "telegrams-v0": Setting(
-        lambda _: parts(), {"steps": 40, "prompts_per_step": 4, "learning_rate": 0.5}, {"samples": 8}
-    ),
+    "scouts-v0": Setting(lambda _: make("scouts-v0"), {"steps": 25, "learning_rate": 0.3}, {"samples": 50}),
+    "telegrams-v0": Setting(lambda _: parts(), {"steps": 25, "learning_rate": 0.5}, {"samples": 4}),
 }
 
 
@@ -132,7 +124,10 @@ def main() -> None:
     torch.set_num_threads(1)
     print("| task | partners | own | other seeds | gap | held-out |\n|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
-        raw_data.write(options.out, [row for name in options.tasks for row in measured(name, Path(folder))])
+        rows: list[dict[str, Any]] = []
+        for name in options.tasks:
+            rows += measured(name, Path(folder))
+            raw_data.write(options.out, rows)
 
 
 if __name__ == "__main__":
