@@ -51,6 +51,8 @@ class PartnersConfig(Config):
     def _check_pool(self) -> PartnersConfig:
         if not self.pool:
             raise ValueError("pool is empty; give self, frozen, silent, noisy, late, or folders of runs")
+        if len(set(self.pool)) < len(self.pool):
+            raise ValueError(f"pool is {list(self.pool)}, which has an entry twice; give each entry once")
         return self
 
 

@@ -28,7 +28,7 @@ from typing import Any, NamedTuple, get_args
 
 from ..agents.base import Policy, Request, Sampling, Team
 from ..agents.io.save import folder_of, load_weights, read_saved
-from ..agents.partners import Fault, replace_members
+from ..agents.partners import Fault, Frozen, replace_members
 from ..algorithms.base import Algorithm, Metrics
 from ..algorithms.registration import algorithms, find_algorithm
 from ..algorithms.staged import Staged
@@ -85,7 +85,8 @@ def check_pool(config: PartnersConfig, env: TextDecPOMDP, model: Mapping[str, An
                 different = f"has the model option {name} = {saved['model'][name]!r}, and this run has {value!r}"
         if different:
             raise ConfigError(
-                f"partners.pool: the team in {entry!r} {different}; give runs that differ in the seed only"
+                f"partners.pool: the team in {entry!r} {different}; give runs with the environment, protocol and model "
+                "of this run"
             )
 
 
@@ -185,9 +186,7 @@ class WithPartners(Algorithm):
         metrics = self.learner.update(groups)
         self.updates += 1
         if self.updates % self.partners.every == 0 and SELF in self.partners.pool:
-            now = _weights(self.team)
-            for entry, weights in zip(self.partners.pool, self.pool, strict=True):
-                weights.extend([now] if entry == SELF else [])
+            self.pool[self.partners.pool.index(SELF)].append(_weights(self.team))
         return {**metrics, "partners": sum(bool(group.partner) for group in groups) / max(len(groups), 1)}
 
     def check_compatible(self, env: TextDecPOMDP) -> None:
@@ -247,31 +246,20 @@ class Partnered:
             recorded = [groups[place] for place in places[None]]
             if self.learner.partners.pool[chosen.entry] == "noisy" and not recorded:
                 recorded = Trajectories().play(env, policy, item_ids, seeds, sampling)
-            partner = TextsOnly(self.learner.partner(chosen, recorded))
+            partner = _TextsOnly(self.learner.partner(chosen, recorded))
             team = replace_members(self.learner.team, {chosen.agent: partner})
             for place, group in zip(mine, self.inner.play(env, team, tasks, of_tasks, sampling, width), strict=True):
                 groups[place] = _with_partner(group, chosen.agent)
         return [groups[place] for place in range(len(seeds))]
 
 
-@dataclass(frozen=True)
-class TextsOnly(Policy):
-    """A policy whose completions have no tokens, so that nothing is trained on them.
-
-    Attributes:
-        policy: The policy that acts.
-    """
-
-    policy: Policy
+class _TextsOnly(Frozen):
+    """A policy whose completions have no tokens, so that nothing is trained on them."""
 
     def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:
         """Answer every request."""
-        answers = self.policy.generate(requests, sampling)
+        answers = super().generate(requests, sampling)
         return [[Completion(c.text, seconds=c.seconds, thought=c.thought) for c in answer] for answer in answers]
-
-    def offload(self) -> None:
-        """See `Policy`."""
-        self.policy.offload()
 
 
 def _with_partner(group: Group, agent: str) -> Group:

@@ -220,6 +220,7 @@ def test_the_executor_with_processes_changes_no_number(tmp_path: Path) -> None:
     ("partners", "named"),
     [
         ({"pool": []}, "pool is empty"),
+        ({"pool": ["self", "self"]}, "twice"),
         ({"share": 0.0}, "share"),
         ({"share": 1.5}, "share"),
         ({"pool": "selff"}, "'selff'"),
