@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from models import same, weights
 from placing import Nearby, cell, ran
+from typer.testing import CliRunner
 
 import llm_dec_pomdp
 from llm_dec_pomdp.agents.base import Sampling, Team
@@ -21,6 +22,7 @@ from llm_dec_pomdp.algorithms.registration import build_algorithm
 from llm_dec_pomdp.benchmarks.cell import run_cell
 from llm_dec_pomdp.benchmarks.checks import check_cells
 from llm_dec_pomdp.benchmarks.suite import Cell
+from llm_dec_pomdp.cli import app
 from llm_dec_pomdp.config import ConfigError
 from llm_dec_pomdp.options import EvaluationConfig, PartnersConfig, TrainerConfig
 from llm_dec_pomdp.training.partners import WithPartners
@@ -211,6 +213,15 @@ def test_policies_in_workers_have_the_same_partners() -> None:
 @pytest.mark.slow
 def test_the_executor_with_processes_changes_no_number(tmp_path: Path) -> None:
     assert ran(run(4), tmp_path / "there") == ran(run(4), tmp_path / "here", "local")
+
+
+def test_the_command_line_stores_the_partners_with_the_run(tmp_path: Path) -> None:
+    options = ["--steps", "1", "--prompts", "1", "--group-size", "2", "--samples", "1", "--turns", "1"]
+    partners = ["--partners", 'pool=["self", "silent"]', "--partners", "share=0.25"]
+    result = CliRunner().invoke(app, ["train", "dectiger-v0", *options, *partners, "--out", str(tmp_path / "run")])
+    assert result.exit_code == 0, result.output
+    [path] = tmp_path.glob("run/cells/*/cell.json")
+    assert Cell.read(path).training.partners == PartnersConfig(pool=("self", "silent"), share=0.25)
 
 
 # --- bad input --------------------------------------------------------------------------------------------------------
