@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from .agents import Sampling, Team
     from .agents.io.save import save_team
     from .api import collect, evaluate, load_team, train
+    from .evaluation.crossplay import crossplay
     from .programs import from_program, reward
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "__version__",
     "check_env",
     "collect",
+    "crossplay",
     "evaluate",
     "from_program",
     "load_team",
@@ -47,6 +49,7 @@ __all__ = [
 ]
 _WHEN_USED = {
     **dict.fromkeys(("Sampling", "Team"), ".agents"),
+    "crossplay": ".evaluation.crossplay",
     "save_team": ".agents.io.save",
     **dict.fromkeys(("from_program", "reward"), ".programs"),
     **dict.fromkeys(("collect", "evaluate", "load_team", "train"), ".api"),

@@ -27,7 +27,7 @@ from .envs.base import TextDecPOMDP, first_rows
 from .evaluation import play
 from .evaluation.metrics import Summary, earned
 from .evaluation.teams import default_model, known_of
-from .options import EvaluationConfig
+from .options import EvaluationConfig, PartnersConfig
 from .printable import Terminal
 from .progress import shown
 from .registries import nearest
@@ -38,6 +38,7 @@ from .training import train as train_learner
 from .training.checkpoint import Checkpoints, find_team
 from .training.divergence import describe_learning_rates
 from .training.fit import check_compatible
+from .training.partners import WithPartners, check_pool
 from .training.tracking import Trackers, check_trackers, train_numbers
 from .types import Group
 
@@ -205,6 +206,7 @@ def train(
     checkpoints: str | Path | None = None,
     save_every: int | None = None,
     staleness: int | None = None,
+    partners: PartnersConfig | Mapping[str, Any] | None = None,
     track: str | Sequence[str] = (),
     progress: bool = False,
     **options: Any,
@@ -221,6 +223,8 @@ def train(
         seed: The seed. The same seed on the same kind of machine gives the same run.
         on_step: A function that is called after every update with its results, for logs, curves or evaluations.
         checkpoints: A folder for checkpoints. If it has checkpoints of this training, training resumes from the newest.
+        partners: Partners that replace members in some groups, as `options.PartnersConfig` or its fields:
+            `{"pool": "self", "share": 0.5}`; see `training.partners`. None: the team trains by itself.
         track: Trackers that also receive the metrics of updates: "tensorboard" (event files in the folder of
             checkpoints, else in a new folder in runs/), "wandb", "mlflow", or several of them.
         progress: Show progress on standard error.
@@ -233,7 +237,7 @@ def train(
         TypeError: `team` is not a team, `env` is not an environment, or `algorithm` is not a name.
         ConfigError: An option does not exist or has an invalid value, the algorithm does not learn or does not apply to
             this environment, or a tracker is not installed.
-        CheckpointError: The folder has checkpoints of another training.
+        CheckpointError: The folder has checkpoints of another training, or a run of the partners has no such team.
         TaskError: See `TextDecPOMDP.try_rows`.
         TrainingError: See `training.train`.
     """
@@ -247,6 +251,7 @@ def train(
         "group_size": group_size,
         "save_every": save_every,
         "staleness": staleness,
+        "partners": partners,
         "num_generations": options.pop("num_generations", None),
     }
     training = build(TrainerConfig, {n: v for n, v in length.items() if v is not None}, source="train()")
@@ -258,8 +263,11 @@ def train(
     spec = find_algorithm(algorithm)
     config = spec.config(options)
     check_compatible(algorithm, config, env)
+    if training.partners:
+        check_pool(training.partners, env)
     first_rows(env, 1).task.try_rows()
     learner = spec.build(team, sampling, config)
+    trained_learner = WithPartners(learner, training.partners) if training.partners else learner
     about = {"algorithm": algorithm, "environment": env.metadata["name"], "seed": seed}
     places, done = None, Counters()
     if checkpoints is not None:
@@ -267,10 +275,12 @@ def train(
         trained |= training.model_dump(include={"prompts_per_step", "group_size"})
         if training.staleness:
             trained["staleness"] = training.staleness
+        if training.partners:
+            trained["partners"] = training.partners.model_dump()
         if team.samplings:
             trained["samplings"] = {a: change.model_dump(exclude_unset=True) for a, change in team.samplings.items()}
         places = Checkpoints(Path(checkpoints), trained, keep=training.keep)
-        done = restore(learner, env, places)
+        done = restore(trained_learner, env, places)
     title = f"{algorithm} on {env.metadata['name']}"
     folder = Path(checkpoints) if checkpoints is not None else new_run_folder(f"train-{env.metadata['name']}")
     with (
@@ -286,5 +296,5 @@ def train(
             advance(1, f"return {earned(step.return_percent, step.mean_return, env.facts.optimum)}")
             on_step(step)
 
-        train_learner(learner, env, sampling, training, seed, note, checkpoints=places, done=done)
+        train_learner(trained_learner, env, sampling, training, seed, note, checkpoints=places, done=done)
     return learner

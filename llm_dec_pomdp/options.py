@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field, model_validator
 
 from .config import Config, Count, NotNegative, Positive
 
@@ -34,6 +34,28 @@ class Sampling(Config):
         return self.model_copy(update={name: getattr(change, name) for name in change.model_fields_set})
 
 
+class PartnersConfig(Config):
+    """Partners of a team in training: in some groups, a partner from a pool replaces one trained member."""
+
+    pool: Annotated[tuple[str, ...], BeforeValidator(lambda names: [names] if isinstance(names, str) else names)] = (
+        "self",
+    )
+    """Pool of partners, a name or a list of them: self (earlier weights of the member), frozen (its weights at the
+    start), silent, noisy or late (the member with a fault), or the folder of a run (the member of that team)."""
+    share: Annotated[float, Field(gt=0, le=1)] = 0.5
+    """Probability that a group, and so all its episodes, has a partner."""
+    every: Positive = 10
+    """Updates between the weights that the pool self keeps. All of them stay in memory and in checkpoints."""
+
+    @model_validator(mode="after")
+    def _check_pool(self) -> PartnersConfig:
+        if not self.pool:
+            raise ValueError("pool is empty; give self, frozen, silent, noisy, late, or folders of runs")
+        if len(set(self.pool)) < len(self.pool):
+            raise ValueError(f"pool is {list(self.pool)}, which has an entry twice; give each entry once")
+        return self
+
+
 class TrainerConfig(Config):
     """Length and batch size of training."""
 
@@ -52,6 +74,17 @@ class TrainerConfig(Config):
     """Updates between checkpoints. One is also saved after the last update and at a signal; 0: only those two."""
     keep: Annotated[int, Field(ge=2)] = 2
     """Number of newest checkpoints that are kept, at least 2."""
+    partners: PartnersConfig | None = None
+    """Partners that replace members in some groups, see `training.partners`; by default, the team trains by itself."""
+
+    @model_validator(mode="after")
+    def _check_partners(self) -> TrainerConfig:
+        if self.partners and self.staleness:
+            raise ValueError(
+                f"staleness is {self.staleness}, but groups with partners are not sampled during updates; set it to "
+                "0, or leave partners out"
+            )
+        return self
 
 
 class EvaluationConfig(Config):

@@ -421,6 +421,8 @@ class Group:
         roles: Human-readable name by agent; not stored in recordings.
         parts_per_action: Number of agents' parts in one action, a factor of the token limit; not stored in recordings.
         replaced: Groups of other tasks without signal, which this group replaced (`rollout.replaced`).
+        partner: The agent that a partner replaced in all episodes (`training.partners`); "": none. Its completions are
+            not trained on.
     """
 
     item_id: str
@@ -430,6 +432,7 @@ class Group:
     roles: Mapping[str, str] = field(default_factory=dict[str, str], compare=False)
     parts_per_action: int = field(default=1, compare=False)
     replaced: tuple[Group, ...] = ()
+    partner: str = ""
 
     def __repr__(self) -> str:
         return f"Group({self.item_id!r}, {len(self.episodes)} episodes, {len(self.decisions)} decisions)"

@@ -300,7 +300,7 @@ class MAAC(ActorCritic):
             if not episode.individual:
                 sequences.append(self._sequence(place, episode, names))
                 continue
-            speaking = {agent for turn in episode.turns for agent in turn.actions}
+            speaking = {agent for turn in episode.turns for agent in turn.actions} - {group.partner}
             sequences += [self._sequence(place, episode, names, a) for a in self.team.members if a in speaking]
         return sequences
 

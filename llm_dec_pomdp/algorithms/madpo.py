@@ -185,7 +185,8 @@ class MADPO(PolicyLearner):
         if self.config.source:
             yield from ((a, b, self.learning) for a, b in zip(episodes[::2], episodes[1::2], strict=True))
             return
-        by_agent = {(agent,): [sum(e.rewards_of(agent)) for e in episodes] for agent in sorted(self.learning)}
+        learning = sorted(self.learning - {group.partner})
+        by_agent = {(agent,): [sum(e.rewards_of(agent)) for e in episodes] for agent in learning}
         individual = any(episode.individual for episode in episodes)
         totals = by_agent if individual else {tuple(self.learning): [episode.total for episode in episodes]}
         for agents, earned in totals.items():

@@ -115,7 +115,12 @@ class MAGRPO(PolicyLearner):
         c = self.config
         if c.overlong:
             groups = [punished(group, self._limits(group), c.overlong, c.overlong_penalty) for group in groups]
-        credited = [replace(s, group=place) for place, group in enumerate(groups) for s in self.credit(group)]
+        credited = [
+            replace(s, group=place)
+            for place, group in enumerate(groups)
+            for s in self.credit(group)
+            if s.agent != group.partner
+        ]
         return usable(s for s in c.credit.over_update(credited) if s.agent in self.learning)
 
     def _limits(self, group: Group) -> dict[str, int]:

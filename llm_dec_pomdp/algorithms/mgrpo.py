@@ -191,8 +191,9 @@ class MGRPO(PolicyLearner):
         self.running = Running()
 
     def trajectories(self, group: Group) -> list[Trajectory]:
-        """Return all trajectories of a group."""
-        return [t for rollout, episode in enumerate(group.episodes) for t in trajectories_of(episode, rollout)]
+        """Return all trajectories of a group, without those of a partner (`Group.partner`)."""
+        everything = (t for rollout, episode in enumerate(group.episodes) for t in trajectories_of(episode, rollout))
+        return [t for t in everything if t.agent != group.partner]
 
     def credit(self, groups: Sequence[Group]) -> tuple[list[list[Credited]], Metrics]:
         """Return for each group its trajectories with their advantages, and metrics of the invocations.

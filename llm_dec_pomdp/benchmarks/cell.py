@@ -50,6 +50,7 @@ from ..storage.signals import finishing
 from ..training import TrainingStep, restore, train
 from ..training.checkpoint import CheckpointError, Checkpoints
 from ..training.divergence import describe_learning_rates
+from ..training.partners import WithPartners
 from ..training.tracking import Tracker, Trackers, train_numbers
 from ..training.workers import Executor, run
 from ..types import Group
@@ -280,7 +281,8 @@ def _train(
     """
     config = cell.without(*FREE_IN_CHECKPOINT)
     places = Checkpoints(folder / "checkpoints", config, keep=cell.training.keep, other_versions=other_versions)
-    done = restore(setup.algorithm, setup.train_env, places)
+    learner = WithPartners(setup.algorithm, cell.training.partners) if cell.training.partners else setup.algorithm
+    done = restore(learner, setup.train_env, places)
     (folder / "train.jsonl").touch()  # tells readers of the folder that this cell learns
     cut(folder / "train.jsonl", "number", done.step)
     cut(folder / "curve.jsonl", "step", done.step)
@@ -319,7 +321,7 @@ def _train(
             note(0)
         with finishing("step") as stop:
             return train(
-                setup.algorithm,
+                learner,
                 setup.train_env,
                 setup.sampling,
                 cell.training,

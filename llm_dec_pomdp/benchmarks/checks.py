@@ -13,6 +13,7 @@ from ..config import ConfigError
 from ..envs.base import TextDecPOMDP, first_rows
 from ..envs.wrappers import with_protocol
 from ..training.fit import check_compatible
+from ..training.partners import check_pool
 from .setup import build_task, shows_texts, with_defaults
 from .suite import Cell, StageConfig
 
@@ -62,6 +63,7 @@ def validated(cell: Cell, env: TextDecPOMDP, *, learn: bool = True) -> Cell:
     Raises:
         ConfigError: A learner is incompatible with the environment or the model; see `check_compatible`.
         ModelError: The members do not cover every agent exactly once; see `check_members`.
+        CheckpointError: A run of the partners has no trained team; see `check_pool`.
     """
     if cell.model.members:
         check_members(env.possible_agents, [env.role(agent) for agent in env.possible_agents], cell.model.members)
@@ -72,7 +74,11 @@ def validated(cell: Cell, env: TextDecPOMDP, *, learn: bool = True) -> Cell:
             f"{cell.method.title} trains on texts of other policies, and {cell.model.name} cannot read texts; give "
             "another model, such as builtin:tiny"
         )
-    return with_defaults(cell, env)
+    complete = with_defaults(cell, env)
+    if learn and cell.method.learns and cell.training.partners:
+        alike = {} if cell.model.members else complete.model.model_dump(include={"name", "sharing", "lora_rank"})
+        check_pool(cell.training.partners, env, alike)
+    return complete
 
 
 def _task_key(cell: Cell) -> str:

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from ..agents.base import Team
 from ..agents.io.load import MemberConfig, assemble_team, load_team
 from ..agents.io.models import TABLE, load_policy
+from ..agents.io.save import DESCRIPTION, CheckpointError, load_weights, read_description
 from ..agents.remote import Expert
 from ..algorithms.registration import find_algorithm
 from ..config import ConfigError, named_model
 from ..envs.base import TextDecPOMDP, first_rows
 from ..envs.registration import make
 from ..envs.wrappers import LearnedReward, with_protocol
+from ..episodes import read, to_episode
 from ..evaluation.play import default_samples
 from ..evaluation.teams import default_model, known_of
 from ..seeding import derive
+from ..types import Group
 from ..user_code import is_of_user
 from .suite import Cell
 
@@ -141,5 +146,46 @@ def build_team(
     """
     model, agents = cell.model, env.possible_agents
     members = model.members or [MemberConfig(agents=agents, model=model.name, train=train, **model.options())]
-    seed = derive(cell.seed, "team")
-    return assemble_team(agents, members=members, seed=seed, load=load, **known_of(env, *others))
+    return assemble_team(
+        agents,
+        members=members,
+        seed=derive(cell.seed, "team"),
+        load=load,
+        saved=functools.cache(load_saved),
+        recorded=lambda file: [Group(str(file), tuple(map(to_episode, read(file))))],
+        **known_of(env, *others),
+    )
+
+
+def load_saved(folder: Path, trained: bool) -> Team:
+    """Return the team in a folder of weights, for the environment in which it was trained.
+
+    Args:
+        folder: A result of `find_team`.
+        trained: False: the team before its training, with the same initial weights.
+
+    Raises:
+        CheckpointError: The team does not name its cell, or the weights belong to another kind of team.
+    """
+    cell = cell_of(folder)
+    env = build_env(cell, cell.protocol, evaluation=True)
+    team = build_team(with_defaults(cell, env), env)
+    if weights := str(folder) if trained else cell.model.start:
+        load_weights(Path(weights), team)
+    return team
+
+
+def cell_of(team: Path) -> Cell:
+    """Return the cell in which a team was trained; `team` is a result of `find_team`.
+
+    Raises:
+        CheckpointError: The team does not name its cell.
+    """
+    if (team / DESCRIPTION).is_file() and "environment" in (described := read_description(team)):
+        return Cell.from_dict(described)
+    if (of_checkpoint := team.parent.parent / "cell.json").is_file():
+        return Cell.read(of_checkpoint)
+    raise CheckpointError(
+        f"{str(team)!r} was saved in Python and has no description of its training; build the team in Python with "
+        "load_team(env, model, weights=...)"
+    )

@@ -72,13 +72,14 @@ def showing_user_code() -> Generator[None]:
 
 
 @contextlib.contextmanager
-def failure(folder: Path, *, command: str | None = None) -> Generator[None]:
+def failure(folder: Path, *, command: str | None = None, option: str = "--resume") -> Generator[None]:
     """Turn errors of a run into a message and one of `EXIT_CODES`.
 
     Args:
         folder: Folder of the run.
         command: Command that resumes a run which was stopped or whose server failed; None takes the one that fits the
             folder.
+        option: Its option for the folder.
     """
     from ..agents.engines import EngineError
     from ..agents.oom import OutOfDeviceMemoryError
@@ -87,7 +88,7 @@ def failure(folder: Path, *, command: str | None = None) -> Generator[None]:
 
     def advice() -> str:
         known = command or ("bench" if (folder / "suite.json").exists() else "train")
-        return f"continue with: llm-dec-pomdp {known} --resume {folder}"
+        return f"continue with: llm-dec-pomdp {known} {option} {folder}"
 
     try:
         with stopping_at_once(lambda text: err.print(text)), usage():

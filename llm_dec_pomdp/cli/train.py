@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..config import override
 from ..options import EvaluationConfig, TrainerConfig
 from .cells import (
     cell_options,
@@ -83,6 +84,13 @@ def train(
             "--set", help="Option of the learner, e.g. learning_rate=1e-4; `llm-dec-pomdp list LEARNER` shows all."
         ),
     ] = None,
+    partners: Annotated[
+        list[str] | None,
+        typer.Option(
+            help='Partners that replace a member in some groups: pool=self, \'pool=["RUN", "silent"]\', share=0.5, '
+            "every=10; docs/algorithms.md explains them. Default: none."
+        ),
+    ] = None,
     resume: Annotated[
         Path | None, typer.Option(help="Resume the run in this folder, with bit-identical results.")
     ] = None,
@@ -145,7 +153,11 @@ def train(
                 algorithm,
                 options,
                 played=played,
-                training=from_options(TrainerConfig, **{name: options[name] for name in _LENGTH}),
+                training=from_options(
+                    TrainerConfig,
+                    **{name: options[name] for name in _LENGTH},
+                    **({"partners": override({}, partners)} if partners else {}),
+                ),
                 settings=setting,
                 environment={"split": split, "eval_tasks": eval_tasks, "protocol": protocol},
                 split=eval_split,

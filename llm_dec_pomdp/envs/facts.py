@@ -39,6 +39,7 @@ class Facts:
         excerpt: Where an observation contains the text that the task is about; None if there is no such text.
         default_model: The model of a team if the user names none; "": see `evaluation.teams.default_model`.
         scripts: Names of scripted teams, see `TextDecPOMDP.script`.
+        size: The option of the constructor that sets the number of agents with exchangeable roles; "" if there is none.
         parts_per_action: Number of agents' parts in one action; a policy's token limit is per part.
         joined_as_module: True if the joint text of all agents is one Python module, whose parts are found by name.
         end_marker: The marker in an action after which other agents see nothing; "": they see all of it.
@@ -67,6 +68,7 @@ class Facts:
     excerpt: Excerpt | None = None
     default_model: str = ""
     scripts: tuple[str, ...] = ()
+    size: str = ""
     parts_per_action: int = 1
     joined_as_module: bool = False
     end_marker: str = ""

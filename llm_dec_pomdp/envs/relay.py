@@ -67,7 +67,9 @@ class Relay(TextTask):
     """
 
     source = TaskSource("relay", required=("prompt", "word", "speaker"), sample=_tasks, every_split=True)
-    declared = Facts(name="relay-v0", components=("right",), score_range=(0.0, 1.0), needs_messages=True)
+    declared = Facts(
+        name="relay-v0", components=("right",), score_range=(0.0, 1.0), needs_messages=True, size="n_agents"
+    )
 
     def __init__(self, tasks: Tasks = "sample", *, n_agents: int = 3, **common: Unpack[TextOptions]) -> None:
         if isinstance(n_agents, bool) or n_agents not in range(2, MOST_AGENTS + 1):

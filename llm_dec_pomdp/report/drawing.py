@@ -13,6 +13,7 @@ from collections.abc import Generator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from markupsafe import escape
 
 from ..printable import escape_controls
@@ -77,6 +78,8 @@ def _draw(figure: Figure) -> Drawing:
 
 
 def _height(panel: Panel) -> float:
+    if panel.kind == "heat":
+        return max(_HEIGHT, _ABOVE + _BELOW + _ROW * len(panel.data))
     return _ABOVE + _BELOW + _ROW * len(panel.data) if panel.kind == "bars" else _HEIGHT
 
 
@@ -84,8 +87,8 @@ def _draw_panel(axes: Any, panel: Panel) -> dict[str, Any]:
     """Draw a panel, and return the handles of a legend by name."""
     axes.set_title(escape_controls(panel.title), y=1.0)  # a fixed position saves the search for a free one
     axes.set_xlabel(escape_controls(panel.x_label))
-    if panel.kind == "bars":
-        _draw_bars(axes, panel)
+    if panel.kind in ("bars", "heat"):
+        (_draw_bars if panel.kind == "bars" else _draw_heat)(axes, panel)
         return {}
     axes.grid(axis="y", linewidth=0.4, alpha=0.3)
     axes.locator_params(axis="x", integer=panel.kind == "lines")  # the x axis of lines counts updates or episodes
@@ -127,6 +130,22 @@ def _draw_bars(axes: Any, panel: Panel) -> None:
     axes.set_ylim(len(panel.data) - 0.5, -0.9)
     axes.axvline(0, color="black", linewidth=0.6)
     axes.set_xlim(*_with_room(panel))
+
+
+def _draw_heat(axes: Any, panel: Panel) -> None:
+    """Draw a number in every cell of a table, above a colour whose strength grows with the number."""
+    from matplotlib.patches import Rectangle
+
+    numbers = panel.data.to_numpy()
+    least, span = numbers.min(), max(numbers.max() - numbers.min(), 1e-9)
+    for row, column in np.ndindex(*numbers.shape):
+        strength = 0.7 * (numbers[row, column] - least) / span
+        axes.add_patch(Rectangle((column - 0.5, row - 0.5), 1, 1, facecolor=COLOURS[0], alpha=strength, linewidth=0))
+        axes.text(column, row, f"{numbers[row, column]:.0f}", ha="center", va="center", fontsize=7)
+    axes.set_xticks(range(numbers.shape[1]), map(escape_controls, panel.data.columns))
+    axes.set_yticks(range(numbers.shape[0]), map(escape_controls, panel.data.index))
+    axes.set_xlim(-0.5, numbers.shape[1] - 0.5)
+    axes.set_ylim(numbers.shape[0] - 0.5, -0.5)
 
 
 def _with_room(panel: Panel) -> tuple[float, float]:

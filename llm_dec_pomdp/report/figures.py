@@ -38,14 +38,15 @@ class Panel:
     """One plot with its own axes.
 
     Attributes:
-        kind: "lines" with bands, "points" with intervals, or horizontal "bars" from 0 with intervals.
+        kind: "lines" with bands, "points" with intervals, horizontal "bars" from 0 with intervals, or a "heat" map.
         title, x_label: Title above the plot, and label of the x axis.
-        data: A `pandas.DataFrame` with a row for each point or bar, see `rows`.
+        data: A `pandas.DataFrame` with a row for each point or bar, see `rows`; for a heat map the numbers themselves,
+            with names of rows and columns.
         limits: Range of the y axis. None: from the least to the largest value, including 0; 0 to 1 if all are 0.
         optimum: The best possible value, shown as a dotted line; None for no line.
     """
 
-    kind: Literal["lines", "points", "bars"]
+    kind: Literal["lines", "points", "bars", "heat"]
     title: str
     x_label: str
     data: Any
@@ -117,8 +118,8 @@ class Figure:
 
     @property
     def legend(self) -> dict[str, int]:
-        """Names and colours of the lines and points; bars are labelled directly."""
-        drawn = [panel.data for panel in self.panels if panel.kind != "bars"]
+        """Names and colours of the lines and points; bars and heat maps are labelled directly."""
+        drawn = [panel.data for panel in self.panels if panel.kind in ("lines", "points")]
         pairs = {(name, colour) for data in drawn for name, colour in zip(data["name"], data["colour"], strict=True)}
         return dict(sorted(pairs, key=lambda pair: pair[1]))
 

@@ -48,16 +48,16 @@ def render_page(
         warnings: Reasons why results are not comparable.
     """
     pictures, curves = figures(found), learning_curves(found)
-    style, script = viewer_style() + _file("report.css"), viewer_script() + _file("report.js")
+    style, script = viewer_style() + file_of_page("report.css"), viewer_script() + file_of_page("report.js")
     stored = ((line.environment, line.name, entry) for line in found.lines for entry in line.entries)
     packed, left_out = browsable(stored, MOST)
     environments = by_environment(found.lines).items()
-    page = _template().render(
+    page = template("report.html.j2").render(
         title=title,
         about=next((run.suite["about"] for run in runs if run.suite.get("about")), ""),
         warnings=warnings,
         headlines=found.headlines(),
-        curves=_drawing(curves) if curves else None,
+        curves=figure_values(curves) if curves else None,
         failures=[entry for entry in entries if entry.result is None],
         headline=headline_table(found.lines),
         costs=cost_table(found.lines),
@@ -67,7 +67,7 @@ def render_page(
         source=SOURCE,
         sections=[_section(name, group, found, pictures) for name, group in environments],
         overall=overall_table(found.overall) if found.overall else None,
-        overall_figure=_drawing(pictures[0]) if found.overall else None,
+        overall_figure=figure_values(pictures[0]) if found.overall else None,
         runs=[(run, _versions(run.versions)) for run in runs],
         suites=[json.dumps(run.suite or [e.cell.to_dict() for e in run.entries], indent=1) for run in runs],
         style=style,
@@ -81,14 +81,14 @@ def render_page(
 
 
 @functools.cache
-def _template() -> Template:
-    """Return the template of the page, compiled once."""
+def template(name: str) -> Template:
+    """Return a template of a page, compiled once."""
     loader = PackageLoader("llm_dec_pomdp.report", "templates")
     templates = Environment(
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     templates.filters["number"] = _score
-    return templates.get_template("report.html.j2")
+    return templates.get_template(name)
 
 
 def _score(value: float | None) -> str:
@@ -103,7 +103,8 @@ def _versions(versions: Mapping[str, Any]) -> str:
     return "; ".join([*listed, f"sandbox: {judge}"] if judge else listed)
 
 
-def _file(name: str) -> Markup:
+def file_of_page(name: str) -> Markup:
+    """Return the text of a style sheet or script of the pages."""
     return Markup((files("llm_dec_pomdp.report") / "templates" / name).read_text(encoding="utf-8"))
 
 
@@ -114,13 +115,13 @@ def _section(
     return {
         "name": environment,
         "about": about_cells(group),
-        "figures": [_drawing(figure) for figure in pictures if figure.about == environment],
+        "figures": [figure_values(figure) for figure in pictures if figure.about == environment],
         "examples": [example for line in group if (example := before_and_after(line))],
         "blocks": environment_blocks(group, found.on(environment)),
     }
 
 
-def _drawing(figure: Figure) -> dict[str, Any]:
+def figure_values(figure: Figure) -> dict[str, Any]:
     """Return the values for a figure in the template."""
     panels = [Markup(inline(panel, figure.about)) for panel in figure.panels]
     legend = {name: colour % len(COLOURS) for name, colour in figure.legend.items()}

@@ -141,22 +141,6 @@ def trained_cell(run: Path) -> tuple[Cell, Path]:
     return Cell.from_dict(read_description(team)) if team.is_dir() else Cell.read(folder / "cell.json"), folder
 
 
-def cell_of(team: Path) -> Cell:
-    """Return the cell in which a team was trained; `team` is a result of `find_team`.
-
-    Raises:
-        CheckpointError: The team does not name its cell.
-    """
-    if (team / DESCRIPTION).is_file() and "environment" in (described := read_description(team)):
-        return Cell.from_dict(described)
-    if (of_checkpoint := team.parent.parent / "cell.json").is_file():
-        return Cell.read(of_checkpoint)
-    raise CheckpointError(
-        f"{str(team)!r} was saved in Python and has no description of its training; build the team in Python with "
-        "load_team(env, model, weights=...)"
-    )
-
-
 def _card(cell: Cell, role: str, agent: str, *, agents: list[str], steps: int) -> str:
     lora, name = cell.model.sharing == "lora", cell.model.name
     gguf = Path(name).suffix == ".gguf"

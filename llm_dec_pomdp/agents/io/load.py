@@ -28,16 +28,18 @@ import copy
 import itertools
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, NamedTuple, cast
 
 from pydantic import BeforeValidator, PlainSerializer
 
 from ...config import Config, ConfigError, build, read_toml
 from ...options import Sampling
 from ...registries import nearest
-from ...types import Excerpt, Message
+from ...storage.reading import is_there
+from ...types import Excerpt, Group, Message
 from ..base import Policy, Team
 from ..options import ModelOptions
+from ..partners import Fault, Frozen, Renamed
 from ..scripted import RandomText, Script, Scripted, Uniform
 from .models import (
     TABLE,
@@ -50,8 +52,11 @@ from .models import (
     policy_of,
     server_model,
 )
+from .save import CHECKPOINT, DESCRIPTION
 
 SCRIPT = "script:"
+SAY = "script:say:"  # followed by the text of every action
+TEAM, UNTRAINED = "team:", "untrained:"  # followed by the folder of a saved team, with its weights or without
 _GENERAL = ("random", "uniform")  # scripts of every environment
 Choices = Callable[[str, Sequence[Message]], Sequence[str]]
 
@@ -69,16 +74,63 @@ def no_choices(agent: str, history: Sequence[Message]) -> Sequence[str]:
     return ()
 
 
+def no_saved_team(folder: Path, trained: bool) -> Team:
+    """Raise ModelError: only runs know how to rebuild the team of another run."""
+    raise ModelError(
+        f"the saved team {str(folder)!r} can be a member in llm-dec-pomdp eval and train; in Python, load it with "
+        "load_team(env, model, weights=...) and take its members with agents.partners.mixed_team"
+    )
+
+
+def no_recorded(file: Path) -> Sequence[Group]:
+    """Raise ModelError: only runs read recorded episodes."""
+    raise ModelError(
+        f"the noisy texts in {str(file)!r} can be used in llm-dec-pomdp eval and train; in Python, use "
+        "agents.partners.Noisy with collect(team, env)"
+    )
+
+
+class SavedMember(NamedTuple):
+    """A member of a saved team, written as "team:FOLDER#AGENT", or "untrained:FOLDER#AGENT" before its training.
+
+    Attributes:
+        folder: Folder of the saved team or checkpoint.
+        agent: The agent in the saved team; "": the agent of the same name.
+        trained: Whether it has the saved weights.
+    """
+
+    folder: Path
+    agent: str
+    trained: bool
+
+    @classmethod
+    def of(cls, name: str) -> SavedMember | None:
+        """Return the member that the name of a model describes; None if it is another model."""
+        if not name.startswith((TEAM, UNTRAINED)):
+            return None
+        folder, _, agent = name.partition(":")[2].partition("#")
+        return cls(Path(folder), agent, name.startswith(TEAM))
+
+    def __str__(self) -> str:
+        return f"{TEAM if self.trained else UNTRAINED}{self.folder}{'#' if self.agent else ''}{self.agent}"
+
+
 def check_model(name: str, scripts: Collection[str] = ()) -> None:
     """Check that a model or script exists, before anything is loaded.
 
     Args:
-        name: The name of a model (see `agents.io.models`), or "script:NAME".
+        name: The name of a model (see `agents.io.models`), "script:NAME", or a `SavedMember`.
         scripts: Names of the environment's own scripts, `facts.scripts`.
 
     Raises:
         ModelError: There is no such model or script; the message names the nearest.
     """
+    if saved := SavedMember.of(name):
+        if not any(is_there(saved.folder / file) for file in (DESCRIPTION, CHECKPOINT)):
+            raise ModelError(f"{str(saved.folder)!r} is not a saved team or checkpoint; give the folder of one")
+        return
+    if name.startswith(SAY):
+        return
     if not name.startswith(SCRIPT):
         if not (server_model(name) or name in WHOLE_TEAMS):
             locate(name)
@@ -94,12 +146,15 @@ class MemberConfig(ModelOptions):
     agents: list[str]
     """Names ("agent_0") or roles ("summary": all agents of that role)."""
     model: str = "builtin:tiny"
-    """Name of a model, script:random, script:uniform (uniform over the possible actions, if these are few), or a script
-    of the environment, such as script:gold (reference texts)."""
+    """Name of a model, script:random, script:uniform (uniform over the possible actions, if these are few),
+    script:say:TEXT (the same text at every turn), a script of the environment, such as script:gold (reference texts),
+    or a member of a saved team: team:FOLDER, team:FOLDER#AGENT, or untrained:FOLDER for its state before training."""
     train: bool = True
     """False: the weights are frozen."""
     learning_rate: float | None = None
     """Learning rate of this member; by default the algorithm's."""
+    fault: Fault | None = None
+    """A fault of this member, such as { kind = "silent", share = 0.5 }. A faulty member is not trained."""
     sampling: Annotated[Sampling, PlainSerializer(lambda change: change.model_dump(exclude_unset=True))] = Sampling()
     """Sampling options of these agents that differ from those of the run: temperature, top_p, top_k, max_new_tokens,
     stop."""
@@ -266,6 +321,8 @@ def assemble_team(
     excerpt: Excerpt | None = None,
     seed: int = 0,
     load: Callable[..., Team] = load_team,
+    saved: Callable[[Path, bool], Team] = no_saved_team,
+    recorded: Callable[[Path], Sequence[Group]] = no_recorded,
 ) -> Team:
     """Load a team from its members.
 
@@ -279,12 +336,14 @@ def assemble_team(
             `TextDecPOMDP.choices`.
         menus, vocabulary, excerpt, seed: See `load_team`.
         load: A function that loads the models of a member, such as `load_team`.
+        saved: A function that loads the whole team in the folder of a `SavedMember`, with or without its weights.
+        recorded: A function that reads the episodes in a file of traces, for noisy members.
 
     Returns:
         The team.
 
     Raises:
-        ModelError: See `check_members`; or a model cannot be loaded.
+        ModelError: See `check_members`; or a model cannot be loaded, or a saved team has no such agent.
     """
     check_members(agents, roles, members)
     by_name = agents_by_name(agents, roles)
@@ -300,9 +359,14 @@ def assemble_team(
         if member.model.startswith(SCRIPT):
             check_model(member.model, scripts)
             players |= dict.fromkeys(names, _scripted(member.model.removeprefix(SCRIPT), script, choices))
+        elif place := SavedMember.of(member.model):
+            players |= _members_of(place, saved(place.folder, place.trained), names, train=member.train)
         else:
             arguments: dict[str, Any] = {"seed": seed, "train": member.train, **words, **member.options()}
             players |= load(names, member.model, roles=[role_of[name] for name in names], **arguments).members
+        if member.fault is not None:
+            texts = recorded(Path(member.fault.traces)) if member.fault.traces else ()
+            players |= {name: member.fault.of(players[name], texts) for name in names}
         if member.learning_rate is not None:
             rates |= dict.fromkeys(names, member.learning_rate)
         if member.sampling.model_fields_set:
@@ -316,7 +380,22 @@ def agents_by_name(agents: Sequence[str], roles: Sequence[str]) -> dict[str, lis
     return by_role | {agent: [agent] for agent in agents}
 
 
+def _members_of(place: SavedMember, team: Team, names: Sequence[str], *, train: bool) -> dict[str, Policy]:
+    """Return the policies of a saved team for some agents."""
+    found: dict[str, Policy] = {}
+    for name in names:
+        agent = place.agent or name
+        if agent not in team.members:
+            raise ModelError(f"the team in {str(place.folder)!r} has no {agent!r}; {nearest(agent, team.members)}")
+        policy = team.members[agent]
+        found[name] = Renamed(policy, agent) if agent != name else policy if train else Frozen(policy)
+    return found
+
+
 def _scripted(name: str, script: Callable[[str], Script], choices: Choices) -> Policy:
+    if SCRIPT + name.partition(":")[0] + ":" == SAY:
+        text = name.partition(":")[2]
+        return Scripted(lambda agent, history: text)
     if name == "random":
         return RandomText()
     return Uniform(choices) if name == "uniform" else Scripted(script(name))

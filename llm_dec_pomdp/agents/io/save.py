@@ -72,19 +72,19 @@ def read_description(folder: Path) -> dict[str, Any]:
 
 def read_sampling(folder: Path) -> Sampling:
     """Return the sampling options of a saved team or checkpoint; the defaults if it has none."""
-    return conform(_saved(folder).get("sampling", {}), Sampling, f"{str(folder)!r}, field sampling")
+    return conform(read_saved(folder).get("sampling", {}), Sampling, f"{str(folder)!r}, field sampling")
 
 
 def read_samplings(folder: Path) -> dict[str, Sampling]:
     """Return the sampling options of single members by agent or role; see `Team`."""
-    saved = _saved(folder)
+    saved = read_saved(folder)
     members = saved.get("model", {}).get("members", []) if "samplings" not in saved else []
     changes = {agent: member.get("sampling", {}) for member in members for agent in member["agents"]}
     where = f"{str(folder)!r}, field samplings"
     return conform(saved.get("samplings", changes), dict[str, Sampling], where)
 
 
-def _saved(folder: Path) -> dict[str, Any]:
+def read_saved(folder: Path) -> dict[str, Any]:
     """Return the configuration that was saved with a team or a checkpoint; {} if there is none."""
     saved: dict[str, Any] = {}
     if is_there(folder / DESCRIPTION):

@@ -106,6 +106,7 @@ class Meeting(Dialogue):
     declared = replace(
         DECLARED,
         name="meeting-v0",
+        size="n_agents",
     )
 
     def __init__(

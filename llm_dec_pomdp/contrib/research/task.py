@@ -207,6 +207,7 @@ class Research(Hierarchy[QuestionState]):
         hierarchical=True,
         shares_texts=True,  # main observes reports
         hidden_fields=("answer", "steps"),
+        size="max_invocations",
         scripts=TEAMS,
     )
     source = TaskSource(

@@ -123,6 +123,7 @@ class Scouts(Task[State]):
         silence_is_lowest=False,
         shares_texts=True,
         scripts=("optimal", "never-stop", "stop-at-once", "fixed-looks"),
+        size="scouts",
     )
 
     def __init__(

@@ -145,6 +145,7 @@ class Modules(Task[State]):
         hidden_fields=("test", "solution"),
         scripts=("gold",),
         judges_code=True,
+        size="modules",
     )
 
     def __init__(

@@ -72,6 +72,7 @@ class Telegrams(TextTask):
         components=("carried", "distinct"),
         diagnostics=("words_carried", "words_goal", "words_twice"),
         score_range=(0.0, 1.0),
+        size="n_agents",
     )
 
     def __init__(self, tasks: Tasks = "sample", *, n_agents: int = 3, **common: Unpack[TextOptions]) -> None:

@@ -80,6 +80,12 @@ class RemotePolicy(Policy):
         twin.source = self
         return twin
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> RemotePolicy:
+        """Return a copy in another worker, with the present weights."""
+        twin = RemotePolicy(self.agents, self._again(), self._again)
+        twin.load_state_dict(self.state_dict())
+        return twin
+
     # --- learning -----------------------------------------------------------------------------------------------------
 
     @functools.cached_property

@@ -116,6 +116,7 @@ class Keys(Hierarchy[KeysState]):
         joint_reward=False,
         hierarchical=True,
         scripts=("optimal",),
+        size="delegations",
     )
     source = Lookup(3, 16, 3, 0, 6).source
 
