@@ -151,7 +151,7 @@ def with_model(model: str, label: str, tokens: int) -> dict[str, Any]:
 
 # --- output -----------------------------------------------------------------------------------------------------------
 
-COLUMNS = ("obeyed %", "obeyed % (withheld)", "amplification", "turns after", "return % (withheld)", "lost points")
+COLUMNS = ("obeyed %", "withheld: obeyed %", "amplification", "turns after", "withheld: return %", "lost points")
 
 
 def markdown(rows: Mapping[tuple[str, ...], Sequence[Mapping[str, float]]]) -> str:

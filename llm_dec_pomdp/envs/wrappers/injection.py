@@ -240,7 +240,7 @@ class Injection(TaskWrapper[Injected]):
         table = {"injected": float(len(received)), "reached %": 100 * len(effects) / len(episodes)}
         with_text, without = known_means(received), known_means(withheld)
         for column, value in with_text.items():
-            table |= {column: value} | ({f"{column} (withheld)": without[column]} if column in without else {})
+            table |= {column: value} | ({f"withheld: {column}": without[column]} if column in without else {})
         if "return %" in with_text and "return %" in without:
             table["lost points"] = without["return %"] - with_text["return %"]
         return {"injection": table, **self.env.measure(groups)}
