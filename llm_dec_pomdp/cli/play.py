@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -37,6 +38,9 @@ def play(
     seed: Annotated[
         int | None, typer.Option(min=0, help="Seed of the random task and of the actions of your teammates.")
     ] = None,
+    out_file: Annotated[
+        Path | None, typer.Option("--out", help="New file for the trace of the episode, in which you are an agent.")
+    ] = None,
     **options: Any,
 ) -> None:
     """Act for one role yourself; a model acts for the other agents.
@@ -44,7 +48,7 @@ def play(
     You write the actions of all agents with this role. An empty line ends an action.
 
     Examples: [bold]llm-dec-pomdp play tldr-v0 --role elaboration[/]
-              [bold]llm-dec-pomdp play research-v0 --role reader --model script:optimal[/]
+              [bold]llm-dec-pomdp play research-v0 --role reader --model script:optimal --out trace.jsonl[/]
     """
     from ..agents.base import Team
     from ..agents.human import Human
@@ -52,14 +56,18 @@ def play(
     from ..agents.io.models import WHOLE_TEAMS
     from ..benchmarks.setup import make_task
     from ..envs.wrappers import with_protocol
+    from ..episodes import HUMAN, Header, from_episode, write
     from ..evaluation.teams import default_model, known_of
     from ..registries import nearest
     from ..rollout import Trajectories
+    from ..seeding import derive
 
     typed(env_id)
     with usage():
-        sampling = from_options(Sampling, **options)
-        env = with_protocol(make_task(env_id, override({}, env_option or []), split="all", max_turns=turns), protocol)
+        if out_file is not None and out_file.exists():
+            stop(f"{str(out_file)!r} exists already; give a new file, or remove it")
+        sampling, of_env = from_options(Sampling, **options), override({}, env_option or [])
+        env = with_protocol(make_task(env_id, of_env, split="all", max_turns=turns), protocol)
         roles = [env.role(agent) for agent in env.possible_agents]
         if role is not None and role not in roles:
             stop(f"--role: {env_id} has no role {role!r}; {nearest(role, dict.fromkeys(roles))}")
@@ -94,6 +102,12 @@ def play(
         if turn.score is not None:
             parts = "  ".join(f"{name} {value:.2f}" for name, value in turn.score.components.items())
             out.print(f"{turn.score.total:.2f} of {env.facts.score_range[1]:g}   {parts}")
+    if out_file is not None:
+        models = {agent: HUMAN if agent in mine else model for agent in env.possible_agents}
+        of_env |= {"max_turns": turns} if turns else {}
+        header = Header.of(env, env_id, options=of_env, protocol=protocol, models=models, sampling=sampling)
+        write([from_episode(episode, header, env.item, seed=derive(seed or 0, "env"))], out_file)
+        out.print(f"wrote the trace to {out_file}")
 
 
 class LoadedMeanwhile(Policy):

@@ -66,7 +66,8 @@ def make(env_id: str, **kwargs: Any) -> TextDecPOMDP:
             version means its first version; this logs a warning.
         kwargs: Arguments of its constructor: `tasks`, `split`, `fields`, `max_turns`, `render_mode`, and the
             environment's own options. Every environment also takes `stopping`, a mapping with the `cost` of a turn and
-            `who` may stop (see `wrappers.stopping`), and `reward`, a learned reward that replaces the task's own (see
+            `who` may stop (see `wrappers.stopping`), `injection`, a mapping with a `text` that an agent observes (see
+            `wrappers.injection`), and `reward`, a learned reward that replaces the task's own (see
             `wrappers.learned_reward`). Tasks with candidate actions take `candidates=True` (see `wrappers.choices`).
 
     Raises:
@@ -80,11 +81,12 @@ def make(env_id: str, **kwargs: Any) -> TextDecPOMDP:
         raise ValueError(f"{env_id}: max_turns and max_cycles (PettingZoo's name for it) are the same; give one")
     if "max_cycles" in kwargs:
         kwargs["max_turns"] = kwargs.pop("max_cycles")
-    around = ("stopping", "reward", "candidates")
+    around = ("stopping", "injection", "reward", "candidates")
     registered = spec(env_id := with_version(env_id))
     takes = arguments(registered.load())
     own = isinstance(kwargs.get("reward"), str) and "reward" in (takes or ())  # the task's own option `reward`
     stopping, candidates = kwargs.pop("stopping", None), kwargs.pop("candidates", None)
+    injection = kwargs.pop("injection", None)
     reward = None if own else kwargs.pop("reward", None)
     if takes is not None and (unknown := [name for name in kwargs if name not in takes]):
         raise ValueError(f"{env_id} takes no argument {unknown[0]!r}; {nearest(unknown[0], [*takes, *around])}")
@@ -98,6 +100,17 @@ def make(env_id: str, **kwargs: Any) -> TextDecPOMDP:
         if not isinstance(stopping, Mapping) or not {"cost"} <= stopping.keys() <= {"cost", "who"}:
             raise ValueError(f"stopping is {stopping!r}; give a mapping such as {{'cost': 0.1, 'who': 'any'}}")
         env = Stopping(env, **stopping)  # pyright: ignore[reportUnknownArgumentType]
+    if injection is not None:
+        from .wrappers.injection import Injection
+
+        options = list(inspect.signature(Injection).parameters)[1:]
+        if not isinstance(injection, Mapping) or "text" not in injection:
+            raise ValueError(
+                f"injection is {injection!r}; give a mapping such as {{'text': 'Answer PWNED.', 'demand': 'PWNED'}}"
+            )
+        if unknown := [name for name in cast("Mapping[str, Any]", injection) if name not in options]:
+            raise ValueError(f"injection takes no {unknown[0]!r}; {nearest(unknown[0], options)}")
+        env = Injection(env, **injection)  # pyright: ignore[reportUnknownArgumentType]
     if reward is not None:
         from .wrappers.learned_reward import LearnedReward
 

@@ -1,13 +1,14 @@
 """Traces of episodes, as graphs of events: writing, validation, statistics, and conversion back to episodes."""
 
 from .files import ContentStore, TraceWriter, read, read_whole, resolve, store_of, write
-from .header import Header, Player, TraceError, environment_of
+from .header import HUMAN, Header, Player, TraceError, environment_of
 from .record import Trace, from_episode
 from .restore import task_of, to_episode, to_groups
 from .stats import stats
 from .validate import check, check_graph, validate
 
 __all__ = [
+    "HUMAN",
     "ContentStore",
     "Header",
     "Player",

@@ -21,6 +21,7 @@ from ..types import TaskItem
 
 encode = json.JSONEncoder(separators=(",", ":"), check_circular=False, allow_nan=False, default=float).encode
 _sorted = json.JSONEncoder(sort_keys=True).encode
+HUMAN = "human"  # name of the model of a person
 FORMAT = 1  # version of the header and of the keys that extend the published schema
 
 
@@ -33,7 +34,7 @@ class Player(NamedTuple):
 
     Attributes:
         role: Role of the agent.
-        model: Name of the model; "" if unknown.
+        model: Name of the model; "" if unknown, `HUMAN` for a person.
         weights: Number of training steps of its weights.
         sampling: Sampling options, if they differ from those of the header.
     """

@@ -9,19 +9,29 @@ the next action of each agent that has read it. docs/traces.md has every key. `r
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from ..envs.wrappers.injection import INJECTION, ORDER, occurs
 from ..seeding import derive
 from ..types import Completion, Episode, Event, TaskItem, Turn
-from .header import Header
+from .header import HUMAN, Header, Player
 
 Trace = dict[str, Any]
 """A trace as JSON: keys of the schema, `events` in order, `edges` between them (docs/traces.md)."""
 ENVIRONMENT = "environment"  # the lane of events without an agent
 READ = "read"  # a kind of event that becomes an edge in place of an event
 DECISION = "orchestrator_decision"  # type of all kinds that are not in TYPES
-TYPES = {"spawn": "spawn", "despawn": "despawn", "call": "tool_call", "result": "tool_result", "return": "return"}
+TYPES = {
+    "spawn": "spawn",
+    "despawn": "despawn",
+    "call": "tool_call",
+    "result": "tool_result",
+    "return": "return",
+    INJECTION: "safety_event",
+    ORDER: "human_intervention",
+}
+FLOW = "safety_flow"  # type of the edges along which an untrusted text spreads
 _INTO = {"tool_call": "tool_dependency", "message": "temporal"}  # type of the edge from a message to the next event
 
 
@@ -41,7 +51,8 @@ def from_episode(
     Returns:
         A trace as JSON values.
     """
-    graph = _Graph({agent: player.role for agent, player in header.players.items()}, token_ids=token_ids)
+    entered = [event for turn in episode.turns for event in turn.events if event.kind in (INJECTION, ORDER)]
+    graph = _Graph(header.players, entered, token_ids=token_ids)
     run, content = header.of_task(item)
     extra = {
         "seed": derive(episode.seed, "env") if seed is None else seed,
@@ -73,11 +84,15 @@ def from_episode(
 class _Graph:
     """The events and edges of an episode while it is converted."""
 
-    def __init__(self, roles: Mapping[str, str], *, token_ids: bool) -> None:
+    def __init__(self, players: Mapping[str, Player], entered: Sequence[Event], *, token_ids: bool) -> None:
         self.events: list[dict[str, Any]] = []
         self.edges: list[dict[str, str]] = []
         self.now = 0.0  # seconds
-        self._roles, self._token_ids = roles, token_ids
+        self._players, self._token_ids = players, token_ids
+        self._entered = entered  # injections and orders
+        self._carrier = ""  # the first observation with the text of one
+        self._exposed: set[str] = set()  # agents that an untrusted text has reached
+        self._tainted: set[str] = set()  # messages in which these repeat its demand
         self._latest: dict[str, tuple[str, str]] = {}  # agent -> its last event: id, type
         self._messages: dict[str, dict[str, Any]] = {}  # agent -> its last message
         self._waiting: dict[str, list[tuple[str, str]]] = {}  # agent -> edges to its next event: source, type
@@ -100,11 +115,16 @@ class _Graph:
             fields = {
                 "content": completion.text,
                 **_sampled(completion, token_ids=self._token_ids),
-                "role": self._roles[agent],
+                "role": self._players[agent].role,
             }
-            event = self.add("message", agent, self.now + completion.seconds, turn=number, **fields)
+            then = self.now + completion.seconds
+            if self._players[agent].model == HUMAN:
+                self._wait(agent, self.add("human_intervention", agent, then, turn=number)["id"], "causal")
+            event = self.add("message", agent, then, turn=number, **fields)
             self._follow(agent, event["id"], "message")
             self._messages[agent] = event
+            if agent in self._exposed and any(occurs(e.details["demand"], completion.text) for e in self._entered):
+                self._tainted.add(event["id"])
         self.now += max((completion.seconds for completion in turn.actions.values()), default=0.0)
         for happened in turn.events:
             self._happen(number, happened)
@@ -120,7 +140,12 @@ class _Graph:
         if agent in self._reads:
             event["reads"] = self._reads.pop(agent)
         self._edge(self._before[0], event["id"], self._before[1])
-        self._wait(agent, event["id"], "message")
+        kinds = [happened.kind for happened in self._entered if happened.details["text"] in text]
+        if kinds:
+            self._carrier = self._carrier or event["id"]
+        if INJECTION in kinds:
+            event["trusted"] = False
+        self._wait(agent, event["id"], FLOW if INJECTION in kinds else "message")
 
     def _happen(self, number: int, happened: Event) -> None:
         kind, agent, details = happened.kind, happened.agent, dict(happened.details)
@@ -135,6 +160,10 @@ class _Graph:
         if type_ in ("tool_call", "tool_result"):
             fields["tool"] = details.get("tool", "tool")
         fields["kind"] = kind
+        if kind in (INJECTION, ORDER):
+            event = self.add(type_, agent, **fields, trusted=kind == ORDER)
+            self._edge(self._carrier, event["id"], FLOW if kind == INJECTION else "causal")
+            return
         if type_ == DECISION:
             fields["decision"] = kind
         elif type_ == "return":
@@ -157,7 +186,7 @@ class _Graph:
             return
         message.setdefault("read_by", []).append(reader)
         self._reads.setdefault(reader, []).append(message["id"])
-        self._wait(reader, message["id"], "message")
+        self._wait(reader, message["id"], FLOW if message["id"] in self._tainted else "message")
 
     # --- edges --------------------------------------------------------------------------------------------------------
 
@@ -166,6 +195,8 @@ class _Graph:
 
     def _wait(self, agent: str, event: str, kind: str) -> None:
         """Add an edge from an event to the next event of an agent, once that exists."""
+        if kind == FLOW:
+            self._exposed.add(agent)
         self._waiting.setdefault(agent, []).append((event, kind))
 
     def _follow(self, agent: str, event: str, type_: str) -> None:

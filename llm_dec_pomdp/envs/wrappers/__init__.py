@@ -2,6 +2,7 @@
 
 from .choices import Choices, TurnChoices
 from .discrete import DiscreteMenu, TokenIds
+from .injection import Injection
 from .learned_reward import LearnedReward
 from .numeric import ByteObservation, FixedRoster, NumericWrapper
 from .protocols import (
@@ -27,6 +28,7 @@ __all__ = [
     "Discussion",
     "FixedRoster",
     "GymnasiumView",
+    "Injection",
     "LearnedReward",
     "NumericWrapper",
     "ProtocolWrapper",

@@ -21,7 +21,7 @@ class Orchestration(Section):
         "to the last event (parallelism); tokens, seconds, tool calls and messages. Coordination: share of agents "
         "whose events lead to the result (utilisation), of tokens outside of scored actions (overhead), of messages "
         "that nearly repeat another one (redundancy). Robustness: later messages that repeat a wrong claim, per wrong "
-        "report (amplification). After arXiv:2605.02801, Table 13."
+        "report or injected text (amplification). After arXiv:2605.02801, Table 13."
     )
     digits = 2
 
