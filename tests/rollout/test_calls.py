@@ -29,7 +29,7 @@ class Worker(Policy):
         return Completion(text, (0,), (1,), (0.0,))
 
 
-def played(policy: Any, calls: list[str]) -> Group:
+def played(policy: Policy, calls: list[str]) -> Group:
     def lookup() -> str:
         """Look up the colour."""
         calls.append("lookup")
