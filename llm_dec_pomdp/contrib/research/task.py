@@ -68,7 +68,7 @@ Options, in addition to [those of every environment](README.md#common-properties
 | `specialists` | all three | the skills of each, one or several: `["reader", "analyst+calculator"]` |
 | `context` | None | main observes only the last `context` words of the reports; None: all |
 | `expert` | None | function that scores a report: `expert(prompt, attempt)` returns a text with a number from 0 to 10 |
-| `orchestration` | {} | weights of further parts of main's reward, see below |
+| `orchestration` | None | weights of further parts of main's reward, see below; None: no such parts |
 | `needs` | () | use only embedded questions that need so many invocations, such as `[1, 4]` |
 | `candidates` | False | agents choose among three texts by letter, see above |
 
