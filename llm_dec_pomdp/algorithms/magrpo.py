@@ -27,6 +27,7 @@ Departures from the paper (docs/reproduce.md has those of the suite `paper` too)
 | crossed | an agent's completions, each by its mean return over the teammates' completions | G^n |
 | counterfactual | an agent's completions, with the same completions of the teammates | up to G + n G (G - 1) |
 | message | a completion, K alternatives from the same history, and the empty text | up to G + n G (K + 1) |
+| call | a completion of an agent with tools, and a turn without a call; for other agents as joint | up to G + n G |
 
 Relatives (MARLOO, MAREINFORCE, MAREMAX, GRPO) are names in `registration`: another baseline, or a single agent.
 
@@ -148,7 +149,7 @@ class MAGRPO(PolicyLearner):
         |---|---|
         | joint | R_t^(g) of the trajectories of a group at turn t, for an agent; in a tree, of sibling joint actions |
         | crossed | of each completion of an agent, the mean over the completions of its teammates |
-        | counterfactual, message | of a completion and its alternatives, with teammates held fixed |
+        | counterfactual, message, call | of a completion and its alternatives, with teammates held fixed |
 
         Args:
             returns: [N], N at most the group size (with message: 1 + alternatives). Returns that could not be scored

@@ -87,8 +87,9 @@ class MAGRPOConfig(TurnOptions):
     credit: Credit = JointCredit()
     """Credit assignment: joint (all completions of an episode share its advantage), crossed (a completion has its mean
     return over all completions of the teammates), counterfactual (a completion is compared with the agent's other
-    completions, while teammates act the same), or message (a completion is compared with others sampled from the same
-    history; C3, arXiv:2603.06859). Its options are given at the same level: credit = "crossed", tree = true."""
+    completions, while teammates act the same), message (a completion is compared with others sampled from the same
+    history; C3, arXiv:2603.06859), or call (a completion of an agent with tools is compared with a turn without a
+    call). Its options are given at the same level: credit = "crossed", tree = true."""
     overlong: Count = 0
     """Number of tokens before the token limit over which the penalty `overlong_penalty` rises linearly (DAPO,
     arXiv:2503.14476); 0 means no penalty. The penalty is no reward of the environment: a shuffled-reward control has it

@@ -302,6 +302,10 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
         """
         return ()
 
+    def can_call(self, agent: str) -> bool:
+        """Return whether an agent can call tools, also if it does so by a letter."""
+        return bool(self.tools(agent))
+
     @property
     def item(self) -> TaskItem:
         """Return the task of the current episode with its references, for learners and reports, never for an agent."""

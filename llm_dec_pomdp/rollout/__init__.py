@@ -1,6 +1,7 @@
 """Rollouts: ways to sample episodes of tasks with a policy, one class per file."""
 
 from .base import Rollout
+from .calls import Calls
 from .counterfactual import Counterfactual
 from .crossed import Crossed
 from .demonstrations import Demonstrations
@@ -11,6 +12,7 @@ from .trajectories import Trajectories, independent
 from .tree import Tree
 
 __all__ = [
+    "Calls",
     "Counterfactual",
     "Crossed",
     "Demonstrations",

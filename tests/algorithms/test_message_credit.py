@@ -1,4 +1,4 @@
-"""Credit for messages: its gradient by enumeration, and who gets it where only one knows anything."""
+"""Credit for messages and calls: its gradient by enumeration, and who gets it where only one knows anything."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from llm_dec_pomdp.agents.base import Request
 from llm_dec_pomdp.agents.table import number_of
 from llm_dec_pomdp.algorithms.magrpo import MAGRPO
 from llm_dec_pomdp.envs.base import TextDecPOMDP
-from llm_dec_pomdp.envs.wrappers import with_protocol
+from llm_dec_pomdp.envs.tools import kit
+from llm_dec_pomdp.envs.wrappers import WithTools, with_protocol
 from llm_dec_pomdp.rollout import Rollout, Trajectories, messages
 from llm_dec_pomdp.seeding import uniforms
 from llm_dec_pomdp.types import Completion, Group, Score, TaskItem
@@ -82,19 +83,21 @@ def expected_gradient(
     rollout: Rollout,
     worths: Callable[[Group], Iterable[tuple[str, Completion, float]]],
     begin: Callable[[Listed], object] = lambda policy: None,
+    menu: Sequence[str] = ("red", "green"),
+    width: int = 1,
 ) -> dict[Row, Array]:
     """Mean, over all that can be drawn, of the sum over texts of worth * d log p(text) / d logits, by row."""
-    total: Mapping[Row, Array] = defaultdict(lambda: np.zeros(len(MENU)))
+    total: Mapping[Row, Array] = defaultdict(lambda: np.zeros(len(menu)))
     certain = 0.0
     choices: list[int] | None = []
     while choices is not None:
-        policy = Listed(MENU, chances, choices)
+        policy = Listed(menu, chances, choices)
         begin(policy)
-        [group] = rollout.play(env, Team(dict.fromkeys(env.possible_agents, policy)), ["t1"], [0], ONE_WORD, 1)
+        [group] = rollout.play(env, Team(dict.fromkeys(env.possible_agents, policy)), ["t1"], [0], ONE_WORD, width)
         certain += policy.likelihood
         for agent, completion, worth in worths(group):
             row = (agent, completion.prompt_ids[0])
-            total[row][:] += policy.likelihood * worth * (np.eye(len(MENU))[completion.token_ids[0]] - policy.rows[row])
+            total[row][:] += policy.likelihood * worth * (np.eye(len(menu))[completion.token_ids[0]] - policy.rows[row])
         choices = policy.next_choices()
     assert certain == pytest.approx(1.0)
     return {row: gradient for row, gradient in total.items() if np.abs(gradient).max() > 1e-12}
@@ -136,14 +139,56 @@ def test_the_mean_gradient_is_that_of_the_expected_return(protocol: str, options
         for s in learner.credit(group):
             yield s.agent, s.completion, s.advantage / (1 + options.get("alternatives", 1))
 
-    def returned(group: Group) -> Iterable[tuple[str, Completion, float]]:
-        for turn in group.episodes[0].turns:
-            for agent, completion in turn.actions.items():
-                yield agent, completion, group.episodes[0].total
-
     estimated = expected_gradient(env, some_logits, learner.rollout, credited)
-    exact = expected_gradient(env, some_logits, Trajectories(), returned)
+    exact = expected_gradient(env, some_logits, Trajectories(), of_episodes)
     assert len(exact) == 3  # a message, and what may answer it
+    assert estimated.keys() == exact.keys()
+    for row, gradient in exact.items():
+        assert estimated[row] == pytest.approx(gradient, abs=1e-12)
+
+
+def of_episodes(group: Group) -> Iterable[tuple[str, Completion, float]]:
+    """Every completion with the return of its episode, as REINFORCE has it."""
+    for episode in group.episodes:
+        for turn in episode.turns:
+            for agent, completion in turn.actions.items():
+                yield agent, completion, episode.total
+
+
+class Asked(Priced):
+    """Texts of neither colour are worth what silence is."""
+
+    def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
+        return super().score(item, {a: text if text in MENU else "" for a, text in actions.items()})
+
+
+def lookup() -> str:
+    """Look up the colour."""
+    return "green"
+
+
+def test_the_mean_gradient_of_call_credit_is_that_of_the_expected_return() -> None:
+    """The left agent may call a tool before it answers; the right one has no tools, and so joint credit.
+
+    Without a result, the left agent answers red.
+    """
+    menu = (*MENU, "lookup()")
+    env = WithTools(Asked(ITEMS), [kit("oracle", lookup)], rounds=1, users={"oracle": ["left"]})
+    learner = learner_for(env, credit="call")
+
+    def chances(request: Request) -> Array:
+        if request.history[-1].text.startswith("no result"):
+            return np.array([1.0, 0.0, 0.0])
+        first, second, call = uniforms(number_of(request.history), 3) + 0.1
+        p = np.array([first, second, call * (request.agent == "agent_0" and len(request.history) == 1)])
+        return p / p.sum()
+
+    def credited(group: Group) -> Iterable[tuple[str, Completion, float]]:
+        yield from ((s.agent, s.completion, s.advantage / 2) for s in learner.credit(group))
+
+    estimated = expected_gradient(env, chances, learner.rollout, credited, menu=menu, width=2)
+    exact = expected_gradient(env, chances, Trajectories(), of_episodes, menu=menu)
+    assert len(exact) == 3  # both first texts, and the answer after a call
     assert estimated.keys() == exact.keys()
     for row, gradient in exact.items():
         assert estimated[row] == pytest.approx(gradient, abs=1e-12)
@@ -172,13 +217,8 @@ def test_with_a_budget_texts_of_long_and_of_short_episodes_weigh_alike(monkeypat
         for s in samples:
             yield s.agent, s.completion, s.weight * s.advantage / 2
 
-    def returned(group: Group) -> Iterable[tuple[str, Completion, float]]:
-        for turn in group.episodes[0].turns:
-            for agent, completion in turn.actions.items():
-                yield agent, completion, group.episodes[0].total
-
     estimated = expected_gradient(env, chances, learner.rollout, credited, playing.append)
-    exact = expected_gradient(env, chances, Trajectories(), returned)
+    exact = expected_gradient(env, chances, Trajectories(), of_episodes)
     assert estimated.keys() == exact.keys()
     for row, gradient in exact.items():
         assert estimated[row] == pytest.approx(gradient, abs=1e-12)

@@ -10,7 +10,7 @@ from typing import Any
 from models import COLOURS, ITEMS, Match
 
 from llm_dec_pomdp.agents import Policy, Sampling, Team
-from llm_dec_pomdp.rollout import Counterfactual, Crossed, Messages, Rollout, Trajectories, Tree
+from llm_dec_pomdp.rollout import Calls, Counterfactual, Crossed, Messages, Rollout, Trajectories, Tree
 from llm_dec_pomdp.seeding import generator
 from llm_dec_pomdp.types import Completion, Decision, Group, Score, TaskItem
 
@@ -23,6 +23,7 @@ ROLLOUTS: list[Rollout] = [
     Tree("cross"),
     Counterfactual("frozen"),
     Counterfactual("resampled"),
+    Calls(),
     Messages(),
     Messages("frozen", alternatives=2, silence=True),
 ]

@@ -1,6 +1,7 @@
 """Credit assignment: the advantage of each completion. One file per kind, with its rollout, samples and options."""
 
 from .base import Credit
+from .call import CallCredit
 from .counterfactual import CounterfactualCredit
 from .crossed import CrossedCredit
 from .joint import JointCredit
@@ -11,6 +12,15 @@ CREDITS: dict[str, type[Credit]] = {
     "crossed": CrossedCredit,
     "counterfactual": CounterfactualCredit,
     "message": MessageCredit,
+    "call": CallCredit,
 }
 
-__all__ = ["CREDITS", "CounterfactualCredit", "Credit", "CrossedCredit", "JointCredit", "MessageCredit"]
+__all__ = [
+    "CREDITS",
+    "CallCredit",
+    "CounterfactualCredit",
+    "Credit",
+    "CrossedCredit",
+    "JointCredit",
+    "MessageCredit",
+]

@@ -56,28 +56,38 @@ class ResearchChoices(TurnChoices):
         return True
 
     def offers(self, state: TurnState, agent: str, observation: str) -> Sequence[str]:
-        """Return the three offered texts, in an order that the seed decides."""
+        """Return the offered texts, in an order that the seed decides."""
         inner: QuestionState = state.inner
-        texts = self.offers_of_main(inner) if agent == LEADER else offers_of_sub(inner.item, _invocation(inner, agent))
+        texts = self.texts(inner, agent)
         first = derive(derive(state.seed, "options"), agent, inner.turn) % len(texts)
         return (*texts[first:], *texts[:first])
 
+    def texts(self, state: QuestionState, agent: str) -> tuple[str, ...]:
+        """Return the offered texts of an agent; see `offers_of_lead` and `offers_of_sub`."""
+        if agent == LEADER:
+            return self.offers_of_main(state)
+        return offers_of_sub(state.item, _invocation(state, agent))
+
     def offers_of_main(self, state: QuestionState) -> tuple[str, str, str]:
         """Return the three texts that main chooses among; see `offers_of_lead`."""
-        of, item, kinds = world_of(state.item), state.item, self.env.kinds
-        reports = {work.subtask: work.reported for work in state.invocations}
-
-        def ask(fact: Ask) -> str:
-            return call("ask", holder(kinds, fact[0]), asked(*fact))
+        of, kinds = world_of(state.item), self.env.kinds
 
         def ask_wrongly(fact: Ask, label: int) -> str:
             others = [kind for kind in kinds if kind != holder(kinds, fact[0])]
             if others and label % 2:
                 return call("ask", others[label // 2 % len(others)], asked(*fact))
-            return ask(another(of, fact, label))
+            return self.ask(another(of, fact, label))
 
-        known = knowledge(steps_of(item), lambda r, s: value_in(of, (r, s), reports.get(asked(r, s), "")))
-        return offers_of_lead(item, known, ask, ask_wrongly)
+        return offers_of_lead(state.item, self.known(state), self.ask, ask_wrongly)
+
+    def ask(self, fact: Ask) -> str:
+        """Return the call of main that asks for a fact."""
+        return call("ask", holder(self.env.kinds, fact[0]), asked(*fact))
+
+    def known(self, state: QuestionState) -> list[Known]:
+        """Return the steps of the question, with the values in the reports."""
+        of, reports = world_of(state.item), {work.subtask: work.reported for work in state.invocations}
+        return knowledge(steps_of(state.item), lambda r, s: value_in(of, (r, s), reports.get(asked(r, s), "")))
 
     def as_written(self, history: Sequence[Message]) -> list[Message]:
         """Convert the last prompt, which repeats everything, to the history of the task without candidates.
@@ -93,7 +103,24 @@ class ResearchChoices(TurnChoices):
     def instead(self, offers: Sequence[str], text: str, history: Sequence[Message]) -> str:
         """Return the first of several calls if it is offered, else an offered text that is no call."""
         first = text.partition("\n")[0]
-        return first if first in offers else next(text for text in offers if not text.endswith(")"))
+        return first if first in offers else next(text for text in offers if not text.endswith((")", ")]")))
+
+
+class ParallelChoices(ResearchChoices):
+    """The same with a fourth text, for tasks with `orchestration`: main can ask for all open steps at once."""
+
+    letters = "ABCD"
+
+    def texts(self, state: QuestionState, agent: str) -> tuple[str, ...]:
+        """Return the three texts, and the fourth: all open steps, or "unknown" if none is open."""
+        asks = [self.ask(fact_of(step)) for step in self.known(state) if agent == LEADER and step.open]
+        asks = asks[: self.env.max_invocations - len(state.invocations)]
+        return (*super().texts(state, agent), f"[{', '.join(asks)}]" if asks else UNKNOWN)
+
+    def instead(self, offers: Sequence[str], text: str, history: Sequence[Message]) -> str:
+        """Return all calls at once if this is offered; else see `ResearchChoices`."""
+        at_once = f"[{', '.join(text.splitlines())}]"
+        return at_once if at_once in offers else super().instead(offers, text, history)
 
 
 def _invocation(state: QuestionState, agent: str) -> Invocation:

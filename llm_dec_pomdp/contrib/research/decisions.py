@@ -97,7 +97,7 @@ def decisions_of(item: TaskItem, bounds: TeamLimits, episode: Episode) -> list[D
             taken.append(Decision(asks, still_open, asked < bounds.invocations and number < bounds.turns))
             asked += len(asks)
         reports = [event.details["report"] for event in turn.events if event.kind == "return"]
-        still_open = tuple(s for s in still_open if not any(_names(report, str(s.value)) for report in reports))
+        still_open = tuple(s for s in still_open if not any(is_named(report, str(s.value)) for report in reports))
     return taken
 
 
@@ -123,12 +123,12 @@ def _asked(bounds: TeamLimits, steps: Sequence[Known], taken: Sequence[Decision]
 def _claims_kept(item: TaskItem, episode: Episode, steps: Sequence[Known], taken: Sequence[Decision]) -> float:
     needed: list[bool] = []
     for ask, step in ((ask, _about(ask, d.open, steps)) for d in taken for ask in d.asks):
-        needed.append(all(_names(ask.details["subtask"], subject) for subject in step.subjects))
+        needed.append(all(is_named(ask.details["subtask"], subject) for subject in step.subjects))
         events = [event for turn in episode.turns for event in turn.events if event.agent == ask.agent]
         shown = "\n".join(event.details["output"] for event in events if event.kind == "result")
         stated = world_of(item).fact(step.step.relation, step.subjects).sentence or str(step.value)
-        if _names(shown, stated) and RELATIONS[step.step.relation].skill in ask.details["role"].split("+"):
-            needed.append(any(_names(e.details["report"], str(step.value)) for e in events if e.kind == "return"))
+        if is_named(shown, stated) and RELATIONS[step.step.relation].skill in ask.details["role"].split("+"):
+            needed.append(any(is_named(e.details["report"], str(step.value)) for e in events if e.kind == "return"))
     return fmean(needed) if needed else math.nan
 
 
@@ -158,14 +158,20 @@ def _askable(still_open: Sequence[Known]) -> list[Known]:
 def _about(ask: Event, still_open: Sequence[Known], steps: Sequence[Known]) -> Known:
     """Return the step that a subtask belongs to."""
     text = ask.details["subtask"]
-    words = set(re.findall(r"\w+", text.lower()))
+    words = words_of(text)
     candidates = [*_askable(still_open), *still_open, *steps]
 
     def fit(step: Known) -> tuple[bool, bool]:
-        return bool(RELATIONS[step.step.relation].words & words), all(_names(text, name) for name in step.subjects)
+        return bool(RELATIONS[step.step.relation].words & words), all(is_named(text, name) for name in step.subjects)
 
     return max(candidates, key=fit)  # the first of equal ones
 
 
-def _names(text: str, name: str) -> bool:
+def is_named(text: str, name: str) -> bool:
+    """Return whether a text contains a name as whole words."""
     return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text) is not None
+
+
+def words_of(text: str) -> set[str]:
+    """Return the words of a text in lower case."""
+    return set(re.findall(r"\w+", text.lower()))

@@ -123,6 +123,7 @@ class Invocation(NamedTuple):
     agent: str  # id
     kind: str  # role: its skills
     subtask: str
+    round: int = 0  # turn of the episode in which main asked, from 1
     turns: int = 0  # texts so far
     calls: tuple[Used, ...] = ()
     report: str | None = None  # report that main observes; None while it works

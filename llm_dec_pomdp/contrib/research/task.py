@@ -68,11 +68,28 @@ Options, in addition to [those of every environment](README.md#common-properties
 | `specialists` | all three | the skills of each, one or several: `["reader", "analyst+calculator"]` |
 | `context` | None | main observes only the last `context` words of the reports; None: all |
 | `expert` | None | function that scores a report: `expert(prompt, attempt)` returns a text with a number from 0 to 10 |
+| `orchestration` | None | weights of further parts of main's reward, see below; None: no such parts |
 | `needs` | () | use only embedded questions that need so many invocations, such as `[1, 4]` |
 | `candidates` | False | agents choose among three texts by letter, see above |
 
-Measured (`env.measure`): five decisions of main on embedded questions. Each figure is a share of right decisions. A
-step is open until main has observed a report with its value.
+Orchestration. With `orchestration={"critical_path": 0.5}` main also receives 0.5 times the measure of that name, if its
+format is valid. The return is then at most 1 plus the sum of the weights. Questions need known steps. Main asks in
+rounds; the sub-agents of a round work in parallel. A step is found if a report names its value.
+
+| measure, from 0 to 1 | definition |
+|---|---|
+| critical_path | least number of rounds that the question needs / rounds of main; 0 if a step is not found |
+| split | steps with a right invocation / the larger of the numbers of steps and invocations |
+| aggregation | share of the found steps whose value main uses; 0 if none is found |
+
+An invocation is right for one step if its specialist has the skill for it, and its subtask names the subjects and the
+relation. Main uses a value if it names it in a later subtask that needs it, or gives the right answer from it. All
+three are diagnostics of every score. With `candidates=True`, an agent of a task with `orchestration` chooses among four
+texts. The fourth text of main asks for all open steps at once. Once the answer is known, this text is "unknown", as the
+fourth text of sub-agents always is.
+
+Measured (`env.measure`): the means of these three measures, and five decisions of main on embedded questions. Each
+figure is a share of right decisions. A step is open until main has observed a report with its value.
 
 - "spawned when it helped": did main ask when a report could help? Of the invocations that began while a step was open,
   the share that an open step needed. In each turn, each open step that can be asked for needs one.
@@ -134,10 +151,11 @@ from llm_dec_pomdp.envs.tools.python import python
 from llm_dec_pomdp.envs.tools.search import search
 from llm_dec_pomdp.envs.tools.sql import sql
 from llm_dec_pomdp.registries import nearest
-from llm_dec_pomdp.types import Event, Group, Message, Reviewer, Score, TaskItem, Tool
+from llm_dec_pomdp.types import Event, Group, Message, Reviewer, Score, TaskItem, Tool, known_means
 
 from .corpus import corpus, from_published, placed
 from .decisions import TeamLimits, decision_means
+from .orchestration import MEASURES, orchestration
 from .questions import Invocation, QuestionState, Used, embedded, facts_of, steps_of
 from .scoring import judged, redundancy, truth_of
 from .scripts import TEAMS, Scripts, reported
@@ -194,6 +212,7 @@ class Research(Hierarchy[QuestionState]):
         cost_per_turn: Cost in main's reward for every turn of the episode, at least 0.
         context: The number of words of the reports that main observes, counted from the end; None: all.
         expert: Judge that scores reports in place of the rule, called as `expert(prompt, attempt)`; `scoring.judged`.
+        orchestration: Weights of the measures in `orchestration.MEASURES` in main's reward, at least 0 each.
         needs: Use only embedded questions that need so many invocations, 1 to 6; () for all.
         tasks, common: See `Task`; `max_turns` is 32 by default.
     """
@@ -201,7 +220,16 @@ class Research(Hierarchy[QuestionState]):
     declared = Facts(
         name="research-v0",
         components=("format", "correct", "cost"),
-        diagnostics=("right", "support", "expert", "retrieval_hit", "redundancy", "invocations", "valid_subs"),
+        diagnostics=(
+            "right",
+            "support",
+            "expert",
+            "retrieval_hit",
+            "redundancy",
+            "invocations",
+            "valid_subs",
+            *MEASURES,
+        ),
         score_range=(-math.inf, 1.0),  # set in `facts`, since it depends on max_turns
         joint_reward=False,
         hierarchical=True,
@@ -231,6 +259,7 @@ class Research(Hierarchy[QuestionState]):
         cost_per_turn: float = 0.0,
         context: int | None = None,
         expert: Reviewer | None = None,
+        orchestration: Mapping[str, float] | None = None,
         needs: Sequence[int] = (),
         **common: Unpack[TaskOptions],
     ) -> None:
@@ -239,9 +268,11 @@ class Research(Hierarchy[QuestionState]):
         self.kinds, self.max_invocations, self.context = tuple(specialists), max_invocations, context
         self.cost_per_invocation, self.cost_per_turn = float(cost_per_invocation), float(cost_per_turn)
         self.expert, self.needs = expert, frozenset(needs)
+        self.orchestration = check_weights(orchestration or {})
         self.declared = replace(
             self.declared,
             roles=tuple(roles(self.kinds, max_invocations).values()),
+            components=(*self.declared.components, *self.orchestration),
             silence_is_lowest=not (cost_per_invocation or cost_per_turn),
         )
         self._folder = Path(tasks).parent if isinstance(tasks, (str, Path)) else Path()
@@ -250,9 +281,9 @@ class Research(Hierarchy[QuestionState]):
 
     @property
     def facts(self) -> Facts:
-        """The facts; the score ranges from minus all costs to 1."""
+        """The facts; the score ranges from minus all costs to 1 plus the weights of `orchestration`."""
         costs = self.max_invocations * self.cost_per_invocation + self.max_turns * self.cost_per_turn
-        return replace(self.declared, score_range=(-costs, 1.0))
+        return replace(self.declared, score_range=(-costs, 1.0 + sum(self.orchestration.values())))
 
     def script(self, name: str) -> Script:
         """Return a scripted team for embedded questions."""
@@ -263,18 +294,20 @@ class Research(Hierarchy[QuestionState]):
 
     def with_candidates(self) -> TextDecPOMDP:
         """Return the task with agents that choose calls, reports and answers by letter."""
-        from .choices import ResearchChoices
+        from .choices import ParallelChoices, ResearchChoices
 
-        return ResearchChoices(self)
+        return ParallelChoices(self) if self.orchestration else ResearchChoices(self)
 
     def tools(self, agent: str) -> tuple[Tool, ...]:
         """Return `ask` for main, and for sub-agents the tools of their skills."""
         return self._box(self.items[0]).tools(agent)
 
     def measure(self, groups: Sequence[Group]) -> Mapping[str, Mapping[str, float]]:
-        """Return the shares of right decisions of the main agent; see `research.decisions`."""
+        """Return the shares of right decisions of the main agent, and the means of `orchestration.MEASURES`."""
         limits = TeamLimits(self.kinds, self.max_invocations, self.max_turns)
-        return {"decisions": decision_means(self.items, limits, groups)}
+        finals = [e.final.diagnostics for group in groups for e in group.episodes if e.final is not None]
+        measures = known_means([{name: d[name] for name in MEASURES if name in d} for d in finals])
+        return {"decisions": decision_means(self.items, limits, groups), "measures of orchestration": measures}
 
     def _box(self, item: TaskItem) -> Toolbox:
         return toolbox(item.fields["corpus"], self.kinds, self.max_invocations)
@@ -282,7 +315,16 @@ class Research(Hierarchy[QuestionState]):
     # --- tasks --------------------------------------------------------------------------------------------------------
 
     def prepare(self, items: tuple[TaskItem, ...]) -> tuple[TaskItem, ...]:
-        """Resolve the paths of corpora, and select the questions by `needs`."""
+        """Resolve the paths of corpora, and select the questions by `needs`.
+
+        Raises:
+            ValueError: `orchestration` is set and the steps of a question are not known.
+        """
+        if self.orchestration and (without := [item.id for item in items if not steps_of(item)]):
+            raise ValueError(
+                f"task {without[0]!r} has no field 'steps', which orchestration needs; use embedded questions, or "
+                "leave out orchestration"
+            )
         return tuple(
             replace(item, fields={**item.fields, "corpus": placed(item.fields["corpus"], self._folder)})
             for item in items
@@ -362,7 +404,7 @@ class Research(Hierarchy[QuestionState]):
         for kind, subtask in box.state_of(tools, box.kits[0], LEADER)[len(state.invocations) :]:
             first = 1 + self.kinds.index(kind) * self.max_invocations
             agent = self.possible_agents[first + sum(work.kind == kind for work in following.invocations)]
-            work = Invocation(agent, kind, subtask)
+            work = Invocation(agent, kind, subtask, state.turn)
             events.append(spawned(agent, kind, subtask))
             following = following._replace(
                 invocations=(*following.invocations, work),
@@ -425,7 +467,9 @@ class Research(Hierarchy[QuestionState]):
         truth, works = truth_of(state.item), state.invocations
         valid, right, support = bool(answer.strip()), truth.right(answer), truth.supported(works)
         cost = self.cost_per_invocation * len(works) + self.cost_per_turn * state.turn
+        measures = orchestration(state.item, works, right=right)
         parts = parts_of_main(valid=valid, correct=right and support) | {"cost": 0.0 - cost}
+        parts |= {name: weight * measures[name] * valid for name, weight in self.orchestration.items()}
         count = max(1, len(works))
         facts = {
             "right": float(right),
@@ -435,6 +479,7 @@ class Research(Hierarchy[QuestionState]):
             "redundancy": redundancy(works),
             "invocations": float(len(works)),
             "valid_subs": sum(work.usable for work in works) / count,
+            **measures,
         }
         return Score(sum(parts.values()), parts, facts, {} if valid else {"main": otherwise})
 
@@ -484,3 +529,17 @@ def check_options(most: int, context: int | None, kinds: Sequence[str], costs: M
         raise ValueError(
             f"specialists has the skill {unknown[0]!r}; {nearest(unknown[0], SKILLS)}; join several by '+'"
         )
+
+
+def check_weights(weights: Mapping[str, float]) -> dict[str, float]:
+    """Return the weights of measures of orchestration.
+
+    Raises:
+        ValueError: A measure does not exist, or a weight is negative or not finite.
+    """
+    if unknown := sorted(set(weights) - set(MEASURES)):
+        raise ValueError(f"orchestration has {unknown[0]!r}, which does not exist; {nearest(unknown[0], MEASURES)}")
+    for name, weight in weights.items():
+        if not 0 <= weight < math.inf:
+            raise ValueError(f"the weight {name!r} of orchestration is {weight!r}; give a finite number of at least 0")
+    return {name: float(weight) for name, weight in weights.items()}

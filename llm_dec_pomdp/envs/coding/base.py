@@ -18,7 +18,7 @@ from ..text_task import TextOptions, TextTask
 from . import analysis, reward, trial
 from .candidates import candidates
 from .feedback import MODES, Attempt, ask_expert
-from .schemes import scheme_shares
+from .measures import measured
 
 REQUIRED = ("prompt", "test", "entry_point")
 _ONLY = "Write only the function: no explanation, no code fences, no tests."
@@ -126,8 +126,8 @@ class CodeTask(TextTask):
         return reward.Program.find(aux_text, main_text, item.fields["entry_point"])
 
     def measure(self, groups: Sequence[Group]) -> Mapping[str, Mapping[str, float]]:
-        """Return the share of scored episodes that show each cooperation scheme; see `coding.schemes`."""
-        return {"schemes": scheme_shares(self, groups, cached_verdicts)}
+        """Return cooperation schemes, the return by scheme, and the kinds of failed pairs; see `coding.measures`."""
+        return measured(self, groups, cached_verdicts)
 
 
 @functools.cache

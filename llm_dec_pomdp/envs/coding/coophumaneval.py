@@ -58,7 +58,16 @@ content:
 A message never shows the code of the teammate, except if a reviewer's edit quotes it. It shows at most `feedback_tests`
 (1) failed asserts.
 
-Measured. `env.measure` returns the share of episodes that show each cooperation scheme of `envs.coding.schemes`.
+Measured. `env.measure` returns three tables about pairs of functions (`envs.coding.measures`):
+
+| table | content |
+|---|---|
+| schemes | the share of episodes that show each cooperation scheme of `envs.coding.schemes` |
+| return by scheme | the mean return of the episodes that show it, and of those that show none |
+| failed pairs | the share of pairs that fail a test, and which function is wrong in them |
+
+In a failed pair, a function is right if it passes all tests with the reference of the other function. "aux broke main"
+are failed pairs with a right main and a wrong aux, "main broke aux" the reverse.
 
 Source: "LLM Collaboration With Multi-Agent Reinforcement Learning", arXiv:2508.04652, and its released experiments.
 

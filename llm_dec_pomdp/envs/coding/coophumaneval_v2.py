@@ -55,8 +55,8 @@ Candidates. With `make(..., candidates=True)` both authors select one of five fu
 | aux | its rule; the rules of the two other variants; its rule with a changed operator or number; a stub |
 | main | the reference; the reference with a change; a wrapper of aux; a solution of the published problem; a stub |
 
-Measured. `env.measure` returns the share of episodes that show each cooperation scheme of `envs.coding.schemes`. With
-candidates it also returns the share of each kind of function.
+Measured (`env.measure`): cooperation schemes, return by scheme and failed pairs, as in coophumaneval-v0. With
+candidates also the share of each kind of function.
 
 Source: this suite. The problems are derived from 64 earlier problems of this suite, from HumanEval (arXiv:2107.03374,
 MIT licence) and from CoopHumanEval (arXiv:2508.04652). Of these 310 problems, 180 can be split into a rule that can

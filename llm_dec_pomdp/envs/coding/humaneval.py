@@ -12,7 +12,7 @@ Observation, action: as in coophumaneval-v0.
 
 Reward. As in coophumaneval-v0.
 
-Measured. `env.measure` returns the share of episodes that show each cooperation scheme of `envs.coding.schemes`.
+Measured (`env.measure`): cooperation schemes, return by scheme and failed pairs, as in coophumaneval-v0.
 
 Source: "LLM Collaboration With Multi-Agent Reinforcement Learning", arXiv:2508.04652, and its released experiments;
 problems: "Evaluating Large Language Models Trained on Code", arXiv:2107.03374 (MIT licence).

@@ -16,7 +16,7 @@ Reward. As in coophumaneval-v0.
 Rows. A published row, sanitized or not, has a sentence, a list of asserts and a solution. Its entry point is the
 function of the solution that the asserts call, with the signature of the solution.
 
-Measured. `env.measure` returns the share of episodes that show each cooperation scheme of `envs.coding.schemes`.
+Measured (`env.measure`): cooperation schemes, return by scheme and failed pairs, as in coophumaneval-v0.
 
 Source: "Program Synthesis with Large Language Models", arXiv:2108.07732 (CC-BY-4.0); reward: arXiv:2508.04652.
 

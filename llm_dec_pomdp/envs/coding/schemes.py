@@ -17,16 +17,12 @@ both functions exist, main uses aux, a test leads to a call of aux, and an asser
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
 
 from ...sandbox import Verdict, default_pool
-from ...types import Episode, Group, TaskItem
+from ...types import TaskItem
 from . import analysis, reward
 from .reward import Program, ProgramJudge
-
-if TYPE_CHECKING:
-    from .base import CodeTask
 
 SCHEMES = ("fallback", "decorator", "coordinator", "strategy filter")
 
@@ -255,22 +251,3 @@ def _tests_outside_loops(node: ast.AST) -> Iterator[ast.expr]:
             pass
     for child in ast.iter_child_nodes(node):
         yield from _tests_outside_loops(child)
-
-
-# --- shares ---------------------------------------------------------------------------------------------------------
-
-
-def program_of(env: CodeTask, item: TaskItem, episode: Episode) -> Program:
-    """Return the two functions that an episode scored last, under any protocol."""
-    texts = list(episode.last_texts.values())
-    parts = env.facts.split(texts[0]) if len(texts) == 1 else texts
-    return env.program(item, dict(zip(env.possible_agents, (parts[0], parts[-1]), strict=True)))
-
-
-def scheme_shares(env: CodeTask, groups: Sequence[Group], judge: ProgramJudge) -> dict[str, float]:
-    """Return the share of each scheme among the scored episodes, in [0, 1]; see `classify`."""
-    items = {item.id: item for item in env.items}
-    episodes = [e for group in groups for e in group.episodes if e.final is not None and e.final.scorable]
-    programs = [(e.item_id, program_of(env, items[e.item_id], e)) for e in episodes]
-    schemes = {(name, program): classify(items[name], program, judge) for name, program in dict.fromkeys(programs)}
-    return {name: sum(name in schemes[program] for program in programs) / max(len(programs), 1) for name in SCHEMES}

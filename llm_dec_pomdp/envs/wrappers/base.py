@@ -68,6 +68,10 @@ class Wrapper(TextDecPOMDP):
         """Return the tools of the inner environment."""
         return self.env.tools(agent)
 
+    def can_call(self, agent: str) -> bool:
+        """Return whether an agent can call tools, here or in the inner environment."""
+        return super().can_call(agent) or self.env.can_call(agent)
+
     def note_thoughts(self, thoughts: Mapping[str, str]) -> None:
         """Pass the thoughts on to the inner environment."""
         self.env.note_thoughts(thoughts)

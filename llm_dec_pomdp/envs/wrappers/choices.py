@@ -24,6 +24,7 @@ from ..base import Script, TextDecPOMDP
 from ..episode import Outcome
 from ..facts import Facts
 from ..task import Task, Transition
+from ..tools import NO_CALL
 from .base import TaskWrapper
 from .protocols import ProtocolWrapper
 
@@ -254,8 +255,8 @@ class TurnChoices(TaskWrapper[TurnState]):
     """A task whose agents choose in every turn among candidates that depend on its state.
 
     Subclasses implement `offers`. An agent acts with the letter of a candidate, and the task receives the candidate. An
-    action that does not begin with such a letter reaches the task as an empty text. `make(..., candidates=True)` builds
-    this wrapper if the task's `with_candidates` returns it.
+    action that does not begin with such a letter reaches the task as an empty text, except for `tools.NO_CALL`.
+    `make(..., candidates=True)` builds this wrapper if the task's `with_candidates` returns it.
 
     Args:
         env: The task.
@@ -313,7 +314,8 @@ class TurnChoices(TaskWrapper[TurnState]):
         for agent, action in actions.items():
             letter = re.match(rf"[\W_]*([{self.letters}])", action)
             offers = self.offers(state, agent, prompts[agent])
-            texts[agent] = offers[self.letters.index(letter[1])] if letter else ""
+            written = action if action == NO_CALL else ""
+            texts[agent] = offers[self.letters.index(letter[1])] if letter else written
         step = self.play(state.inner, texts, seed)
         following = state._replace(inner=step.state)
         acting = {*self.env.observations(step.state)} & {*there}

@@ -11,6 +11,8 @@ from teams import Erring
 import llm_dec_pomdp
 from llm_dec_pomdp.agents import Sampling, Scripted
 from llm_dec_pomdp.contrib.research.decisions import FIGURES, TeamLimits, decisions
+from llm_dec_pomdp.contrib.research.orchestration import MEASURES
+from llm_dec_pomdp.contrib.research.questions import steps_of
 from llm_dec_pomdp.episodes import Header, from_episode
 from llm_dec_pomdp.evaluation.sections import measure
 from llm_dec_pomdp.rollout import Trajectories, replay
@@ -98,3 +100,50 @@ def test_orchestration_is_measured_where_agents_hear_each_other() -> None:
     plain = llm_dec_pomdp.make("tldr-v0")
     [group] = Trajectories("own").play(plain, Scripted(lambda a, h: "x"), [plain.items[0].id], [0], Sampling())
     assert "orchestration" not in measure(plain, [group])
+
+
+# --- the three measures of orchestration ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("team", "measures"),
+    [
+        ("optimal", {"critical_path": 1.0, "split": 1.0, "aggregation": 1.0}),
+        ("asks_twice", {"critical_path": 1.0, "split": 0.8, "aggregation": 1.0}),
+        ("misreads", {"critical_path": 1.0, "split": 1.0, "aggregation": 0.5}),
+        ("never_ask", {"critical_path": 0.0, "split": 0.0, "aggregation": 0.0}),
+    ],
+)
+def test_a_mistake_lowers_the_measure_that_names_it_and_its_reward(team: str, measures: dict[str, float]) -> None:
+    """The question has two chains of two steps, whose ends are compared."""
+    weights = {"critical_path": 0.5, "split": 1.0, "aggregation": 2.0}
+    env = llm_dec_pomdp.make("research-v0", split="train", needs=[4], orchestration=weights)
+    item = next(item for item in env.items if len(steps_of(item)) == 5)
+    [group] = Trajectories().play(env, Scripted(getattr(Erring(env), team)), [item.id], [0], Sampling())
+    final = group.episodes[0].final
+    assert final is not None
+    assert {name: final.diagnostics[name] for name in measures} == pytest.approx(measures)
+    paid = {name: final.components[name] for name in measures}
+    assert paid == pytest.approx({name: weight * measures[name] for name, weight in weights.items()})
+    assert env.measure([group])["measures of orchestration"] == pytest.approx(measures)
+
+
+def test_one_step_at_a_time_takes_more_rounds_than_the_question_needs() -> None:
+    env = llm_dec_pomdp.make("research-v0", split="train", needs=[4], candidates=True)
+    one_by_one = Scripted(env.script("optimal"))
+    ids = [item.id for item in env.items[:2]]
+    groups = Trajectories().play(env, one_by_one, ids, range(2), Sampling())
+    assert env.measure(groups)["measures of orchestration"]["critical_path"] < 0.8
+    env = llm_dec_pomdp.make("research-v0", split="train", needs=[4], candidates=True, orchestration={"split": 0.0})
+    at_once = Scripted(env.script("optimal"))
+    groups = Trajectories().play(env, at_once, ids, range(2), Sampling())
+    assert env.measure(groups)["measures of orchestration"] == dict.fromkeys(MEASURES, 1.0)
+    assert {group.episodes[0].total for group in groups} == {1.0}
+
+
+@pytest.mark.parametrize(
+    ("weights", "named"), [({"spilt": 1.0}, "'spilt'"), ({"split": -1.0}, "-1.0"), ({"split": math.nan}, "nan")]
+)
+def test_wrong_weights_are_refused(weights: dict[str, float], named: str) -> None:
+    with pytest.raises(ValueError, match=named):
+        llm_dec_pomdp.make("research-v0", orchestration=weights)

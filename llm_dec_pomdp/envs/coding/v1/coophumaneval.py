@@ -16,7 +16,7 @@ Rows. All 82 published problems were solved from their texts, and the solutions 
 asserts that contradict the text, its examples or each other are left out. Rows with two defensible readings are kept
 and listed in `env.ambiguous`. `audit()` and `docs/notes/coophumaneval_audit.md` give each assert and the reason.
 
-Measured. `env.measure` returns the share of episodes that show each cooperation scheme of `envs.coding.schemes`.
+Measured (`env.measure`): cooperation schemes, return by scheme and failed pairs, as in coophumaneval-v0.
 
 Source: levels and weights from "LLM Collaboration With Multi-Agent Reinforcement Learning", arXiv:2508.04652. The
 reference pairs, the audit and two quantities of the reward were made for this suite. The quantities are h, the rescaled

@@ -44,7 +44,7 @@ is `python scripts/degenerate.py --family code`.
 | aux solves everything, main decodes or checks the answer | 100 | 100 |
 | both solve everything, and main compares or joins the answers | 100 | 93 to 100 |
 
-Measured. `env.measure` returns the share of episodes that show each cooperation scheme of `envs.coding.schemes`.
+Measured (`env.measure`): cooperation schemes, return by scheme and failed pairs, as in coophumaneval-v0.
 
 Source: levels and weights from "LLM Collaboration With Multi-Agent Reinforcement Learning", arXiv:2508.04652; problems
 from "Evaluating Large Language Models Trained on Code", arXiv:2107.03374 (MIT licence). h and n were designed for this

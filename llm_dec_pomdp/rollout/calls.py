@@ -1,0 +1,39 @@
+"""Call rollouts: the rewards if an agent that can call tools had made no call."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..agents.base import Policy, Sampling
+from ..envs.tools import NO_CALL
+from ..types import Completion
+from .base import RunningEpisode
+from .counterfactual import Comparison, Continuation, Counterfactual
+
+
+@dataclass(frozen=True, slots=True)
+class Calls(Counterfactual):
+    """Trajectories in parallel, and the rewards of each without the calls of one completion.
+
+    The environment is forked before each completion of an agent that can call tools. In the fork, the agent's text is
+    `tools.NO_CALL`: no tool runs, and the agent observes "no result". The fork depends on the history of the agent and
+    not on its completion. So it is played after completions without a call too. Earlier turns, and the teammates'
+    actions at the same turn, are unchanged. Completions without tokens, which belong to agents that are not trained,
+    have no fork.
+
+    Attributes:
+        continuation: The actions after the turn without a call, see `Counterfactual`.
+    """
+
+    continuation: Continuation = "resampled"
+
+    def compare(self, episodes: Sequence[RunningEpisode], policy: Policy, sampling: Sampling) -> list[Comparison]:
+        """Return every completion of an agent that can call tools, with the text that makes no call."""
+        return [
+            Comparison.of(episode, t, {agent: (completion, Completion(NO_CALL))})
+            for episode in episodes
+            for t, turn in enumerate(episode.turns)
+            for agent, completion in turn.actions.items()
+            if completion.token_ids and episode.decision_points[t].can_call(agent)
+        ]
