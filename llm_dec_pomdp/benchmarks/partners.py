@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, cast
 
 from ..agents.base import Team
 from ..agents.io.load import SAY, MemberConfig, SavedMember
@@ -142,8 +143,8 @@ def _weights(folder: Path) -> dict[str, list[str]]:
 
     found: dict[str, list[str]] = {}
     for path in sorted(folder.glob("*/*.safetensors")):
-        with safe_open(path, "np") as file:
-            found[str(path.relative_to(folder))] = sorted(file.keys())
+        with cast("Any", safe_open)(path, "np") as file:
+            found[str(path.relative_to(folder))] = sorted(cast("list[str]", file.keys()))
     return found
 
 
@@ -226,6 +227,11 @@ def earlier_checkpoint(team: SavedTeam) -> Path | None:
     return older[min(older)] if older else None
 
 
+def scripts_of(base: Cell, env: TextDecPOMDP) -> Sequence[str]:
+    """Return the scripts of an environment that can act; they only know observations without a protocol's messages."""
+    return env.task.facts.scripts if base.protocol == "parallel" else ()
+
+
 def changes_of(
     team: SavedTeam,
     base: Cell,
@@ -254,8 +260,10 @@ def changes_of(
         }
         if earlier is not None:
             older = dataclasses.replace(team, folder=earlier)
-            changed[f"after {earlier.name.removeprefix('step-')} updates"] = [older.member(agent) for agent in agents]
-        scripts = {f"script:{name}": f"script:{name}" for name in env.task.facts.scripts}
+            changed[f"after {int(earlier.name.removeprefix('step-'))} updates"] = [
+                older.member(agent) for agent in agents
+            ]
+        scripts = {f"script:{name}": f"script:{name}" for name in scripts_of(base, env)}
         scripts |= {"adversary": adversaries[role]} if role in adversaries else {}
         changed |= {name: [MemberConfig(agents=agents, model=model)] for name, model in scripts.items()}
         faults = {

@@ -45,7 +45,7 @@ def robustness(
               [bold]llm-dec-pomdp robustness runs/my-run --sizes 2,3,5[/]
     """
     from ..benchmarks.checks import check_cells
-    from ..benchmarks.partners import changes_of, earlier_checkpoint, find_teams, intact_cell, size_cells
+    from ..benchmarks.partners import changes_of, earlier_checkpoint, find_teams, intact_cell, scripts_of, size_cells
     from ..benchmarks.runner import run_folder, write_results
     from ..benchmarks.setup import build_env
     from ..episodes.files import evaluation_file
@@ -90,19 +90,26 @@ def robustness(
         results = evaluate_all({"": intact}, folder, progress, traces=traces)
         whole = entry_of(intact)
         absent = {} if earlier_checkpoint(team) else {"earlier checkpoint": "the run kept none before its last update"}
+        if env.task.facts.scripts and not scripts_of(base, env):
+            absent["script"] = f"scripts do not know the messages of the protocol {base.protocol!r}"
         adversaries = _adversaries(folder / "adversaries.json", intact, env, roles, absent)
         tokens = {role: _tokens(whole, agents) for role, agents in roles.items()}
         if late := [role for role, mean in tokens.items() if mean < 2]:
             absent["late member"] = f"an action of {', '.join(late)} has fewer than 2 tokens"
         place = evaluation_file((folder / "cells" / intact.label).absolute(), 0)
         changes = changes_of(team, base, env, place, tokens, adversaries)
-        cells = dict(zip(changes, check_cells([c.cell for c in changes], learn=False), strict=True))
-        scale = results[""].scale
-        losses: list[Loss] = []
+        cells = dict(enumerate(check_cells([change.cell for change in changes], learn=False)))
         changed = evaluate_all(cells, folder, progress, traces=traces)
-        for change, cell in cells.items():
-            lost = loss_between(whole.episodes(), entry_of(cell).episodes(), scale)
-            losses.append(Loss(change.name, change.role, changed[change].summary.return_percent, lost))
+        scale, before = results[""].scale, whole.episodes()
+        losses = [
+            Loss(
+                change.name,
+                change.role,
+                changed[number].summary.return_percent,
+                loss_between(before, entry_of(cells[number]).episodes(), scale),
+            )
+            for number, change in enumerate(changes)
+        ]
         of_sizes = evaluate_all(
             {(size, number): cell for size, pair in by_size.items() for number, cell in enumerate(pair)},
             folder,

@@ -83,20 +83,14 @@ class Robustness:
 
     @property
     def critical(self) -> str:
-        """Return the role whose silence loses most points; "" if no silence loses `MISSED` points."""
-        by_role = self._silent()
-        worst = max(by_role, key=lambda role: by_role[role], default="")
-        return worst if worst and by_role[worst] >= MISSED else ""
+        """Return the role whose silence loses most points; "" if no silence is sure to lose any."""
+        silent = [loss for loss in self.losses if loss.change == SILENT and loss.loss.low > 0]
+        return max(silent, key=lambda loss: loss.loss.mean).role if silent else ""
 
     @property
     def dispensable(self) -> list[str]:
         """Return the roles whose silence loses less than `MISSED` points."""
-        return [role for role, lost in self._silent().items() if lost < MISSED]
-
-    def _silent(self) -> dict[str, float]:
-        return {
-            loss.role: loss.loss.mean for loss in self.losses if loss.change == SILENT and math.isfinite(loss.loss.mean)
-        }
+        return [loss.role for loss in self.losses if loss.change == SILENT and loss.loss.mean < MISSED]
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from ..evaluation.crossplay import CrossPlay
@@ -43,16 +44,10 @@ def crossplay_blocks(found: CrossPlay) -> list[Block]:
     )
     means = [("own members", found.own), ("one member of another team", found.other), ("gap, in points", found.gap)]
     summary = frame(["return %", "mean", "95 % interval"], ([n, number(v.mean), bounds(v)] for n, v in means))
-    others = found.by_role.copy()
-    for matrix_of_role in others:
-        for place in range(len(numbers)):
-            matrix_of_role[place, place] = math.nan
+    apart = ~np.eye(len(numbers), dtype=bool)  # pairs of different teams
     by_role = frame(
         ["role", "return %, with this member from another team"],
-        (
-            [role, number(float(pd.DataFrame(values).stack().mean()))]
-            for role, values in zip(found.roles, others, strict=True)
-        ),
+        ([role, number(float(values[apart].mean()))] for role, values in zip(found.roles, found.by_role, strict=True)),
     )
     return [
         Block("Own against other", "Intervals are over teams; pairs that share a team are not independent.", summary),
