@@ -147,7 +147,9 @@ def test_the_teams_of_the_page_on_robustness_understand_only_themselves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    train, crossed, faults, sizes = SHELL.findall((DOCS / "tutorials" / "robust.md").read_text(encoding="utf-8"))
+    train, crossed, faults, sizes, varied = SHELL.findall(
+        (DOCS / "tutorials" / "robust.md").read_text(encoding="utf-8")
+    )
     types(train)
     types(crossed)
     found = json.loads((tmp_path / "runs" / "crossed" / "crossplay.json").read_text(encoding="utf-8"))
@@ -155,6 +157,8 @@ def test_the_teams_of_the_page_on_robustness_understand_only_themselves(
     assert found["gap"]["mean"] > found["own"]["mean"] / 2
     assert "The critical role is" in types(faults)
     assert "Other sizes" in types(sizes)
+    types(varied)
+    assert list(tmp_path.glob("runs/seed3/cells/*/result.json"))
 
 
 def test_the_programs_without_another_library_print_what_their_pages_say(tmp_path: Path) -> None:
