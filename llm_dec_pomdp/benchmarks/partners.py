@@ -27,8 +27,8 @@ from ..evaluation.crossplay import Composition, compositions, roles_of
 from ..options import Sampling, TrainerConfig
 from ..training.checkpoint import cells_of, differences, find_team
 from ..types import grouped
-from .setup import build_env, cell_of
-from .suite import Cell, MethodConfig, ModelConfig
+from .setup import build_env
+from .suite import Cell, MethodConfig, ModelConfig, cell_of
 
 INTACT = "intact"
 MOST_TEXTS = 64  # actions of a role that a search for an adversary tries
@@ -67,19 +67,27 @@ class SavedTeam:
         return MemberConfig(agents=[agent], model=model, fault=fault, sampling=sampling)
 
 
-def find_teams(runs: Sequence[Path]) -> list[SavedTeam]:
-    """Return the teams of runs; a run with several trained teams, such as a benchmark over seeds, gives all of them.
+def team_folders(runs: Sequence[Path]) -> list[Path]:
+    """Return the folders of weights of runs; a run with several trained teams, such as a benchmark, gives all of them.
 
     Raises:
-        CheckpointError: A folder has no trained team, or the team does not name its cell.
+        CheckpointError: A folder has no trained team.
     """
     folders: list[Path] = []
     for run in runs:
         several = [cell for cell in cells_of(run.absolute()) if (cell / "team").is_dir()]
         folders += [find_team(place) for place in (several if len(several) > 1 else [run.absolute()])]
-    names = _names(folders)
+    return folders
+
+
+def read_teams(folders: Sequence[Path]) -> list[SavedTeam]:
+    """Return the teams in folders of weights; this makes their environments, which may be code of a user.
+
+    Raises:
+        CheckpointError: A team does not name its cell.
+    """
     teams: list[SavedTeam] = []
-    for name, folder in zip(names, folders, strict=True):
+    for name, folder in zip(_names(folders), folders, strict=True):
         cell = cell_of(folder)
         env = build_env(cell, cell.protocol, evaluation=True)
         teams.append(SavedTeam(name, folder, cell, {agent: env.role(agent) for agent in env.possible_agents}))

@@ -116,6 +116,21 @@ def test_teams_that_cannot_be_crossed_are_refused_before_anything_is_written(
     assert not (tmp_path / "out").exists()
 
 
+def test_code_that_only_a_run_names_is_not_loaded(teams: list[Path], tmp_path: Path) -> None:
+    stranger = tmp_path / "stranger"
+    shutil.copytree(teams[1] / "team", stranger)
+    text = (stranger / "team.json").read_text(encoding="utf-8")
+    (stranger / "team.json").write_text(text.replace('"relay-v0"', '"mine:Relay"'), encoding="utf-8")
+    file = tmp_path / "team.toml"
+    file.write_text(
+        f'members = [{{ agents = ["agent_0", "agent_1", "agent_2"], model = "team:{stranger.as_posix()}" }}]'
+    )
+    for command in (["crossplay", teams[0], stranger], ["robustness", stranger], ["eval", "relay-v0", "--team", file]):
+        result = call(*command, "--out", tmp_path / "out")
+        assert result.exit_code == 2
+        assert "'mine:Relay': code that would run with your rights" in result.stderr
+
+
 def test_each_change_of_each_role_is_measured_and_a_silent_listener_is_critical(
     teams: list[Path], tmp_path: Path
 ) -> None:
