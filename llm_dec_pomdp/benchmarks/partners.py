@@ -293,8 +293,8 @@ def find_adversary(team: Team, env: TextDecPOMDP, agents: Sequence[str], seed: i
     """Return the model of the member that lowers the return most.
 
     It is the script "adversary" of the environment. If there is none, it is the member that always writes the same
-    text of its list of actions: each text is tried on a few episodes with seeds of their own, and the text with the
-    lowest return is taken. So it is a lower bound of the harm that an adversary can do.
+    text: each text of its list of actions, and the empty text, is tried on a few episodes with seeds of their own, and
+    the text with the lowest return is taken. So it is a lower bound of the harm that an adversary can do.
 
     Args:
         team: The intact team.
@@ -321,7 +321,7 @@ def find_adversary(team: Team, env: TextDecPOMDP, agents: Sequence[str], seed: i
         summary = play.evaluate(other, env, team.sampling, seed, items=_SEARCHED, samples=number)[1]
         return summary.return_percent.mean
 
-    return SAY + min(texts, key=value)
+    return SAY + min(["", *texts], key=value)
 
 
 # --- other sizes ------------------------------------------------------------------------------------------------------

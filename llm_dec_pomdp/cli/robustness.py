@@ -128,7 +128,7 @@ def robustness(
         replace_json(folder / "robustness.json", found.to_dict())
         every = [intact, *cells.values(), *(cell for pair in by_size.values() for cell in pair)]
         sentences, blocks = robustness_sentences(found), robustness_blocks(found)
-        title = f"Robustness of {team.name} on {base.environment.title}"
+        title = f"Robustness of {team.cell.method.title}, seed {team.cell.seed}, on {base.environment.title}"
         write_partners_report(
             folder, title, sentences, blocks, robustness_figures(found), [entry_of(cell) for cell in every]
         )

@@ -131,6 +131,7 @@ def test_code_that_only_a_run_names_is_not_loaded(teams: list[Path], tmp_path: P
         assert "'mine:Relay': code that would run with your rights" in result.stderr
 
 
+@pytest.mark.slow
 def test_each_change_of_each_role_is_measured_and_a_silent_listener_is_critical(
     teams: list[Path], tmp_path: Path
 ) -> None:
