@@ -23,7 +23,12 @@ def collected(folders: Sequence[Path]) -> dict[str, Any]:
     """Return the results of folders of `crossplay` and `robustness` by the name of the folder."""
     names = ("crossplay.json", "robustness.json")
     files = {folder.name: folder / name for folder in folders for name in names if (folder / name).is_file()}
-    return {name: json.loads(path.read_text(encoding="utf-8")) for name, path in files.items()}
+    return {
+        name.replace("_v0", "-v0").replace("-magrpo", ", MAGRPO").replace("-control", ", control").replace("_", " "): {
+            key: value for key, value in json.loads(path.read_text(encoding="utf-8")).items() if key != "teams"
+        }
+        for name, path in files.items()
+    }
 
 
 def shown(value: Values) -> str:
@@ -37,7 +42,7 @@ def tables(results: Mapping[str, Values]) -> list[str]:
     crossed = {name: found for name, found in results.items() if "matrix" in found}
     lines = ["| environment and method | teams | own | other | gap |", "|---|---|---|---|---|"]
     lines += [
-        f"| {name} | {len(f['teams'])} | {shown(f['own'])} | {shown(f['other'])} | {shown(f['gap'])} |"
+        f"| {name} | {len(f['matrix'])} | {shown(f['own'])} | {shown(f['other'])} | {shown(f['gap'])} |"
         for name, f in crossed.items()
     ]
     for name, found in results.items():

@@ -17,14 +17,13 @@ from typing import Any, NamedTuple
 
 import raw_data
 import torch
-from candidates.telegrams import parts
 
 from llm_dec_pomdp import crossplay, evaluate, load_team, make, train
 from llm_dec_pomdp.agents.base import Team
 from llm_dec_pomdp.agents.io.save import save_team
 from llm_dec_pomdp.agents.partners import mixed_team
 from llm_dec_pomdp.envs.base import TextDecPOMDP
-from llm_dec_pomdp.envs.wrappers import with_protocol
+from llm_dec_pomdp.envs.wrappers import Choices, with_protocol
 from llm_dec_pomdp.evaluation.crossplay import roles_of
 from llm_dec_pomdp.evaluation.intervals import mean_interval
 
@@ -60,7 +59,12 @@ def environment(name: str, split: str) -> TextDecPOMDP:
         return with_protocol(make(name, n_agents=2), "sequential")
     if name == "meeting-v0":
         return make(name, split=split, n_agents=2, days=1, hours=2, common=1, max_turns=3)
-    return parts() if name == "telegrams-v0" else make(name)
+    if name == "telegrams-v0":  # each sender chooses one of the reference telegrams of the post
+        task = make(name)
+        return Choices(
+            task.with_items(task.items[:8]), lambda item, role: dict(zip("123", item.reference, strict=True))
+        )
+    return make(name)
 
 
 def trained(name: str, learner: str, pool: Any, seed: int) -> Team:
