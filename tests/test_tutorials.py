@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -139,6 +140,25 @@ def test_the_tools_of_the_page_answer_as_it_says(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_the_learner_of_the_tutorial_learns_and_its_control_does_not(tmp_path: Path) -> None:
     plays("tutorials/learner.md", "best_of", tmp_path, median="Median")
+
+
+@pytest.mark.slow
+def test_the_teams_of_the_page_on_robustness_understand_only_themselves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    train, crossed, faults, sizes, varied = SHELL.findall(
+        (DOCS / "tutorials" / "robust.md").read_text(encoding="utf-8")
+    )
+    types(train)
+    types(crossed)
+    found = json.loads((tmp_path / "runs" / "crossed" / "crossplay.json").read_text(encoding="utf-8"))
+    assert found["own"]["mean"] > 90
+    assert found["gap"]["mean"] > found["own"]["mean"] / 2
+    assert "The critical role is" in types(faults)
+    assert "Other sizes" in types(sizes)
+    types(varied)
+    assert list(tmp_path.glob("runs/seed3/cells/*/result.json"))
 
 
 def test_the_programs_without_another_library_print_what_their_pages_say(tmp_path: Path) -> None:

@@ -27,8 +27,8 @@ from ..evaluation.crossplay import Composition, compositions, roles_of
 from ..options import Sampling, TrainerConfig
 from ..training.checkpoint import cells_of, differences, find_team
 from ..types import grouped
-from .setup import build_env, cell_of
-from .suite import Cell, MethodConfig, ModelConfig
+from .setup import build_env
+from .suite import Cell, MethodConfig, ModelConfig, cell_of
 
 INTACT = "intact"
 MOST_TEXTS = 64  # actions of a role that a search for an adversary tries
@@ -67,19 +67,27 @@ class SavedTeam:
         return MemberConfig(agents=[agent], model=model, fault=fault, sampling=sampling)
 
 
-def find_teams(runs: Sequence[Path]) -> list[SavedTeam]:
-    """Return the teams of runs; a run with several trained teams, such as a benchmark over seeds, gives all of them.
+def team_folders(runs: Sequence[Path]) -> list[Path]:
+    """Return the folders of weights of runs; a run with several trained teams, such as a benchmark, gives all of them.
 
     Raises:
-        CheckpointError: A folder has no trained team, or the team does not name its cell.
+        CheckpointError: A folder has no trained team.
     """
     folders: list[Path] = []
     for run in runs:
         several = [cell for cell in cells_of(run.absolute()) if (cell / "team").is_dir()]
         folders += [find_team(place) for place in (several if len(several) > 1 else [run.absolute()])]
-    names = _names(folders)
+    return folders
+
+
+def read_teams(folders: Sequence[Path]) -> list[SavedTeam]:
+    """Return the teams in folders of weights; this makes their environments, which may be code of a user.
+
+    Raises:
+        CheckpointError: A team does not name its cell.
+    """
     teams: list[SavedTeam] = []
-    for name, folder in zip(names, folders, strict=True):
+    for name, folder in zip(_names(folders), folders, strict=True):
         cell = cell_of(folder)
         env = build_env(cell, cell.protocol, evaluation=True)
         teams.append(SavedTeam(name, folder, cell, {agent: env.role(agent) for agent in env.possible_agents}))
@@ -285,8 +293,8 @@ def find_adversary(team: Team, env: TextDecPOMDP, agents: Sequence[str], seed: i
     """Return the model of the member that lowers the return most.
 
     It is the script "adversary" of the environment. If there is none, it is the member that always writes the same
-    text of its list of actions: each text is tried on a few episodes with seeds of their own, and the text with the
-    lowest return is taken. So it is a lower bound of the harm that an adversary can do.
+    text: each text of its list of actions, and the empty text, is tried on a few episodes with seeds of their own, and
+    the text with the lowest return is taken. So it is a lower bound of the harm that an adversary can do.
 
     Args:
         team: The intact team.
@@ -313,7 +321,7 @@ def find_adversary(team: Team, env: TextDecPOMDP, agents: Sequence[str], seed: i
         summary = play.evaluate(other, env, team.sampling, seed, items=_SEARCHED, samples=number)[1]
         return summary.return_percent.mean
 
-    return SAY + min(texts, key=value)
+    return SAY + min(["", *texts], key=value)
 
 
 # --- other sizes ------------------------------------------------------------------------------------------------------

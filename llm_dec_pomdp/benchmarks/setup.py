@@ -11,7 +11,7 @@ from typing import Any
 from ..agents.base import Team
 from ..agents.io.load import MemberConfig, assemble_team, load_team
 from ..agents.io.models import TABLE, load_policy
-from ..agents.io.save import DESCRIPTION, CheckpointError, load_weights, read_description
+from ..agents.io.save import load_weights
 from ..agents.remote import Expert
 from ..algorithms.registration import find_algorithm
 from ..config import ConfigError, named_model
@@ -24,7 +24,7 @@ from ..evaluation.teams import default_model, known_of
 from ..seeding import derive
 from ..types import Group
 from ..user_code import is_of_user
-from .suite import Cell
+from .suite import Cell, cell_of
 
 _OPTIONS = {"max_turns": "turns", "fields": "field"}  # arguments and their command-line options
 
@@ -173,19 +173,3 @@ def load_saved(folder: Path, trained: bool) -> Team:
     if weights := str(folder) if trained else cell.model.start:
         load_weights(Path(weights), team)
     return team
-
-
-def cell_of(team: Path) -> Cell:
-    """Return the cell in which a team was trained; `team` is a result of `find_team`.
-
-    Raises:
-        CheckpointError: The team does not name its cell.
-    """
-    if (team / DESCRIPTION).is_file() and "environment" in (described := read_description(team)):
-        return Cell.from_dict(described)
-    if (of_checkpoint := team.parent.parent / "cell.json").is_file():
-        return Cell.read(of_checkpoint)
-    raise CheckpointError(
-        f"{str(team)!r} was saved in Python and has no description of its training; build the team in Python with "
-        "load_team(env, model, weights=...)"
-    )

@@ -18,8 +18,9 @@ from typing import Annotated, Any, ClassVar, TypeVar, cast
 import pydantic
 from pydantic import AfterValidator, BeforeValidator, PlainSerializer
 
-from ..agents.io.load import Members, read_members
+from ..agents.io.load import Members, SavedMember, check_model, read_members
 from ..agents.io.models import server_model
+from ..agents.io.save import DESCRIPTION, CheckpointError, read_description
 from ..agents.options import ModelOptions
 from ..algorithms.base import Options
 from ..algorithms.options import UpdaterOptions
@@ -325,10 +326,17 @@ class Cell:
 
     @property
     def outside(self) -> list[str]:
-        """The names of code outside of installed packages ("module:Class"), and of servers that receive texts."""
+        """The names of code outside of installed packages ("module:Class"), and of servers that receive texts.
+
+        They include those of the runs whose saved teams are members.
+        """
         stages = [stage.name for stage in self.method.stages]
         code = [name for name in (self.environment.id, self.method.name, *stages) if ":" in name]
-        return [*code, *(name for name in self.models if server_model(name))]
+        saved = {place.folder: place for member in self.model.members if (place := SavedMember.of(member.model))}
+        for place in saved.values():
+            check_model(str(place))
+        further = [name for folder in saved for name in cell_of(folder).outside]
+        return [*code, *(name for name in self.models if server_model(name)), *further]
 
     def sampling_of(self, agent: str, role: str, parts: int = 1) -> Sampling:
         """Return the sampling options of an agent: those of the run, changed by the agent's entry in `members`.
@@ -382,6 +390,22 @@ class _Parts(Config):
     sampling: Sampling
     training: TrainerConfig
     evaluation: EvaluationConfig
+
+
+def cell_of(team: Path) -> Cell:
+    """Return the cell in which a team was trained; `team` is a result of `find_team`.
+
+    Raises:
+        CheckpointError: The team does not name its cell.
+    """
+    if (team / DESCRIPTION).is_file() and "environment" in (described := read_description(team)):
+        return Cell.from_dict(described)
+    if (of_checkpoint := team.parent.parent / "cell.json").is_file():
+        return Cell.read(of_checkpoint)
+    raise CheckpointError(
+        f"{str(team)!r} was saved in Python and has no description of its training; build the team in Python with "
+        "load_team(env, model, weights=...)"
+    )
 
 
 # --- differences between cells ----------------------------------------------------------------------------------------

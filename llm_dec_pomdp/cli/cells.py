@@ -208,7 +208,7 @@ def saved_team(context: typer.Context, place: Path, *further: str) -> tuple[Path
         place: Folder of a run, of one of its cells, or of a saved team.
         further: Names of further parameters that are refused.
     """
-    from ..benchmarks.setup import cell_of
+    from ..benchmarks.suite import cell_of
     from ..training.checkpoint import find_team  # loads torch
 
     refuse(given(context, *further, "model", "sharing", "load"), f"the team in {place} has its own value")

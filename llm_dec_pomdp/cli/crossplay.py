@@ -10,7 +10,7 @@ import typer
 from ..printable import plain
 from .console import err, failure, print_json, print_table, show_report, usage
 from .options import environments, with_options
-from .partners import OPTIONS, allow_teams, base_cell, evaluate_all
+from .partners import OPTIONS, base_cell, evaluate_all, find_teams
 
 
 @with_options(OPTIONS)
@@ -42,7 +42,7 @@ def crossplay(
               [bold]llm-dec-pomdp crossplay runs/my-bench --out runs/crossed[/]
     """
     from ..benchmarks.checks import check_cells
-    from ..benchmarks.partners import check_partners, check_roles, crossplay_cells, find_teams
+    from ..benchmarks.partners import check_partners, check_roles, crossplay_cells
     from ..benchmarks.runner import run_folder, write_results
     from ..benchmarks.setup import build_env
     from ..evaluation.crossplay import CrossPlay, roles_of
@@ -54,8 +54,7 @@ def crossplay(
 
     as_json = options["as_json"]
     with usage():
-        teams = find_teams(runs)
-        allow_teams(teams, [env_id] if env_id else [], trust=options["trust"])
+        teams = find_teams(runs, [env_id] if env_id else [], trust=options["trust"])
         check_partners(teams)
         base = base_cell(context, teams[0], options, env_id)
         env = build_env(base, base.protocol, evaluation=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -66,10 +66,15 @@ def base_cell(context: typer.Context, team: SavedTeam, options: Mapping[str, Any
     return dataclasses.replace(cell, environment=environment, evaluation=evaluation, seed=options["seed"])
 
 
-def allow_teams(teams: list[SavedTeam], by_hand: list[str], *, trust: bool) -> None:
-    """Exit if a team names code or servers that the user neither typed nor trusted; see `trust.allow`."""
-    for team in teams:
-        allow([team.cell], team.folder, by_hand, trust=trust)
+def find_teams(runs: Sequence[Path], by_hand: Sequence[str] = (), *, trust: bool) -> list[SavedTeam]:
+    """Return the teams of runs, after checking the code and servers that they name; see `trust.allow`."""
+    from ..benchmarks.partners import read_teams, team_folders
+    from ..benchmarks.suite import cell_of
+
+    folders = team_folders(runs)
+    for folder in folders:
+        allow([cell_of(folder)], folder, by_hand, trust=trust)
+    return read_teams(folders)
 
 
 def evaluate_all(cells: Mapping[KeyT, Cell], folder: Path, progress: Progress, *, traces: bool) -> dict[KeyT, Result]:

@@ -13,7 +13,7 @@ import typer
 from ..config import ConfigError
 from .console import err, failure, print_json, print_table, show_report, stop, usage
 from .options import with_options
-from .partners import OPTIONS, allow_teams, base_cell, evaluate_all
+from .partners import OPTIONS, base_cell, evaluate_all, find_teams
 
 if TYPE_CHECKING:
     from ..benchmarks.suite import Cell
@@ -45,7 +45,7 @@ def robustness(
               [bold]llm-dec-pomdp robustness runs/my-run --sizes 2,3,5[/]
     """
     from ..benchmarks.checks import check_cells
-    from ..benchmarks.partners import changes_of, earlier_checkpoint, find_teams, intact_cell, scripts_of, size_cells
+    from ..benchmarks.partners import changes_of, earlier_checkpoint, intact_cell, scripts_of, size_cells
     from ..benchmarks.runner import run_folder, write_results
     from ..benchmarks.setup import build_env
     from ..episodes.files import evaluation_file
@@ -66,11 +66,10 @@ def robustness(
     as_json, traces = options["as_json"], options["traces"]
     with usage():
         numbers = _sizes(sizes)
-        teams = find_teams([run])
+        teams = find_teams([run], trust=options["trust"])
         if len(teams) > 1:
             stop(f"{str(run)!r} holds {len(teams)} trained teams; give the folder of one, such as {teams[0].folder}")
         (team,) = teams
-        allow_teams(teams, [], trust=options["trust"])
         base = base_cell(context, team, options)
         env = build_env(base, base.protocol, evaluation=True)
         roles = roles_of(env)
@@ -129,7 +128,7 @@ def robustness(
         replace_json(folder / "robustness.json", found.to_dict())
         every = [intact, *cells.values(), *(cell for pair in by_size.values() for cell in pair)]
         sentences, blocks = robustness_sentences(found), robustness_blocks(found)
-        title = f"Robustness of {team.name} on {base.environment.title}"
+        title = f"Robustness of {team.cell.method.title}, seed {team.cell.seed}, on {base.environment.title}"
         write_partners_report(
             folder, title, sentences, blocks, robustness_figures(found), [entry_of(cell) for cell in every]
         )

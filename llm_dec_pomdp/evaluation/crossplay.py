@@ -25,7 +25,7 @@ from ..config import ConfigError
 from ..envs.base import TextDecPOMDP
 from ..seeding import generator
 from . import play
-from .intervals import LEAST_SEEDS, LEVEL, Array, Interval
+from .intervals import LEAST_SEEDS, LEVEL, Array, Interval, within_percent
 from .metrics import Summary
 
 _RESAMPLES = 2000
@@ -70,12 +70,12 @@ class CrossPlay:
     @property
     def own(self) -> Interval:
         """Return the mean return of a team with its own members, in %."""
-        return self._over_teams()[0]
+        return within_percent(self._over_teams()[0], self.matrix.ravel())
 
     @property
     def other(self) -> Interval:
         """Return the mean return with one member from another team, in %."""
-        return self._over_teams()[1]
+        return within_percent(self._over_teams()[1], self.matrix.ravel())
 
     @property
     def gap(self) -> Interval:

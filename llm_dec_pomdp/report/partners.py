@@ -97,7 +97,7 @@ def loss_block(found: Robustness) -> Block:
     return Block(
         "Points lost, by changed role",
         "Return of the intact team minus return of the changed team, with 95 % intervals over tasks (of a single task: "
-        "over episodes). All agents of a role are changed. Docs: tutorials/robust.md.",
+        "over episodes). All agents of a role are changed.",
         frame(["change", *found.roles], body),
     )
 

@@ -1,30 +1,37 @@
-"""Telegrams that senders choose among, for tables: who sends which part of a post is a convention.
+"""telegrams-v0 for tables: each sender chooses which part of the post it sends, for the suite `partners`.
 
     [[environments]]
     id = "research.candidates.telegrams:parts"
-    options = { count = 8 }
+    label = "telegrams-v0 parts"
 
-Run a suite with it in the root folder of the repository with `--trust`, so that `research` can be imported.
+A post has as many parts as senders, of six content words each. The goal is reached if every sender sends another part.
+Run the suite in the root folder of the repository with `--trust`, so that `research` can be imported.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-import llm_dec_pomdp
 from llm_dec_pomdp.envs import TextDecPOMDP
 from llm_dec_pomdp.envs.wrappers import Choices
+from llm_dec_pomdp.envs.writing.telegrams import Telegrams
+from llm_dec_pomdp.types import TaskItem
 
 
-def parts(*, count: int = 8, **options: Any) -> TextDecPOMDP:
-    """Build `telegrams-v0` in which every sender chooses one of the reference telegrams of the post.
-
-    The return is 1 if all senders choose different telegrams. With n senders there are n! ways to do this.
+def parts(*, posts: int = 8, **options: Any) -> TextDecPOMDP:
+    """Build `telegrams-v0` whose senders choose a part of the post.
 
     Args:
-        count: Number of posts, which are the same for training and evaluation.
-        options: Options of `telegrams-v0`.
+        posts: Number of posts, the first ones with enough words.
+        options: Options of the environment.
     """
-    env = llm_dec_pomdp.make("telegrams-v0", **{**options, "split": "train"})
-    kinds = [f"part {number}" for number in range(1, len(env.possible_agents) + 1)]
-    return Choices(env.with_items(env.items[:count]), lambda item, role: dict(zip(kinds, item.reference, strict=True)))
+    task = Telegrams(**options)
+    senders = len(task.possible_agents)
+
+    def offers(item: TaskItem, role: str) -> dict[str, str]:
+        dealt = [text.split() for text in item.reference or ()]
+        words = [word for turn in zip(*dealt, strict=False) for word in turn]  # in the order of the post
+        return {f"part {n + 1}": " ".join(words[6 * n : 6 * n + 6]) for n in range(senders)}
+
+    full = [item for item in task.items if sum(len(text.split()) for text in item.reference or ()) == 6 * senders]
+    return Choices(task.with_items(full[:posts]), offers)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 import shutil
@@ -15,6 +16,7 @@ from llm_dec_pomdp.benchmarks.cell import run_cell
 from llm_dec_pomdp.benchmarks.checks import check_cells
 from llm_dec_pomdp.benchmarks.suite import EnvironmentConfig, MethodConfig, ModelConfig, Suite
 from llm_dec_pomdp.cli import app
+from llm_dec_pomdp.envs.registration import registry
 from llm_dec_pomdp.options import EvaluationConfig, TrainerConfig
 
 FEW = ["--items", "12", "--json"]
@@ -116,6 +118,22 @@ def test_teams_that_cannot_be_crossed_are_refused_before_anything_is_written(
     assert not (tmp_path / "out").exists()
 
 
+def test_code_that_only_a_run_names_is_not_loaded(teams: list[Path], tmp_path: Path) -> None:
+    stranger = tmp_path / "stranger"
+    shutil.copytree(teams[1] / "team", stranger)
+    text = (stranger / "team.json").read_text(encoding="utf-8")
+    (stranger / "team.json").write_text(text.replace('"relay-v0"', '"mine:Relay"'), encoding="utf-8")
+    file = tmp_path / "team.toml"
+    file.write_text(
+        f'members = [{{ agents = ["agent_0", "agent_1", "agent_2"], model = "team:{stranger.as_posix()}" }}]'
+    )
+    for command in (["crossplay", teams[0], stranger], ["robustness", stranger], ["eval", "relay-v0", "--team", file]):
+        result = call(*command, "--out", tmp_path / "out")
+        assert result.exit_code == 2
+        assert "'mine:Relay': code that would run with your rights" in result.stderr
+
+
+@pytest.mark.slow
 def test_each_change_of_each_role_is_measured_and_a_silent_listener_is_critical(
     teams: list[Path], tmp_path: Path
 ) -> None:
@@ -135,6 +153,14 @@ def test_each_change_of_each_role_is_measured_and_a_silent_listener_is_critical(
     assert (out / "sizes.png").is_file()
     shutil.rmtree(out / "cells" / "relay_v0-listener_noisy_50_-builtin_table-seed0")
     assert document("robustness", teams[0], "--sizes", "2,4", "--items", 48, "--out", out, "--json") == found
+
+
+def test_the_size_of_an_environment_is_one_of_its_options() -> None:
+    tasks: list[Any] = [registry.find(name).load() for name in registry]
+    sized = {task.declared.size: task for task in tasks if hasattr(task, "declared") and task.declared.size}
+    assert {"n_agents", "modules", "scouts", "delegations", "max_invocations"} <= sized.keys()
+    for option, task in sized.items():
+        assert isinstance(inspect.signature(task).parameters[option].default, int)
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ def played(learner: Any, seeds: Sequence[int] = range(12), width: int = 4) -> li
 
 
 def run(steps: int, pool: Any = "self", method: str = "magrpo", **partners: Any) -> Cell:
-    training = {"partners": {"pool": pool, "every": 1, **partners}}
+    training: dict[str, Any] = {"partners": {"pool": pool, "every": 1, **partners}}
     environment = {"id": "dectiger-v0", "max_turns": 2}
     whole = cell(environment, {"name": method}, {"name": "builtin:table"}, steps, **training)
     return replace(whole, evaluation=EvaluationConfig(samples=2))

@@ -393,9 +393,8 @@ def _members_of(place: SavedMember, team: Team, names: Sequence[str], *, train: 
 
 
 def _scripted(name: str, script: Callable[[str], Script], choices: Choices) -> Policy:
-    if SCRIPT + name.partition(":")[0] + ":" == SAY:
-        text = name.partition(":")[2]
-        return Scripted(lambda agent, history: text)
+    if name.startswith("say:"):
+        return Scripted(lambda agent, history: name.removeprefix("say:"))
     if name == "random":
         return RandomText()
     return Uniform(choices) if name == "uniform" else Scripted(script(name))
