@@ -107,10 +107,16 @@ def tables(case: Case, seeds: Sequence[int]) -> list[dict[str, Any]]:
             env = case.make(case.same if training == "exposed" else None)
             team = case.team(env, seed)
             algorithm = "shuffled" if training == "control" else "magrpo"
-            length = {"steps": case.steps, "prompts_per_step": case.prompts, "group_size": 8}
-            sampling = Sampling(max_new_tokens=1)
             llm_dec_pomdp.train(
-                team, env, algorithm, seed=seed, sampling=sampling, learning_rate=case.learning_rate, **length
+                team,
+                env,
+                algorithm,
+                steps=case.steps,
+                prompts_per_step=case.prompts,
+                group_size=8,
+                sampling=Sampling(max_new_tokens=1),
+                seed=seed,
+                learning_rate=case.learning_rate,
             )
             for text in ("same", "other"):
                 scored = case.make(getattr(case, text), case.split)
