@@ -140,12 +140,12 @@ MODEL_CASES: Mapping[str, tuple[str, Mapping[str, Any], int]] = {  # label -> en
 }
 
 
-def with_model(model: str, label: str, tokens: int) -> dict[str, Any]:
+def with_model(model: str, label: str, sampling: Sampling) -> dict[str, Any]:
     """Evaluate a model without training, and return what the environment measured and some texts."""
     env_id, options, items = MODEL_CASES[label]
     env = llm_dec_pomdp.make(env_id, **options)
     team = llm_dec_pomdp.load_team(env, model)
-    groups = llm_dec_pomdp.collect(team, env, items=items, sampling=Sampling(max_new_tokens=tokens))
+    groups = llm_dec_pomdp.collect(team, env, items=items, sampling=sampling)
     texts = [
         {"event": next((dataclasses.asdict(e) for t in episode.turns for e in t.events if "demand" in e.details), None)}
         | {"texts": [[agent, c.text] for t in episode.turns for agent, c in t.actions.items()]}
@@ -179,14 +179,16 @@ def main() -> None:
     parser.add_argument("kind", choices=["tables", "model"])
     parser.add_argument("--model", default="")
     parser.add_argument("--tokens", type=int, default=32)
+    parser.add_argument("--temperature", type=float, default=1.0)
     parser.add_argument("--only", nargs="*", help="names of cases")
     parser.add_argument("--seeds", nargs="*", type=int, default=SEEDS)
     parser.add_argument("--out", type=Path, required=True)
     arguments = parser.parse_args()
+    sampling = Sampling(max_new_tokens=arguments.tokens, temperature=arguments.temperature)
     found: dict[str, Any] = {}
     for name in arguments.only or (CASES if arguments.kind == "tables" else MODEL_CASES):
         if arguments.kind == "model":
-            found[name] = with_model(arguments.model, name, arguments.tokens)
+            found[name] = with_model(arguments.model, name, sampling)
             print(markdown({(name,): [found[name]["measured"]]}), flush=True)
         else:
             found[name] = tables(CASES[name], arguments.seeds)
