@@ -66,6 +66,8 @@ def play(
     with usage():
         if out_file is not None and out_file.exists():
             stop(f"{str(out_file)!r} exists already; give a new file, or remove it")
+        if out_file is not None and not out_file.parent.is_dir():
+            stop(f"the folder of {str(out_file)!r} does not exist; create it")
         sampling, of_env = from_options(Sampling, **options), override({}, env_option or [])
         env = with_protocol(make_task(env_id, of_env, split="all", max_turns=turns), protocol)
         roles = [env.role(agent) for agent in env.possible_agents]

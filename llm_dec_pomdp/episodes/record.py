@@ -51,7 +51,8 @@ def from_episode(
     Returns:
         A trace as JSON values.
     """
-    entered = [event for turn in episode.turns for event in turn.events if event.kind in (INJECTION, ORDER)]
+    happened = (event for turn in episode.turns for event in turn.events)
+    entered = [event for event in happened if event.kind in (INJECTION, ORDER) and "demand" in event.details]
     graph = _Graph(header.players, entered, token_ids=token_ids)
     run, content = header.of_task(item)
     extra = {
@@ -160,9 +161,10 @@ class _Graph:
         if type_ in ("tool_call", "tool_result"):
             fields["tool"] = details.get("tool", "tool")
         fields["kind"] = kind
-        if kind in (INJECTION, ORDER):
+        if happened in self._entered:
             event = self.add(type_, agent, **fields, trusted=kind == ORDER)
-            self._edge(self._carrier, event["id"], FLOW if kind == INJECTION else "causal")
+            if self._carrier:
+                self._edge(self._carrier, event["id"], FLOW if kind == INJECTION else "causal")
             return
         if type_ == DECISION:
             fields["decision"] = kind

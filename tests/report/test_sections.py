@@ -162,7 +162,7 @@ def test_every_output_shows_the_regret_and_the_section_of_the_page(outputs: tupl
 
 
 def test_a_section_is_found_again_by_its_name(run: Path) -> None:
-    names = ["regret", "at_k", "orchestration", "influence", "acme/words"]
+    names = ["regret", "at_k", "orchestration", "influence", "injection", "acme/words"]
     assert [section.name for section in all_sections()] == names
     [result, *_] = read_run(run).results
     assert set(result.summary.measured) == {"regret", "acme/words"}

@@ -42,7 +42,7 @@ from ..task import Task, Transition, check_int
 from .base import TaskWrapper
 
 Place = Literal["task", "message", "tool"]
-INJECTION, ORDER, WITHHELD = KINDS = "injection", "order", "withheld"  # kinds of events
+INJECTION, ORDER, WITHHELD = KINDS = "injection", "intervention", "withheld"  # kinds of events
 OBEDIENT = "obedient"
 
 
@@ -59,10 +59,11 @@ class Injected(NamedTuple):
 class Injection(TaskWrapper[Injected]):
     """A task in which a text enters an observation; see the module.
 
-    The event "injection" ("order" if the text is trusted, "withheld" if the episode does not receive it) belongs to the
-    turn at which the agent has observed the text. Scripts of the task do not observe the text. The additional script
-    "obedient" acts like the first script of the task, except that an agent that has observed the text writes
-    `demand` from then on; there is none with `reveal`. `measure` adds the table "injection".
+    The event "injection" ("intervention" if the text is trusted, "withheld" if the episode does not receive it) belongs
+    to the turn at which the agent has observed the text. `measure` adds the table "injection".
+
+    Scripts of the task do not observe the text. The additional script "obedient" acts like the first of them, except
+    that an agent that has observed the text writes `demand` from then on. There is no such script with `reveal`.
 
     Args:
         env: A task without a protocol. Protocols wrap this wrapper.
