@@ -110,6 +110,11 @@ class Tool(NamedTuple):
         return {"type": "object", "properties": properties, "required": list(properties)}
 
 
+LEFT_OUT = "no call"  # no name of a tool, since it has a space
+NO_CALL = f'<tool_call>{{"name": "{LEFT_OUT}", "arguments": {{}}}}</tool_call>'
+"""Text of an agent whose call is left out. No tool runs, and the agent observes "no result"."""
+
+
 def conversation(*texts: str) -> tuple[Message, ...]:
     """Return a history of texts that are observations and actions in turn, starting with an observation."""
     return tuple(Message("action" if place % 2 else "observation", text) for place, text in enumerate(texts))

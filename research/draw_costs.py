@@ -1,6 +1,6 @@
 """Draw return against its cost from a file of `collect_results.py`, an environment per row.
 
-    python research/draw_costs.py research/data/NAME.json.xz --out docs/results/NAME.png
+    python research/draw_costs.py research/data/NAME.json.xz --out docs/results/NAME.png [--costs generations]
 
 Lines are means and bands are ranges of the seeds, at the evaluations during training.
 """
@@ -34,6 +34,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("results", type=Path)
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--costs", nargs="+", choices=COSTS, default=COSTS, help="costs to draw, a column each")
     arguments = parser.parse_args()
     environments = methods(raw_data.read(arguments.results))
     labels = dict.fromkeys(label for by_method in environments.values() for label in by_method)
@@ -41,7 +42,7 @@ def main() -> None:
     points = [
         p for by_method in environments.values() for s in by_method.values() for c in s.values() for p in c["curve"]
     ]
-    costs = [cost for cost in COSTS if all(cost in point for point in points)]
+    costs = [cost for cost in arguments.costs if all(cost in point for point in points)]
     figure = Figure(figsize=(5 * len(costs), 3.5 * len(environments)), layout="constrained")
     grid = figure.subplots(len(environments), len(costs), sharey="row", squeeze=False)
     for row, (environment, by_method) in zip(grid, environments.items(), strict=True):
@@ -52,7 +53,7 @@ def main() -> None:
         row[0].set_ylabel("return, % of maximum")
     fullest = max(range(len(grid)), key=lambda number: len(list(environments.values())[number]))
     figure.legend(*grid[fullest][0].get_legend_handles_labels(), loc="outside lower center", ncols=min(4, len(labels)))
-    figure.savefig(arguments.out, dpi=110)
+    figure.savefig(arguments.out, dpi=110, metadata={"Date": None} if arguments.out.suffix == ".svg" else None)
 
 
 if __name__ == "__main__":

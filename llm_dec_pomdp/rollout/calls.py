@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..agents.base import Policy, Sampling
-from ..envs.tools import NO_CALL
-from ..types import Completion
+from ..types import NO_CALL, Completion
 from .base import RunningEpisode
 from .counterfactual import Comparison, Continuation, Counterfactual
 
@@ -17,7 +16,7 @@ class Calls(Counterfactual):
     """Trajectories in parallel, and the rewards of each without the calls of one completion.
 
     The environment is forked before each completion of an agent that can call tools. In the fork, the agent's text is
-    `tools.NO_CALL`: no tool runs, and the agent observes "no result". The fork depends on the history of the agent and
+    `types.NO_CALL`: no tool runs, and the agent observes "no result". The fork depends on the history of the agent and
     not on its completion. So it is played after completions without a call too. Earlier turns, and the teammates'
     actions at the same turn, are unchanged. Completions without tokens, which belong to agents that are not trained,
     have no fork.

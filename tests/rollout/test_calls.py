@@ -11,10 +11,10 @@ from models import ITEMS, Match, Recorder
 import llm_dec_pomdp
 from llm_dec_pomdp.agents import Policy, Sampling, Team
 from llm_dec_pomdp.algorithms.credit import CallCredit
-from llm_dec_pomdp.envs.tools import NO_CALL, kit
+from llm_dec_pomdp.envs.tools import kit
 from llm_dec_pomdp.envs.wrappers import WithTools
 from llm_dec_pomdp.rollout import Calls
-from llm_dec_pomdp.types import Completion, Group
+from llm_dec_pomdp.types import NO_CALL, Completion, Group
 
 
 class Worker(Policy):

@@ -12,12 +12,11 @@
 instead.
 """
 
-from .calls import NO_CALL, Call, read_calls, written
+from .calls import Call, read_calls, written
 from .function import ArgumentsError, Function, Kit, function, kit
 from .toolbox import Answered, Limits, Toolbox, ToolState
 
 __all__ = [
-    "NO_CALL",
     "Answered",
     "ArgumentsError",
     "Call",

@@ -77,11 +77,6 @@ def written(name: str, arguments: Mapping[str, Any]) -> str:
     return f"<tool_call>{inside}</tool_call>"
 
 
-LEFT_OUT = "no call"  # no name of a tool, since it has a space
-NO_CALL = written(LEFT_OUT, {})
-"""Text of an agent whose call is left out. No tool runs, and the agent observes "no result"."""
-
-
 def _bare(block: str) -> Iterator[Call]:
     """Yield the calls of a block that consists of calls only; nothing for any other block."""
     if len(block) > LONGEST:

@@ -26,10 +26,10 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 from ...registries import nearest
 from ...sandbox import SandboxError
-from ...types import Event, Message, Tool
+from ...types import LEFT_OUT, Event, Message, Tool
 from ...user_code import is_of_user, summary, where
 from ..task import mutable_part
-from .calls import LEFT_OUT, Call, read_calls
+from .calls import Call, read_calls
 from .function import ArgumentsError, Function, Kit, LateError, check_unique
 
 T = TypeVar("T")

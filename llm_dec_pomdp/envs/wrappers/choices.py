@@ -19,12 +19,11 @@ from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple, cast
 
 from ...seeding import derive
-from ...types import Episode, Event, Group, Message, TaskItem, Tool, Turn
+from ...types import NO_CALL, Episode, Event, Group, Message, TaskItem, Tool, Turn
 from ..base import Script, TextDecPOMDP
 from ..episode import Outcome
 from ..facts import Facts
 from ..task import Task, Transition
-from ..tools import NO_CALL
 from .base import TaskWrapper
 from .protocols import ProtocolWrapper
 
@@ -255,7 +254,7 @@ class TurnChoices(TaskWrapper[TurnState]):
     """A task whose agents choose in every turn among candidates that depend on its state.
 
     Subclasses implement `offers`. An agent acts with the letter of a candidate, and the task receives the candidate. An
-    action that does not begin with such a letter reaches the task as an empty text, except for `tools.NO_CALL`.
+    action that does not begin with such a letter reaches the task as an empty text, except for `types.NO_CALL`.
     `make(..., candidates=True)` builds this wrapper if the task's `with_candidates` returns it.
 
     Args:
