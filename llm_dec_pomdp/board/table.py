@@ -1,0 +1,2 @@
+"""x"""
+def page(s): return ""
