@@ -3,7 +3,21 @@
 from .play import Entrant, bound, run
 from .submission import Submission, read
 from .suite import BoardError, BoardSuite, BoardTask, load
-from .table import page
+from .table import companion, difference, page
 from .verify import verify
 
-__all__ = ["BoardError", "BoardSuite", "BoardTask", "Entrant", "Submission", "bound", "load", "page", "read", "run", "verify"]
+__all__ = [
+    "BoardError",
+    "BoardSuite",
+    "BoardTask",
+    "Entrant",
+    "Submission",
+    "bound",
+    "companion",
+    "difference",
+    "load",
+    "page",
+    "read",
+    "run",
+    "verify",
+]

@@ -3,7 +3,7 @@
 | statistic | dimension | definition |
 |---|---|---|
 | return | outcome | last score in % of the environment's scale |
-| solved | outcome | % of episodes that solve the task: all tests pass, or at least 90 % of the scale (pass@1 for code) |
+| solved | outcome | % of episodes in which all tests pass (pass@1), or without tests at least 90 % are reached |
 | turns | efficiency | turns of an episode: the critical path |
 | tokens, prompt tokens | efficiency | sampled and prompt tokens of an episode |
 | seconds | efficiency | the models' seconds on the critical path |
@@ -13,12 +13,12 @@
 | utilisation | coordination | % of the active agents whose texts lead to the last result |
 | redundancy | overhead | % of texts that nearly repeat an earlier one |
 | overhead | overhead | % of tokens outside of scored joint actions |
-| silent loss | robustness | loss of return if a member only writes empty texts, against the same episodes with all members |
+| silent loss | robustness | loss of return if a member only writes empty texts, in the same rows |
 
 Losses are in percentage points. For influence, the texts of all other members are repeated unchanged, so that no
-model is needed; an agent without a recorded text at a turn writes the empty text. Members are defined by `suite.members_of`. Parallelism,
-utilisation, redundancy and overhead are those of `episodes.stats`. Statistics in `REPORTED` rely on tokens or seconds
-that replay cannot check.
+model is needed; an agent without a recorded text at a turn writes the empty text. `suite.members_of` defines members.
+Parallelism, utilisation, redundancy and overhead are those of `episodes.stats`. Statistics in `REPORTED` rely on tokens
+or seconds that replay cannot check.
 """
 
 from __future__ import annotations
@@ -100,7 +100,9 @@ def measure(
 
 def _percent(env: TextDecPOMDP, episode: Episode) -> float:
     if episode.final is None or not episode.final.scorable:
-        raise BoardError(f"task {episode.item_id!r} could not be scored; play it again, and look for errors of the judge")
+        raise BoardError(
+            f"task {episode.item_id!r} could not be scored; play it again, and look for errors of the judge"
+        )
     return env.facts.score_scale.percent(episode.final.total)
 
 
@@ -130,7 +132,7 @@ def influences(env: TextDecPOMDP, episodes: Sequence[Episode]) -> Mapping[str, l
     """Return the loss of each episode, in points, if a member repeats its texts of the next episode in which it acts.
 
     Returns:
-        Losses by member, NaN for an episode in which the member does not act; {} for a single agent.
+        Losses by member, 0 for an episode in which the member does not act; {} for a single agent.
     """
     members = members_of(env)
     if len(members) < 2:
@@ -146,7 +148,7 @@ def influences(env: TextDecPOMDP, episodes: Sequence[Episode]) -> Mapping[str, l
             if own[number] and following:
                 others = {place: text for place, text in written.items() if place[1] not in agents}
                 swaps.append((member, number, others | following[0]))
-    losses = {member: [math.nan] * len(episodes) for member in members}
+    losses = {member: [0.0] * len(episodes) for member in members}
     scores = _scores(env, [(episodes[number], written) for _, number, written in swaps])
     for (member, number, _), score in zip(swaps, scores, strict=True):
         losses[member][number] = _percent(env, episodes[number]) - score

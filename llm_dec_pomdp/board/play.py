@@ -59,7 +59,9 @@ class _Cut(Policy):
 
         def cut(completion: Completion) -> Completion:
             thought = completion.thought[: self._characters]
-            return dataclasses.replace(completion, thought=thought, text=completion.text[: self._characters - len(thought)])
+            return dataclasses.replace(
+                completion, thought=thought, text=completion.text[: self._characters - len(thought)]
+            )
 
         return [[cut(completion) for completion in of] for of in self._policy.generate(requests, sampling)]
 
@@ -100,7 +102,9 @@ def run(
     team |= {"name": name, "kind": kind, "model": model, "method": method, "note": note}
     part = place.with_name(f"{place.name}.part")
     if (there := find_json(part / _TEAM, dict[str, str]) or team) != team:
-        raise BoardError(f"{str(part)!r} has unfinished episodes of another team, {there}; remove it, or finish that run")
+        raise BoardError(
+            f"{str(part)!r} has unfinished episodes of another team, {there}; remove it, or finish that run"
+        )
     part.mkdir(parents=True, exist_ok=True)
     replace_json(part / _TEAM, team)
     results: list[TaskResult] = []

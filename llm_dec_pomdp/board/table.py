@@ -1,2 +1,121 @@
-"""x"""
-def page(s): return ""
+"""The tables of the leaderboard as Markdown, from the results of submissions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from statistics import fmean
+
+from ..evaluation.intervals import Interval, mean_interval
+from .measure import REPORTED
+from .submission import Measure, Submission, TaskResult
+from .suite import BoardError, load
+
+SINGLE = "single"
+_NONE = Interval(math.nan, math.nan, math.nan)
+_OVER_TASKS = (
+    "return",
+    "solved",
+    "turns",
+    "influence",
+    "utilisation",
+    "redundancy",
+    "silent loss",
+    "tokens",
+    "overhead",
+)
+_OF_TASK = ("return", "solved", "turns", "tokens", "prompt tokens", "seconds", "parallelism", "utilisation")
+_OF_TASK += ("redundancy", "overhead", "silent loss")
+_UNITS = dict.fromkeys(("return", "solved", "utilisation", "redundancy", "overhead"), " %")
+
+
+def page(submissions: Sequence[Submission]) -> str:
+    """Return the tables: means over all tasks, teams against a single agent, and each task.
+
+    Means over tasks are only shown for submissions with all tasks of the suite.
+
+    Raises:
+        BoardError: There are no submissions, or they belong to several suites.
+    """
+    if len(suites := {submission.suite for submission in submissions}) != 1:
+        raise BoardError(f"the submissions belong to the suites {sorted(suites)}; give submissions of one suite")
+    suite = load(*suites)
+    tasks = [task.environment for task in suite.tasks]
+    whole = [s for s in submissions if len(s.tasks) == len(tasks)]
+    lines = [f"## All tasks of {suite.name}", "", *_over_tasks(whole), "## Teams and a single agent", ""]
+    lines += [*_against_single(submissions, tasks), "## Each task", ""]
+    for task in tasks:
+        lines += [f"### {task}", "", *_of_task([(s, r) for s in submissions for r in s.tasks if r.environment == task])]
+    return "\n".join(lines)
+
+
+def _over_tasks(submissions: Iterable[Submission]) -> list[str]:
+    """Return the table of means over tasks, with intervals over tasks, best return first."""
+    rows: list[tuple[float, list[str]]] = []
+    for s in submissions:
+        found = {name: _over([r.statistics.get(name) for r in s.tasks]) for name in _OVER_TASKS}
+        kind = f"{s.kind}, trained" if any(r.trained_on for r in s.tasks) else s.kind
+        rows.append((found["return"].mean, [s.name, kind, *map(_shown, found.values())]))
+    ordered = [cells for _, cells in sorted(rows, key=lambda row: -row[0])]
+    return _table(["team", "kind", *map(_head, _OVER_TASKS)], ordered)
+
+
+def _over(measures: Sequence[Measure | None]) -> Interval:
+    """Return the mean over tasks with its interval; NaN if a task lacks the statistic."""
+    known = [measure.mean for measure in measures if measure]
+    return mean_interval(known) if len(known) == len(measures) else _NONE
+
+
+def _against_single(submissions: Sequence[Submission], tasks: Sequence[str]) -> list[str]:
+    """Return the differences in return between teams and a single agent of the same model, in points, by task."""
+    rows: list[list[str]] = []
+    for s in submissions:
+        if (other := companion(s, submissions)) is None:
+            continue
+        found = {
+            r.environment: difference(r, o) for r in s.tasks for o in other.tasks if r.environment == o.environment
+        }
+        overall = mean_interval([d.mean for d in found.values()]) if len(found) == len(tasks) else _NONE
+        rows.append([s.name, *(_shown(d, sign="+") for d in (overall, *(found.get(task, _NONE) for task in tasks)))])
+    return _table(["team", "all tasks", *tasks], rows)
+
+
+def companion(submission: Submission, submissions: Iterable[Submission]) -> Submission | None:
+    """Return the submission of a single agent with the same model; None if there is none, or for a single agent."""
+    alike = (s for s in submissions if s.model == submission.model and s.method == SINGLE)
+    return None if submission.method == SINGLE else next(alike, None)
+
+
+def difference(team: TaskResult, single: TaskResult) -> Interval:
+    """Return the difference in return of two results of one task, in points, with its interval over rows."""
+    return mean_interval([a - b for a, b in zip(team.returns, single.returns, strict=True)])
+
+
+def _of_task(results: Sequence[tuple[Submission, TaskResult]]) -> list[str]:
+    """Return the table of one task, best return first."""
+    rows: list[list[str]] = []
+    for s, result in sorted(results, key=lambda pair: -fmean(pair[1].returns)):
+        found = [result.statistics.get(name) for name in _OF_TASK]
+        members = {n.removeprefix("influence of "): m for n, m in result.statistics.items() if " of " in n}
+        influences = ", ".join(f"{name} {measure.mean:.0f}" for name, measure in members.items())
+        trained = f" (trained on {result.trained_on})" if result.trained_on else ""
+        rows.append([s.name + trained, *(_shown(m or _NONE) for m in found), influences])
+    return _table(["team", *map(_head, _OF_TASK), "influence of each member"], rows)
+
+
+def _head(name: str) -> str:
+    return f"{name}{_UNITS.get(name, '')}{'*' if name in REPORTED else ''}"
+
+
+def _shown(value: Interval | Measure, sign: str = "") -> str:
+    """Return "mean [low, high]"; "" for an unknown mean."""
+    if math.isnan(value.mean):
+        return ""
+    low, high = value.low, value.high
+    if low is None or high is None or math.isnan(low):
+        return f"{value.mean:{sign}.1f}"
+    return f"{value.mean:{sign}.1f} [{low:.1f}, {high:.1f}]"
+
+
+def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    return [*(f"| {' | '.join(row)} |" for row in [heads, ["---"] * len(heads), *rows]), ""]

@@ -42,8 +42,8 @@ def verify(folder: Path, report: Callable[[str], object] = lambda task: None) ->
     suite = load(submission.suite)
     if submission.digest != suite.digest:
         raise BoardError(
-            f"the submission belongs to another version of {suite.name}: its digest is {submission.digest:.12}, and the "
-            f"digest of this package is {suite.digest:.12}; run the team on the suite of this package"
+            f"the submission belongs to another version of {suite.name}: its digest is {submission.digest:.12}, and "
+            f"that of this package is {suite.digest:.12}; run the team on the suite of this package"
         )
     order = [task.environment for task in suite.tasks]
     given = [result.environment for result in submission.tasks]
@@ -110,7 +110,9 @@ def _replayed(
             raise BoardError(f"{where}: it is no trace of this package; write submissions with `board run`") from None
         for name, value in wanted.items():
             if found[name] != value:
-                raise BoardError(f"{where}, header.{name}: it is {found[name]!r:.120}, and the suite has {value!r:.120}")
+                raise BoardError(
+                    f"{where}, header.{name}: it is {found[name]!r:.120}, and the suite has {value!r:.120}"
+                )
         try:
             difference = replay(trace, env)
         except FileError as error:

@@ -41,7 +41,9 @@ def run(
     ] = None,
     method: Annotated[
         str,
-        typer.Option(help="Baseline with --model: concat, sequential, discussion or single.", autocompletion=algorithms),
+        typer.Option(
+            help="Baseline with --model: concat, sequential, discussion or single.", autocompletion=algorithms
+        ),
     ] = "concat",
     task: Annotated[
         list[str] | None,
@@ -104,7 +106,9 @@ def run(
             members = assemble_team(env.possible_agents, members=[member], seed=chosen.seed, **known_of(env))
             return Entrant(env, how, members, sampling)
 
-        shown = ", ".join(dict.fromkeys([*map(_public, played.values()), *(_public(c.model.name) for _, c in trained.values())]))
+        shown = ", ".join(
+            dict.fromkeys([*map(_public, played.values()), *(_public(c.model.name) for _, c in trained.values())])
+        )
         methods = ", ".join(dict.fromkeys([cell.method.title for _, cell in trained.values()] or [method]))
         kind = "script" if shown.startswith(SCRIPT) else "table" if shown == TABLE else "model"
         play(
