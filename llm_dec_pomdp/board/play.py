@@ -102,9 +102,7 @@ def run(
     team |= {"name": name, "kind": kind, "model": model, "method": method, "note": note}
     part = place.with_name(f"{place.name}.part")
     if (there := find_json(part / _TEAM, dict[str, str]) or team) != team:
-        raise BoardError(
-            f"{str(part)!r} has unfinished episodes of another team, {there}; remove it, or finish that run"
-        )
+        raise BoardError(f"{str(part)!r} has finished tasks of another team, {there}; remove it, or finish that run")
     part.mkdir(parents=True, exist_ok=True)
     replace_json(part / _TEAM, team)
     results: list[TaskResult] = []

@@ -58,7 +58,7 @@ class TaskResult(Config):
     """Environment on whose reward the team was trained; "" for none. Reported."""
     returns: list[FiniteFloat]
     """Return in % of each row, or of each episode if there is a single row."""
-    statistics: dict[str, Measure]
+    statistics: dict[Name, Measure]
     """Means over rows, by name; `measure.measure` defines them. A statistic that the task lacks is left out."""
     seconds: Annotated[FiniteFloat, Field(ge=0)]
     """Wall time of playing in seconds. Reported."""

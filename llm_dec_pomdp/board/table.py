@@ -14,18 +14,12 @@ from .suite import BoardError, load
 SINGLE = "single"
 _NONE = Interval(math.nan, math.nan, math.nan)
 _OVER_TASKS = (
-    "return",
-    "solved",
-    "turns",
-    "influence",
-    "utilisation",
-    "redundancy",
-    "silent loss",
-    "tokens",
-    "overhead",
+    *("return", "solved", "turns", "influence", "utilisation", "redundancy", "silent loss", "tokens", "overhead"),
 )
-_OF_TASK = ("return", "solved", "turns", "tokens", "prompt tokens", "seconds", "parallelism", "utilisation")
-_OF_TASK += ("redundancy", "overhead", "silent loss")
+_OF_TASK = (
+    *("return", "solved", "turns", "tokens", "prompt tokens", "seconds", "parallelism", "utilisation", "redundancy"),
+    *("overhead", "silent loss"),
+)
 _UNITS = dict.fromkeys(("return", "solved", "utilisation", "redundancy", "overhead"), " %")
 
 

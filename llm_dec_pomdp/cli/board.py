@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..config import build
 from ..options import Sampling
 from ..printable import plain
 from .console import err, out, print_table, stop, usage
@@ -100,9 +101,10 @@ def run(
                 return _trained_entrant(task, *trained[task.environment])
             how = task.protocol(protocol)
             env = task.env(how)
-            named = played[task.environment]
-            places = {} if named.startswith(SCRIPT) else {"device": device, "dtype": dtype}
-            member = MemberConfig(agents=env.possible_agents, model=named, **places)
+            values = {"agents": env.possible_agents, "model": played[task.environment]}
+            if not played[task.environment].startswith(SCRIPT):
+                values |= {"device": device, "dtype": dtype}
+            member = build(MemberConfig, values, source="options")
             members = assemble_team(env.possible_agents, members=[member], seed=chosen.seed, **known_of(env))
             return Entrant(env, how, members, sampling)
 
@@ -144,7 +146,9 @@ def _public(model: str) -> str:
     """Return the name of a model without its address or folder."""
     from ..agents.io.models import server_model
 
-    return server_model(model)[1] if server_model(model) else Path(model).name if Path(model).exists() else model
+    if (server := server_model(model)) is not None:
+        return server[1]
+    return Path(model).name if Path(model).exists() else model
 
 
 def _trained(run: Path) -> tuple[Path, Any]:
