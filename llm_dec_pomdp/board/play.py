@@ -22,7 +22,7 @@ from ..storage.reading import find_json, read_bytes
 from ..types import Completion, Episode
 from .measure import measure
 from .submission import SUBMISSION, Kind, Submission, TaskResult, file_of, packed
-from .suite import BoardError, BoardSuite, BoardTask, Planned, members_of
+from .suite import BoardError, BoardSuite, BoardTask, Planned, Protocol, members_of
 
 _TEAM = "team.json"
 _AT_ONCE = 32  # episodes that are played in parallel
@@ -41,7 +41,7 @@ class Entrant(NamedTuple):
     """
 
     env: TextDecPOMDP
-    protocol: str
+    protocol: Protocol
     team: Team
     sampling: Sampling
     trained_on: str = ""
@@ -189,7 +189,7 @@ class Bound(NamedTuple):
     prompt: int
 
 
-def bound(suite: BoardSuite, task: BoardTask, protocol: str) -> Bound:
+def bound(suite: BoardSuite, task: BoardTask, protocol: Protocol) -> Bound:
     """Return an upper bound of the cost of a task, if every agent acts at every turn with its longest text."""
     env = task.env(protocol)
     planned = [*suite.plan(task), *suite.plan_silent(task, env)]

@@ -27,11 +27,11 @@ from ..storage.files import DamagedError
 from ..storage.files import verify as verify_manifest
 from ..storage.reading import FileError, parse, read_bytes, read_json
 from ..storage.secrets import masked
-from .suite import BoardError
+from .suite import BoardError, Protocol
 
 FORMAT = 1
 SUBMISSION = "submission.json"
-LARGEST = 1 << 28  # bytes of a file of traces, without compression
+LARGEST = 1 << 26  # bytes of a file of traces, without compression
 _MEMORY = 1 << 28  # bytes that the decompression may use
 Name = Annotated[str, Field(pattern=r"^[\w .,:;+()#/@=%'-]*$", max_length=80)]
 Kind = Literal["model", "table", "script", "exploit"]
@@ -53,7 +53,7 @@ class TaskResult(Config):
     """
 
     environment: str
-    protocol: str
+    protocol: Protocol
     trained_on: Name = ""
     """Environment on whose reward the team was trained; "" for none. Reported."""
     returns: list[FiniteFloat]

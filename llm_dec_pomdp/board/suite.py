@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated, Literal, NamedTuple, get_args
 
 from pydantic import Field
 
@@ -23,6 +23,7 @@ from ..seeding import derive
 
 CHARACTERS = 8  # most characters of a text per token of its limit
 DEFAULT = "board-1"
+Protocol = Literal["parallel", "centralized", "sequential", "discussion"]
 _SUITES = Path(__file__).parent
 
 
@@ -67,15 +68,21 @@ class BoardTask(Config):
         """The arguments of the environment's constructor, as the headers of traces have them."""
         return {} if self.max_turns is None else {"max_turns": self.max_turns}
 
-    def protocol(self, protocol: str) -> str:
+    def protocol(self, protocol: str) -> Protocol:
         """Return the protocol in which a team of another protocol plays this task.
 
         The agents of a hierarchy call each other, so all teams except a single agent play it in its own order.
-        """
-        hierarchical = make(self.environment).facts.hierarchical
-        return "parallel" if hierarchical and protocol != "centralized" else protocol
 
-    def env(self, protocol: str) -> TextDecPOMDP:
+        Raises:
+            BoardError: Suites have no such protocol.
+        """
+        for known in get_args(Protocol):
+            if protocol == known:
+                hierarchical = make(self.environment).facts.hierarchical
+                return "parallel" if hierarchical and protocol != "centralized" else known
+        raise BoardError(f"protocol {protocol!r} is not played; {nearest(protocol, get_args(Protocol))}")
+
+    def env(self, protocol: Protocol) -> TextDecPOMDP:
         """Return the environment with the rows of the suite.
 
         Raises:

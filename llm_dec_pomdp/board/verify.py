@@ -20,7 +20,7 @@ from ..seeding import derive
 from ..storage.reading import FileError, is_there
 from .measure import measure
 from .submission import Submission, TaskResult, file_of, read, read_traces
-from .suite import BoardError, BoardTask, Planned, load, members_of
+from .suite import BoardError, BoardSuite, BoardTask, Planned, load, members_of
 
 _AT_ONCE = 4  # episodes with generated code that are replayed in parallel
 
@@ -51,24 +51,18 @@ def verify(folder: Path, report: Callable[[str], object] = lambda task: None) ->
         raise BoardError(f"the tasks are {given}, which is not the order of {suite.name}: {order}")
     for result in submission.tasks:
         try:
-            _verify_task(folder, result, suite.task(result.environment), suite.plan, suite.plan_silent)
+            _verify_task(folder, suite, suite.task(result.environment), result)
         except BoardError as error:
             raise BoardError(f"{result.environment}: {error}") from None
         report(result.environment)
     return submission
 
 
-def _verify_task(
-    folder: Path,
-    result: TaskResult,
-    task: BoardTask,
-    plan_of: Callable[[BoardTask], list[Planned]],
-    silent_of: Callable[[BoardTask, TextDecPOMDP], list[Planned]],
-) -> None:
+def _verify_task(folder: Path, suite: BoardSuite, task: BoardTask, result: TaskResult) -> None:
     if result.protocol != task.protocol(result.protocol):
         raise BoardError(f"the protocol {result.protocol!r} does not apply; play it as {task.protocol('parallel')!r}")
     env = task.env(result.protocol)
-    plan, silent = plan_of(task), silent_of(task, env)
+    plan, silent = suite.plan(task), suite.plan_silent(task, env)
     traces = _replayed(folder / file_of(task.environment), task, env, result, plan)
     place = folder / file_of(task.environment, silent=True)
     quiet = _replayed(place, task, env, result, silent) if silent else []
@@ -117,7 +111,7 @@ def _replayed(
             difference = replay(trace, env)
         except FileError as error:
             difference = str(error)
-        for problem in filter(None, (difference, *_problems_of_texts(trace, task, env, planned.silent))):
+        if problem := difference or next(_problems_of_texts(trace, task, env, planned.silent), ""):
             raise BoardError(f"{where}, {problem}")
 
     traces = list(read_traces(path))

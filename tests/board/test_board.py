@@ -142,6 +142,8 @@ FORGED: dict[str, tuple[Callable[[Path], object], str]] = {
         in_results(lambda s: s["tasks"][0]["statistics"]["return"].update(mean=float("nan"))),
         "finite number",
     ),
+    "a text left out": (in_traces(lambda t: events(t[0], "message", "agent_0")[0].pop("content")), "content"),
+    "code as a protocol": (in_results(lambda s: s["tasks"][0].update(protocol="os:system")), "field tasks.0.protocol"),
     "no header": (in_traces(lambda t: t[0]["events"].clear()), "no trace of this package"),
     "a silent member that writes": (
         in_traces(lambda t: t.__setitem__(slice(None), []), silent=True),
