@@ -21,17 +21,16 @@ llm-dec-pomdp board verify board/*
 ```
 
 The suite `{suite}` has {tasks} tasks of {environments}, {episodes} episodes in all, and an LLM judge scores none of
-them. It fixes rows, horizons, token limits and the seed of chance. A
-change of any of these is a suite with another name.
+them. It fixes rows, horizons, token limits and the seed of chance. A change of any of these is a suite with another
+name.
 
 ![Return of each team in each task](results/board.svg)
 
-## What a row proves
+## What a submission proves
 
 A submission has the texts of all episodes. `board verify` plays them again and compares every observation, reward and
-statistic, bit for bit. The code of agents runs in the
-[sandbox](sandbox.md); nothing else in a submission is executed. Verification fails at the first difference, and names
-it:
+statistic, bit for bit. The code of agents runs in the [sandbox](sandbox.md); nothing else in a submission is executed.
+Verification fails at the first difference, and names it:
 
 - a reward, a return or a statistic that the texts do not give;
 - a text after which rewards or later observations differ, or a text beyond its limit (eight characters per token);
@@ -39,10 +38,9 @@ it:
 - another suite, environment, horizon, protocol or seed of chance;
 - a number that is not finite, and a damaged file.
 
-A valid row shows that these texts receive these rewards on exactly these tasks. It does **not** show who wrote the
-texts. Rows, references and seeds are public, so a person can write a perfect submission. Columns with
-a star (*) are *reported*: they rely on tokens and seconds that replay cannot check. Names, notes and "trained" are
-reported, too.
+A valid submission shows that these texts receive these rewards on exactly these tasks. It does **not** show who wrote the
+texts. Rows, references and seeds are public, so a person can write a perfect submission. Columns with a star (*) are
+*reported*: they rely on tokens and seconds that replay cannot check. Names, notes and "trained" are reported, too.
 
 ## How to read the tables
 
@@ -52,15 +50,14 @@ episodes of a single row) in the others.
 {columns}
 
 - **There is no total.** Each column of the first table is a mean over tasks. It is shown for teams that played all
-  tasks. A team may also play a part of the suite; it then has rows in the tables of these tasks.
+  tasks. A team may also play a part of the suite; it is then in the tables of these tasks.
 - **Kinds.** A *script* and an *exploit* are programs. An exploit receives reward without doing the work ([degenerate
-  strategies](rewards.md)), so it shows what a high number is worth.
-  A *table* has no language model.
-- **Trained** teams were trained on the reward of a task of the suite, on its training rows or, in tasks with a single
-  row, on that row.
+  strategies](rewards.md)), so it shows what a high number is worth. A *table* has no language model.
+- **Trained** teams were trained on the reward of the task: on its training rows or, if the task has a single row, on
+  that row.
 - **A single agent** observes everything and writes all parts, and has the token limit of the whole team. The second
-  table has the difference between each team and the single agent of the same model, in
-  points. A discussion also writes drafts, so it samples up to twice as many tokens.
+  table has the difference between each team and the single agent of the same model, in points. A discussion also
+  writes drafts, so it samples up to twice as many tokens.
 - **Hierarchies.** The agents of `research-v0` and `calls-v0` call each other, so `sequential` and `discussion` play
   these two tasks as `concat` does.
 

@@ -39,7 +39,7 @@ from .suite import BoardError, Planned, members_of
 
 REPORTED = ("tokens", "prompt tokens", "seconds", "parallelism", "overhead")
 _OF_TRACE = {"parallelism": 1, "utilisation": 100, "overhead": 100, "redundancy": 100}  # with their factors
-_PERCENT = ("return", "solved", "utilisation", "redundancy", "overhead")
+PERCENT = ("return", "solved", "utilisation", "redundancy", "overhead")
 
 
 class Measured(NamedTuple):
@@ -81,7 +81,7 @@ def measure(
     counted = [stats(trace) for trace in traces]
     values |= {name: [factor * count[name] for count in counted] for name, factor in _OF_TRACE.items()}
     rows = [planned.item_id for planned in plan]
-    found = {name: _over_rows(rows, of_name, percent=name in _PERCENT) for name, of_name in values.items()}
+    found = {name: _over_rows(rows, of_name, percent=name in PERCENT) for name, of_name in values.items()}
     for member, losses in influences(env, episodes).items():
         found[f"influence of {member}"] = _over_rows(rows, losses)
     if of_members := [found[name] for name in found if name.startswith("influence of ")]:

@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterable, Sequence
 from statistics import fmean
 
-from ..evaluation.intervals import Interval, mean_interval
-from .measure import REPORTED
+from ..evaluation.intervals import Interval, mean_interval, within_percent
+from .measure import PERCENT, REPORTED
 from .submission import Measure, Submission, TaskResult
 from .suite import BoardError, load
 
@@ -20,7 +20,6 @@ _OF_TASK = (
     *("return", "solved", "turns", "tokens", "prompt tokens", "seconds", "parallelism", "utilisation", "redundancy"),
     *("overhead", "silent loss"),
 )
-_UNITS = dict.fromkeys(("return", "solved", "utilisation", "redundancy", "overhead"), " %")
 
 
 def page(submissions: Sequence[Submission]) -> str:
@@ -47,17 +46,19 @@ def _over_tasks(submissions: Iterable[Submission]) -> list[str]:
     """Return the table of means over tasks, with intervals over tasks, best return first."""
     rows: list[tuple[float, list[str]]] = []
     for s in submissions:
-        found = {name: _over([r.statistics.get(name) for r in s.tasks]) for name in _OVER_TASKS}
+        found = {name: _over(name, [r.statistics.get(name) for r in s.tasks]) for name in _OVER_TASKS}
         kind = f"{s.kind}, trained" if any(r.trained_on for r in s.tasks) else s.kind
         rows.append((found["return"].mean, [s.name, kind, *map(_shown, found.values())]))
     ordered = [cells for _, cells in sorted(rows, key=lambda row: -row[0])]
     return _table(["team", "kind", *map(_head, _OVER_TASKS)], ordered)
 
 
-def _over(measures: Sequence[Measure | None]) -> Interval:
-    """Return the mean over tasks with its interval; NaN if a task lacks the statistic."""
+def _over(name: str, measures: Sequence[Measure | None]) -> Interval:
+    """Return the mean of a statistic over tasks with its interval; NaN if a task lacks it."""
     known = [measure.mean for measure in measures if measure]
-    return mean_interval(known) if len(known) == len(measures) else _NONE
+    if len(known) < len(measures):
+        return _NONE
+    return within_percent(mean_interval(known), known) if name in PERCENT else mean_interval(known)
 
 
 def _against_single(submissions: Sequence[Submission], tasks: Sequence[str]) -> list[str]:
@@ -65,6 +66,8 @@ def _against_single(submissions: Sequence[Submission], tasks: Sequence[str]) -> 
     rows: list[list[str]] = []
     for s in submissions:
         if (other := companion(s, submissions)) is None:
+            if s.kind == "model" and s.method != SINGLE:
+                rows.append([s.name, "no single agent", *("" for _ in tasks)])
             continue
         found = {
             r.environment: difference(r, o) for r in s.tasks for o in other.tasks if r.environment == o.environment
@@ -98,7 +101,7 @@ def _of_task(results: Sequence[tuple[Submission, TaskResult]]) -> list[str]:
 
 
 def _head(name: str) -> str:
-    return f"{name}{_UNITS.get(name, '')}{'*' if name in REPORTED else ''}"
+    return f"{name}{' %' if name in PERCENT else ''}{'*' if name in REPORTED else ''}"
 
 
 def _shown(value: Interval | Measure, sign: str = "") -> str:

@@ -212,6 +212,7 @@ def test_the_page_has_means_of_complete_rows_and_teams_against_a_single_agent(te
     assert "| optimal | script |" in overall
     assert "uniform" not in overall  # it has one of two tasks
     assert "| optimal |" in against
+    assert "no single agent" not in against  # which only models need
     assert "script:uniform, concat" in of_tasks
 
 
