@@ -28,9 +28,9 @@ name.
 
 ## What a submission proves
 
-A submission has the texts of all episodes. `board verify` plays them again and compares every observation, reward and
-statistic, bit for bit. The code of agents runs in the [sandbox](sandbox.md); nothing else in a submission is executed.
-Verification fails at the first difference, and names it:
+A submission has the texts of all episodes. `board verify` plays them again. It compares every observation and reward
+bit for bit, and every statistic to nine digits. The code of agents runs in the [sandbox](sandbox.md); nothing else in a
+submission is executed. Verification fails at the first difference, and names it:
 
 - a reward, a return or a statistic that the texts do not give;
 - a text after which rewards or later observations differ, or a text beyond its limit (eight characters per token);
@@ -38,8 +38,8 @@ Verification fails at the first difference, and names it:
 - another suite, environment, horizon, protocol or seed of chance;
 - a number that is not finite, and a damaged file.
 
-A valid submission shows that these texts receive these rewards on exactly these tasks. It does **not** show who wrote the
-texts. Rows, references and seeds are public, so a person can write a perfect submission. Columns with a star (*) are
+A valid submission shows that these texts receive these rewards on exactly these tasks. It does **not** show who wrote
+the texts. Rows, references and seeds are public, so a person can write a perfect submission. Columns with a star (*) are
 *reported*: they rely on tokens and seconds that replay cannot check. Names, notes and "trained" are reported, too.
 
 ## How to read the tables

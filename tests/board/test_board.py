@@ -121,7 +121,7 @@ FORGED: dict[str, tuple[Callable[[Path], object], str]] = {
         in_traces(lambda t: events(t[1], "aggregate", "environment")[-1].update(reward=0.5)),
         "episode 2.*reward",
     ),
-    "a return": (in_results(lambda s: s["tasks"][0]["returns"].__setitem__(1, 50.0)), "returns, 1.*50"),
+    "a return": (in_results(lambda s: s["tasks"][0]["returns"].__setitem__(1, 50.0)), "returns.1: .*50"),
     "a statistic": (in_results(lambda s: s["tasks"][0]["statistics"]["influence"].update(mean=1.5)), "influence.*1.5"),
     "an additional statistic": (in_results(lambda s: s["tasks"][0]["statistics"].update(new={"mean": 1})), "new"),
     "a message": (in_traces(lambda t: act(t[0], 0, "hello")), "episode 1, event"),
