@@ -39,8 +39,8 @@ submission is executed. Verification fails at the first difference, and names it
 - a number that is not finite, and a damaged file.
 
 A valid submission shows that these texts receive these rewards on exactly these tasks. It does **not** show who wrote
-the texts. Rows, references and seeds are public, so a person can write a perfect submission. Columns with a star (*) are
-*reported*: they rely on tokens and seconds that replay cannot check. Names, notes and "trained" are reported, too.
+the texts. Rows, references and seeds are public, so a person can write a perfect submission. Columns with a star (*)
+are *reported*: they rely on tokens and seconds that replay cannot check. Names, notes and "trained" are reported, too.
 
 ## How to read the tables
 
@@ -51,6 +51,8 @@ episodes of a single row) in the others.
 
 - **There is no total.** Each column of the first table is a mean over tasks. It is shown for teams that played all
   tasks. A team may also play a part of the suite; it is then in the tables of these tasks.
+- **Influence** is direct: teammates repeat their texts and do not react. A member whose messages only change what its
+  teammates write, such as a scout, has influence 0; its silent loss shows what it contributes.
 - **Kinds.** A *script* and an *exploit* are programs. An exploit receives reward without doing the work ([degenerate
   strategies](rewards.md)), so it shows what a high number is worth. A *table* has no language model.
 - **Trained** teams were trained on the reward of the task: on its training rows or, if the task has a single row, on

@@ -16,7 +16,8 @@
 | silent loss | robustness | loss of return if a member only writes empty texts, in the same rows |
 
 Losses are in percentage points. For influence, the texts of all other members are repeated unchanged, so that no
-model is needed; an agent without a recorded text at a turn writes the empty text. `suite.members_of` defines members.
+model is needed; an agent without a recorded text at a turn writes the empty text. So influence leaves out what
+teammates would have written after another message. `suite.members_of` defines members.
 Parallelism, utilisation, redundancy and overhead are those of `episodes.stats`. Statistics in `REPORTED` rely on tokens
 or seconds that replay cannot check.
 """

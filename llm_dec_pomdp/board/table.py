@@ -47,8 +47,7 @@ def _over_tasks(submissions: Iterable[Submission]) -> list[str]:
     rows: list[tuple[float, list[str]]] = []
     for s in submissions:
         found = {name: _over(name, [r.statistics.get(name) for r in s.tasks]) for name in _OVER_TASKS}
-        kind = f"{s.kind}, trained" if any(r.trained_on for r in s.tasks) else s.kind
-        rows.append((found["return"].mean, [s.name, kind, *map(_shown, found.values())]))
+        rows.append((found["return"].mean, [s.name, _kind(s, s.tasks), *map(_shown, found.values())]))
     ordered = [cells for _, cells in sorted(rows, key=lambda row: -row[0])]
     return _table(["team", "kind", *map(_head, _OVER_TASKS)], ordered)
 
@@ -95,9 +94,13 @@ def _of_task(results: Sequence[tuple[Submission, TaskResult]]) -> list[str]:
         found = [result.statistics.get(name) for name in _OF_TASK]
         members = {n.removeprefix("influence of "): m for n, m in result.statistics.items() if " of " in n}
         influences = ", ".join(f"{name} {measure.mean:.0f}" for name, measure in members.items())
-        trained = f" (trained on {result.trained_on})" if result.trained_on else ""
-        rows.append([s.name + trained, *(_shown(m or _NONE) for m in found), influences])
-    return _table(["team", *map(_head, _OF_TASK), "influence of each member"], rows)
+        rows.append([s.name, _kind(s, [result]), *(_shown(m or _NONE) for m in found), influences])
+    return _table(["team", "kind", *map(_head, _OF_TASK), "influence of each member"], rows)
+
+
+def _kind(submission: Submission, results: Iterable[TaskResult]) -> str:
+    """Return the kind of a team, and whether it was trained on the reward of a task."""
+    return f"{submission.kind}, trained" if any(result.trained_on for result in results) else submission.kind
 
 
 def _head(name: str) -> str:
