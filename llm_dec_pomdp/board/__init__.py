@@ -3,7 +3,7 @@
 from .play import Entrant, bound, run
 from .submission import Submission, read
 from .suite import BoardError, BoardSuite, BoardTask, load
-from .table import companion, difference, page
+from .table import page
 from .verify import verify
 
 __all__ = [
@@ -13,8 +13,6 @@ __all__ = [
     "Entrant",
     "Submission",
     "bound",
-    "companion",
-    "difference",
     "load",
     "page",
     "read",

@@ -61,30 +61,26 @@ def _over(name: str, measures: Sequence[Measure | None]) -> Interval:
 
 
 def _against_single(submissions: Sequence[Submission], tasks: Sequence[str]) -> list[str]:
-    """Return the differences in return between teams and a single agent of the same model, in points, by task."""
+    """Return the differences in return between teams and a single agent of the same model, in points, by task.
+
+    Intervals are over rows, and over tasks for the mean of all tasks.
+    """
+    singles = {s.model: {r.environment: r.returns for r in s.tasks} for s in submissions if s.method == SINGLE}
     rows: list[list[str]] = []
     for s in submissions:
-        if (other := companion(s, submissions)) is None:
-            if s.kind == "model" and s.method != SINGLE:
-                rows.append([s.name, "no single agent", *("" for _ in tasks)])
+        if s.method == SINGLE or s.kind != "model":
             continue
+        if s.model not in singles:
+            rows.append([s.name, "no single agent", *("" for _ in tasks)])
+            continue
+        both = {r.environment: (r.returns, alone) for r in s.tasks if (alone := singles[s.model].get(r.environment))}
         found = {
-            r.environment: difference(r, o) for r in s.tasks for o in other.tasks if r.environment == o.environment
+            task: mean_interval([a - b for a, b in zip(team, alone, strict=True)])
+            for task, (team, alone) in both.items()
         }
         overall = mean_interval([d.mean for d in found.values()]) if len(found) == len(tasks) else _NONE
         rows.append([s.name, *(_shown(d, sign="+") for d in (overall, *(found.get(task, _NONE) for task in tasks)))])
     return _table(["team", "all tasks", *tasks], rows)
-
-
-def companion(submission: Submission, submissions: Iterable[Submission]) -> Submission | None:
-    """Return the submission of a single agent with the same model; None if there is none, or for a single agent."""
-    alike = (s for s in submissions if s.model == submission.model and s.method == SINGLE)
-    return None if submission.method == SINGLE else next(alike, None)
-
-
-def difference(team: TaskResult, single: TaskResult) -> Interval:
-    """Return the difference in return of two results of one task, in points, with its interval over rows."""
-    return mean_interval([a - b for a, b in zip(team.returns, single.returns, strict=True)])
 
 
 def _of_task(results: Sequence[tuple[Submission, TaskResult]]) -> list[str]:

@@ -208,11 +208,14 @@ def test_statistics_follow_from_the_texts(teams: Path) -> None:
 
 
 def test_the_page_has_means_of_complete_rows_and_teams_against_a_single_agent(teams: Path) -> None:
-    overall, against, of_tasks = page([read(teams / name) for name in ("team", "single", "part")]).split("\n## ")
-    assert "| optimal | script |" in overall
+    whole, single, part = (
+        read(teams / name).model_copy(update={"kind": "model"}) for name in ("team", "single", "part")
+    )
+    overall, against, of_tasks = page([whole, single, part]).split("\n## ")
+    assert "| optimal | model |" in overall
     assert "uniform" not in overall  # it has one of two tasks
-    assert "| optimal |" in against
-    assert "no single agent" not in against  # which only models need
+    assert "| optimal |  | +0.0 [" in against  # in one of two tasks, so there is no mean over tasks
+    assert "| script:uniform, concat | no single agent |" in against
     assert "script:uniform, concat" in of_tasks
 
 
