@@ -33,7 +33,8 @@ FORMAT = 1
 SUBMISSION = "submission.json"
 LARGEST = 1 << 26  # bytes of a file of traces, without compression
 _MEMORY = 1 << 28  # bytes that the decompression may use
-Name = Annotated[str, Field(pattern=r"^[\w .,:;+()#/@=%'-]*$", max_length=80)]
+_Plain = Annotated[str, Field(pattern=r"^[\w .,:;+()#/@=%'-]*$")]  # cannot become markup
+Name = Annotated[_Plain, Field(max_length=80)]
 Kind = Literal["model", "table", "script", "exploit"]
 
 
@@ -79,7 +80,7 @@ class Submission(Config):
     model: Name
     method: Name
     """The prompting baseline, or the learner that trained the team."""
-    note: Annotated[Name, Field(max_length=300)] = ""
+    note: Annotated[_Plain, Field(max_length=300)] = ""
     """Anything that a reader of the table should know. Reported."""
     tasks: Annotated[list[TaskResult], Field(min_length=1)]
 
