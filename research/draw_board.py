@@ -40,8 +40,8 @@ def main() -> None:
         for (row, column), value in np.ndenumerate(grid):
             if not np.isnan(value):
                 axes.text(column, row, f"{value:.0f}", ha="center", va="center")
-        axes.set_xticks(range(len(tasks)), [task.replace("-v", "\n-v") for task in tasks])
-        axes.set_yticks(range(len(found)), [f"{s.name} ({s.kind})" if s.kind != "model" else s.name for s in found])
+        axes.set_xticks(range(len(tasks)), tasks, rotation=25, ha="right", rotation_mode="anchor")
+        axes.set_yticks(range(len(found)), [f"{s.name} (exploit)" if s.kind == "exploit" else s.name for s in found])
         axes.tick_params(length=0)
         axes.set_title("Return in % of the scale of each task", loc="left", fontsize=11)
         axes.spines[:].set_visible(False)

@@ -38,7 +38,7 @@ def run(
     ] = None,
     team: Annotated[
         list[Path] | None,
-        typer.Option(help="Run with a team that was trained on a task of the suite. May be repeated."),
+        typer.Option(help="Run with a team that was trained on a task of the suite, in any version. May be repeated."),
     ] = None,
     method: Annotated[
         str,
@@ -80,7 +80,7 @@ def run(
 
     with usage():
         chosen = load(suite)
-        trained = {cell.environment.id: (folder, cell) for folder, cell in map(_trained, team or [])}
+        trained = {_task_of(chosen, cell): (folder, cell) for folder, cell in map(_trained, team or [])}
         models, default = _models(chosen, model or [])
         names = task or (list(trained) if trained and not default else [t.environment for t in chosen.tasks])
         for unknown in names:
@@ -158,6 +158,13 @@ def _trained(run: Path) -> tuple[Path, Any]:
 
     folder = find_team(run)
     return folder, cell_of(folder)
+
+
+def _task_of(suite: BoardSuite, cell: Any) -> str:
+    """Return the task that a trained team plays: the environment of its training, in the version of the suite."""
+    family = cell.environment.id.partition("-v")[0]
+    same = [t.environment for t in suite.tasks if t.environment.partition("-v")[0] == family]
+    return same[0] if same else suite.task(cell.environment.id).environment
 
 
 def _trained_entrant(task: BoardTask, folder: Path, cell: Any) -> Entrant:

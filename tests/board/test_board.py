@@ -14,13 +14,12 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from llm_dec_pomdp import make
-from llm_dec_pomdp.board import BoardError, load, page, read, submission, suite, verify
+from llm_dec_pomdp.board import BoardError, page, read, submission, suite, verify
 from llm_dec_pomdp.board.suite import digest
 from llm_dec_pomdp.cli import app
 from llm_dec_pomdp.envs.tasks import item_as_json
 from llm_dec_pomdp.storage.files import MANIFEST, Draft
 
-BOARD = Path(__file__).resolve().parents[2] / "board"
 MEETING, TIGER = "meeting-v0", "dectiger-v0"
 
 
@@ -241,12 +240,10 @@ def test_a_dry_run_prints_a_bound_and_plays_nothing(teams: Path, tmp_path: Path)
 
 
 @pytest.mark.slow
-def test_the_rows_of_every_suite_are_those_of_this_package() -> None:
-    for entry in load("board-1").tasks:
-        assert [item.id for item in entry.env("parallel").items] == entry.items
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("folder", sorted(path.name for path in BOARD.iterdir() if path.is_dir()))
-def test_every_submission_of_the_leaderboard_is_valid(folder: str) -> None:
-    assert verify(BOARD / folder).suite == "board-1"
+def test_a_trained_team_plays_the_task_of_its_training_and_is_marked(teams: Path, tmp_path: Path) -> None:
+    options = ("--model", "builtin:table", "--sharing", "separate", "--steps", "1", "--prompts", "1", "--samples", "2")
+    ran = CliRunner().invoke(app, ["train", TIGER, *options, "--out", str(tmp_path / "run")])
+    assert ran.exit_code == 0, ran.output
+    [result] = verify(played(tmp_path / "trained", "--team", str(tmp_path / "run"))).tasks
+    assert (result.environment, result.trained_on) == (TIGER, TIGER)
+    assert "| table, trained |" in page([read(tmp_path / "trained")])
