@@ -48,6 +48,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "benchmarks": {*EVALUATED, "benchmarks"},
     "results": {*EVALUATED, "benchmarks", "results"},
     "report": {*EVALUATED, "benchmarks", "results", "report"},
+    "board": {*EVALUATED, "board"},
     "api": EVALUATED,
     "contrib": {*LEAVES, "sandbox", "storage.reading", "envs", "integrations.libraries", "contrib"},
     "cli": {
@@ -61,6 +62,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "benchmarks",
         "results",
         "report",
+        "board",
         "cli",
     },
     "__main__": {"cli"},

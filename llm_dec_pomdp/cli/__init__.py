@@ -11,6 +11,7 @@ import typer
 from ..__about__ import __version__
 from . import (
     bench,
+    board,
     check,
     doctor,
     engine,
@@ -79,6 +80,7 @@ for name, command in {
 }.items():
     app.command(name, cls=bench.WithSuites if name == "bench" else Command)(command)
 app.add_typer(trace.app, name="trace")
+app.add_typer(board.app, name="board")
 
 
 def main() -> None:
