@@ -47,7 +47,7 @@ CONTRACT = ("llm_dec_pomdp/envs/base.py", "llm_dec_pomdp/envs/wrappers/", "noxfi
 _ADAPTERS, _SCRIPTS = "llm_dec_pomdp/integrations/", "examples/libraries/"
 USES = {  # files that a session checks, in addition to CONTRACT
     "openenv": ("llm_dec_pomdp/serving/", f"{_ADAPTERS}openenv"),
-    "inspect": (f"{_ADAPTERS}inspect_tasks", "llm_dec_pomdp/rollout/base"),
+    "inspect": (f"{_ADAPTERS}inspect_tasks", "llm_dec_pomdp/rollout/base", "llm_dec_pomdp/board/suite"),
     "mcp": ("llm_dec_pomdp/serving/", "llm_dec_pomdp/envs/tools/", f"{_ADAPTERS}mcp"),
     "bfcl": ("llm_dec_pomdp/contrib/calls/",),
     "suites": (f"{_ADAPTERS}games", f"{_ADAPTERS}gem", f"{_ADAPTERS}textarena"),

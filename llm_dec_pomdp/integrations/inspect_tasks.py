@@ -2,6 +2,10 @@
 
     inspect eval llm_dec_pomdp/team -T env=tldr-v1 --model openai/gpt-5 --model-role summary=openai/gpt-5-mini
 
+    inspect eval llm_dec_pomdp/board1 -T environment=tldr-v1 --model openai/gpt-5
+
+`team` is the task of any environment, and `board1` that of the leaderboard's suite.
+
 A role without `--model-role` is played by `--model`. The name of a model role is the name of the role in the
 environment, with "_" in place of spaces: "speaker 1" is `speaker_1`.
 
@@ -29,6 +33,7 @@ from typing import Any, NamedTuple
 
 from ..agents.base import Policy, Request, Sampling, definitions
 from ..agents.tool_calls import content_and_calls, messages_of
+from ..board.suite import load
 from ..envs import TextDecPOMDP, make
 from ..envs.wrappers import with_protocol
 from ..episodes import Header, Trace, from_episode
@@ -74,7 +79,34 @@ def team(
     options = options or {}
     made = with_protocol(make(env, split=split, **options), protocol)
     game = Game(made, env, Header.of(made, env, options=options, protocol=protocol), max_new_tokens)
-    return task_of([game], [(env, item.id, derive(seed, "evaluation", item.id)) for item in made.items])
+    return task_of([game], [Row(env, item.id, derive(derive(seed, "evaluation", item.id), 0)) for item in made.items])
+
+
+@inspect_ai.task
+def board1(environment: str = "", protocol: str = "parallel") -> Any:
+    """Return the task of the leaderboard's suite `board-1`, with the rows, seeds and limits of `board run`.
+
+    The metric has the mean return of each environment. The suite's episodes with a silent member are left out.
+
+    Args:
+        environment: One environment of the suite; "": all of them.
+        protocol: Protocol of the team: parallel, sequential, discussion, or centralized for a single agent.
+
+    Raises:
+        UnknownNameError: The suite has no such environment.
+        BoardError: The protocol is not played, or the rows of this installation differ from those of the suite.
+    """
+    suite = load("board-1")
+    games: list[Game] = []
+    rows: list[Row] = []
+    for task in [suite.task(environment)] if environment else suite.tasks:
+        played = task.protocol(protocol)
+        env = task.env(played)
+        header = Header.of(env, task.environment, options=task.options, protocol=played)
+        games.append(Game(env, task.environment, header, task.max_new_tokens))
+        rows += [Row(task.environment, planned.item_id, planned.seed) for planned in suite.plan(task)]
+    means = scorers.grouped(scorers.mean(), "environment", all=False)
+    return task_of(games, rows, metrics=[means])
 
 
 class Game(NamedTuple):
@@ -93,12 +125,26 @@ class Game(NamedTuple):
     max_new_tokens: int | None
 
 
-def task_of(games: Sequence[Game], rows: Sequence[tuple[str, str, int]], **options: Any) -> Any:
+class Row(NamedTuple):
+    """A sample.
+
+    Attributes:
+        env_id: Id of the environment.
+        item_id: Id of the row.
+        seed: Seed of the episode; a later epoch n has `derive(seed, n)`.
+    """
+
+    env_id: str
+    item_id: str
+    seed: int
+
+
+def task_of(games: Sequence[Game], rows: Sequence[Row], **options: Any) -> Any:
     """Return the task of rows.
 
     Args:
         games: Environments.
-        rows: Id of the environment, id of the row, and seed of each sample; epoch n has the seed `derive(seed, n - 1)`.
+        rows: The samples.
         options: Further arguments of `inspect_ai.Task`.
     """
     by_id = {game.env_id: game for game in games}
@@ -108,7 +154,7 @@ def task_of(games: Sequence[Game], rows: Sequence[tuple[str, str, int]], **optio
     def episode() -> Any:
         async def solve(state: Any, generate: Any) -> Any:
             game = by_id[state.metadata["environment"]]
-            seed = derive(state.metadata["seed"], state.epoch - 1)
+            seed = state.metadata["seed"] if state.epoch == 1 else derive(state.metadata["seed"], state.epoch)
             playing = {agent: models.get_model(role=role_of(game.env, agent)) for agent in game.env.possible_agents}
             trace, total = await to_thread.run_sync(_played, game, state.metadata["row"], seed, playing)
             state.metadata |= {"trace": trace, "return": total}
@@ -118,11 +164,11 @@ def task_of(games: Sequence[Game], rows: Sequence[tuple[str, str, int]], **optio
 
     samples = [
         dataset.Sample(
-            id=f"{env_id}/{row}",
-            input=prompts[env_id, row],
-            metadata={"environment": env_id, "row": row, "seed": seed},
+            id=f"{number} {env_id} {item_id}",
+            input=prompts[env_id, item_id],
+            metadata={"environment": env_id, "row": item_id, "seed": seed},
         )
-        for env_id, row, seed in rows
+        for number, (env_id, item_id, seed) in enumerate(rows, 1)
     ]
     return inspect_ai.Task(dataset=samples, solver=episode(), scorer=team_return(), **options)
 

@@ -12,9 +12,10 @@ pytest.importorskip("inspect_ai", reason="inspect-ai is not installed: pip insta
 from inspect_ai import eval as evaluate
 from inspect_ai.model import ModelOutput, ModelUsage, get_model
 
+from llm_dec_pomdp.board import load
 from llm_dec_pomdp.envs.relay import WORDS
 from llm_dec_pomdp.episodes import validate
-from llm_dec_pomdp.integrations.inspect_tasks import team, traces
+from llm_dec_pomdp.integrations.inspect_tasks import board1, team, traces
 from llm_dec_pomdp.rollout import replay
 
 BOARD = '''
@@ -74,6 +75,16 @@ def test_roles_are_model_roles_and_epochs_have_other_seeds(tmp_path: Path) -> No
     said = {e["content"] for e in found[0]["events"] if e.get("role") == "listener" and e["agent"] != "environment"}
     assert said == {"nothing"}
     assert len({trace["events"][0]["header"]["text_seed"] for trace in found}) == 4
+
+
+@pytest.mark.slow
+def test_the_suite_of_the_leaderboard_has_its_episodes(tmp_path: Path) -> None:
+    suite = load("board-1")
+    log, found = played(board1("scouts-v0"), tmp_path, model=model(word), limit=2)
+    seeds = [planned.seed for planned in suite.plan(suite.task("scouts-v0"))]
+    assert [trace["events"][0]["header"]["text_seed"] for trace in found] == seeds[:2]
+    assert [*log.results.scores[0].metrics] == ["scouts-v0"]
+    assert len(board1().dataset) == sum(len(suite.plan(task)) for task in suite.tasks)
 
 
 @pytest.mark.slow
