@@ -47,6 +47,7 @@ CONTRACT = ("llm_dec_pomdp/envs/base.py", "llm_dec_pomdp/envs/wrappers/", "noxfi
 _ADAPTERS, _SCRIPTS = "llm_dec_pomdp/integrations/", "examples/libraries/"
 USES = {  # files that a session checks, in addition to CONTRACT
     "openenv": ("llm_dec_pomdp/serving/", f"{_ADAPTERS}openenv"),
+    "inspect": (f"{_ADAPTERS}inspect_tasks", "llm_dec_pomdp/rollout/base", "llm_dec_pomdp/board/suite"),
     "mcp": ("llm_dec_pomdp/serving/", "llm_dec_pomdp/envs/tools/", f"{_ADAPTERS}mcp"),
     "bfcl": ("llm_dec_pomdp/contrib/calls/",),
     "suites": (f"{_ADAPTERS}games", f"{_ADAPTERS}gem", f"{_ADAPTERS}textarena"),
@@ -140,6 +141,13 @@ def verifiers(session: nox.Session) -> None:
     """Play environments with vf-eval and a model server of the test."""
     _install(session, ".[verifiers]", "uv")
     session.run(*PYTEST, "tests/integrations/test_verifiers.py")
+
+
+@nox.session(reuse_venv=True)
+def inspect(session: nox.Session) -> None:
+    """Evaluate teams with Inspect and its model without weights."""
+    _install(session, ".[inspect]")
+    session.run(*PYTEST, "-p", "no:unraisableexception", "tests/integrations/test_inspect.py")  # streams left open
 
 
 @nox.session(reuse_venv=True)

@@ -1,4 +1,4 @@
-"""Rebuild the generated pages of `docs/`: the environment pages, the audit of CoopHumanEval and the leaderboard.
+"""Rebuild the generated pages of `docs/`: environments, data cards, the audit of CoopHumanEval and the leaderboard.
 
     python scripts/build_docs.py
     python scripts/draw_environments.py
@@ -13,6 +13,7 @@ import importlib
 from collections.abc import Mapping, Sequence
 
 import board_page
+import data_cards
 import environment_pages
 from environment_pages import DOCS, GENERATED
 
@@ -43,7 +44,12 @@ def _rows(found: Sequence[Mapping[str, str]], ids: Sequence[str]) -> list[str]:
     return lines
 
 
-PAGES = {**environment_pages.PAGES, "notes/coophumaneval_audit.md": audit_page, "board.md": board_page.board_page}
+PAGES = {
+    **environment_pages.PAGES,
+    "board.md": board_page.board_page,
+    "data_cards.md": data_cards.page,
+    "notes/coophumaneval_audit.md": audit_page,
+}
 
 
 def main() -> None:

@@ -39,7 +39,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "algorithms": {*LEAVES, "agents.base", "agents.oom", "agents.judges", "rollout", "algorithms"},
     "storage": {"storage", "user_code"},
     "training": {*LEAVES, "storage", "envs", "agents", "rollout", "algorithms", "training"},
-    "integrations": {*LEAVES, "envs", "agents", "rollout", "integrations"},
+    "integrations": {*LEAVES, "envs", "agents", "episodes", "rollout", "board.suite", "integrations"},
     "serving": {*LEAVES, "envs", "http", "serving"},
     "programs": {*LEAVES, "envs", "http", "agents.base", "agents.tool_calls", "serving.web", "programs"},
     "episodes": {*LEAVES, "storage", "envs", "agents.base", "episodes"},

@@ -86,6 +86,7 @@ def _show(name: str, as_json: bool) -> None:
         UnknownNameError: The name is unknown; the message suggests the most similar one.
     """
     from ..benchmarks.suite import built_in_suites
+    from ..benchmarks.tuned import tuned
     from ..envs.registration import optional, registry, with_version
 
     suite = name in built_in_suites()
@@ -96,11 +97,13 @@ def _show(name: str, as_json: bool) -> None:
     elif suite:
         _show_suite(name, as_json)
     elif ":" in name or environment in registry or environment in optional:
-        described = _describe_environment(environment)
+        described, configs = _describe_environment(environment), tuned().get(environment, [])
         if as_json:
-            print_json({"id": environment, **described})
+            print_json({"id": environment, **described, "configs": configs})
         else:
             _print_manual(described["manual"])
+            if configs:
+                out.print(f"Tuned settings (llm-dec-pomdp train {environment} --config NAME): {', '.join(configs)}")
     elif name.endswith(".toml"):
         stop(f"{name!r} is a file; to see the suite in it, run llm-dec-pomdp bench {name} --dry-run")
     else:

@@ -1,4 +1,4 @@
-"""The commands `trace export | validate | replay | stats | view`, for traces of episodes."""
+"""The commands `trace export | import | validate | replay | stats | view`, for traces of episodes."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..printable import plain
+from ..registries import nearest
 from .console import err, out, print_json, print_table, stop, usage
 from .options import Command, Group, Json, Out, output
 from .trust import Trust, allow, typed
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     cls=Group,
-    help="Export, validate, replay, count and show traces: the recorded observations, actions and rewards of episodes.",
+    help="Export, import, validate, replay, count and show traces: the recorded observations, actions and rewards of "
+    "episodes.",
     no_args_is_help=True,
 )
 
@@ -31,7 +33,9 @@ Files = Annotated[list[Path], typer.Argument(metavar="FILE...", help="Files with
 
 @app.command(cls=Command)
 def export(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run.")],
+    run: Annotated[
+        Path, typer.Argument(metavar="RUN", help="Folder of a run, or with --to otel also a file of traces.")
+    ],
     place: Annotated[
         Path | None,
         typer.Argument(metavar="OUT", help="New file. With --texts hashed, also OUT.content.sqlite in its folder."),
@@ -44,24 +48,82 @@ def export(
         bool,
         typer.Option("--token-ids", help="Include token ids and log-probabilities. The run needs the option --traces."),
     ] = False,
+    to: Annotated[
+        str, typer.Option(help="traces, or otel: spans of OpenTelemetry, one OTLP JSON document in each line.")
+    ] = "traces",
     trust: Trust = False,
 ) -> None:
     """Write the evaluation episodes of a run as traces.
 
-    Example: [bold]llm-dec-pomdp trace export runs/my-run traces.jsonl[/]
+    Examples: [bold]llm-dec-pomdp trace export runs/my-run traces.jsonl[/]
+              [bold]llm-dec-pomdp trace export traces.jsonl spans.jsonl --to otel[/]
     """
+    from ..episodes import read_whole, write, write_otel
     from ..results.runs import read_run
-    from ..results.traces import export as export_run
+    from ..results.traces import last_episodes
 
     place = output(place, out_file)
+    if to not in ("traces", "otel"):
+        stop(f"--to is {to!r}, which does not exist; {nearest(to, ('traces', 'otel'))}")
+    if to == "otel" and (token_ids or texts == "hashed"):
+        stop("spans hold neither token ids nor references; with --to otel leave out --token-ids and --texts hashed")
     with usage():
-        read = read_run(run)
-        allow([entry.cell for entry in read.entries], run, trust=trust)
+        if to == "otel" and run.is_file():
+            traces = _valid(run, read_whole)
+        else:
+            read = read_run(run)
+            allow([entry.cell for entry in read.entries], run, trust=trust)
+            traces = last_episodes(read, token_ids=token_ids)
         try:
-            count = export_run(read, place, texts, token_ids=token_ids)  # type: ignore[arg-type]
+            if to == "otel":
+                count = write_otel(traces, place, texts=texts == "inline")
+            else:
+                count = write(traces, place, texts, token_ids=token_ids)  # type: ignore[arg-type]
         except OSError as error:
             stop(str(error), code=2 if isinstance(error, FileExistsError) else 1)
     out.print(f"wrote {count} traces to {place}")
+
+
+@app.command("import", cls=Command)
+def import_(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Log of another system.")],
+    place: Annotated[Path | None, typer.Argument(metavar="OUT", help="New file of traces.")] = None,
+    out_file: Out = None,
+    system: Annotated[
+        str,
+        typer.Option(
+            "--from",
+            help="otel: spans of OpenTelemetry with its conventions for generative AI, as OTLP JSON. openai-agents: "
+            "spans of the OpenAI Agents SDK, as JSON lines.",
+        ),
+    ] = "otel",
+) -> None:
+    """Convert the log of any agent system to traces, for the commands validate, stats and view.
+
+    Example: [bold]llm-dec-pomdp trace import spans.jsonl traces.jsonl --from otel[/]
+    """
+    from ..episodes import TraceWriter, read_openai_agents, read_otel
+    from ..episodes import stats as stats_of
+
+    place = output(place, out_file)
+    readers = {"otel": read_otel, "openai-agents": read_openai_agents}
+    if system not in readers:
+        stop(f"--from is {system!r}, which does not exist; {nearest(system, readers)}")
+    known: dict[str, bool] = {}
+    with usage():
+        try:
+            with TraceWriter(place) as writer:
+                for trace in _traces(file, readers[system]):
+                    writer.write(trace)
+                    for name, value in stats_of(trace).items():
+                        known[name] = known.get(name, False) or not math.isnan(value)
+                if not known:
+                    stop(f"{str(file)!r} has no span of an agent or a model; docs/traces.md says which spans are read")
+        except OSError as error:
+            stop(str(error), code=2 if isinstance(error, FileExistsError) else 1)
+    out.print(f"wrote {writer.count} traces to {place}")
+    if missing := [name for name, found in known.items() if not found]:
+        out.print(f"the spans do not say: {', '.join(missing)} (NaN in trace stats)")
 
 
 @app.command(cls=Command)

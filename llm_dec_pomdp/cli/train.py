@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from ..config import override
+from ..benchmarks.tuned import tuned, tuned_file
+from ..config import ConfigError, flat, override, read_toml
+from ..envs.registration import with_version
 from ..options import EvaluationConfig, TrainerConfig
+from ..registries import nearest
 from .cells import (
     cell_options,
     cell_to_resume,
@@ -41,6 +45,12 @@ if TYPE_CHECKING:
 
 
 _LENGTH = ("steps", "prompts_per_step", "group_size", "save_every", "staleness")
+_ASSIGNMENTS = ("setting", "env_option", "load")
+_SETTINGS = (  # parameters that a file of settings may have
+    *("algorithm", "protocol", "split", "eval_split", "every", *_LENGTH, *_ASSIGNMENTS),
+    *("model", "sharing", "dtype", "turns", "items", "samples", "temperature", "top_p", "max_new_tokens"),
+)
+_TUNED = ", ".join(f"{env_id} ({', '.join(names)})" for env_id, names in tuned().items())
 
 
 @cell_options()
@@ -57,6 +67,13 @@ def train(
     algorithm: Annotated[
         str, typer.Option(help="Name of a learner, or module:Class.", autocompletion=algorithms)
     ] = "magrpo",
+    config: Annotated[
+        str | None,
+        typer.Option(
+            help="Tuned settings of the environment, or a .toml file; options given here replace its values. There "
+            f"are settings of {_TUNED}."
+        ),
+    ] = None,
     team: Annotated[
         Path | None,
         typer.Option(
@@ -120,6 +137,7 @@ def train(
               [bold]llm-dec-pomdp train tldr-v0 --model model.gguf --sharing lora --tasks my.jsonl --field prompt=x[/]
               [bold]llm-dec-pomdp train tldr-v0 --tasks my.jsonl --split all --eval-split test[/]
               [bold]llm-dec-pomdp train tldr-v0 --team runs/my-run[/]
+              [bold]llm-dec-pomdp train dectiger-v0 --config marloo[/]
     """
     from ..benchmarks.suite import read_team
     from ..training import TrainerConfig
@@ -140,6 +158,14 @@ def train(
         else:
             if eval_tasks is not None:
                 refuse(given(context, "eval_split"), "all tasks of --eval-tasks are evaluated")
+            if config is not None:
+                found = _from_file(context, config, with_version(env_id))
+                algorithm, protocol = found.pop("algorithm", algorithm), found.pop("protocol", protocol)
+                split, eval_split = found.pop("split", split), found.pop("eval_split", eval_split)
+                setting = [*found.pop("setting", []), *(setting or [])]
+                for name in ("env_option", "load"):
+                    options[name] = [*found.pop(name, []), *(options[name] or [])]
+                options |= found
             played = None
             if team is not None and team.suffix == ".toml":
                 refuse(given(context, "model", "sharing", "load", "device", "dtype"), f"{team} has the models")
@@ -173,6 +199,31 @@ def train(
     arguments: dict[str, Any] = {"resume": resume is not None, "other_versions": other_versions}
     arguments |= {"executor": executor, "address": address, "traces": options["traces"], "tracking": trackers}
     run_one(cell, folder, name, options["as_json"], **arguments)
+
+
+def _from_file(context: typer.Context, config: str, env_id: str) -> dict[str, Any]:
+    """Return the values of parameters from a file of settings, without those that were given on the command line.
+
+    The tables `set`, `env` and `load` become lists of assignments, which the caller puts before the given ones.
+
+    Raises:
+        ConfigError: The file is missing or not TOML, or has an unknown key.
+    """
+    path = tuned_file(config, env_id)
+    parameters = (parameter for parameter in context.command.params if parameter.name in _SETTINGS)
+    keys = {parameter.opts[0].removeprefix("--").replace("-", "_"): str(parameter.name) for parameter in parameters}
+    found: dict[str, Any] = {}
+    for key, value in read_toml(path).items():
+        if key not in keys:
+            raise ConfigError(f"{str(path)!r}: {key!r} is no setting; {nearest(key, keys)}")
+        if keys[key] in _ASSIGNMENTS:
+            if not isinstance(value, dict):
+                raise ConfigError(f"{str(path)!r}: {key} is {value!r:.60}; write a table [{key}]")
+            table = flat(cast("dict[str, Any]", value))
+            found[keys[key]] = [f"{option}={json.dumps(held)}" for option, held in table.items()]
+        elif not given(context, keys[key]):
+            found[keys[key]] = value
+    return found
 
 
 def _cell_to_resume(context: typer.Context, folder: Path | None, *, trust: bool) -> Cell:

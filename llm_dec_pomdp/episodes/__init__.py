@@ -2,6 +2,8 @@
 
 from .files import ContentStore, TraceWriter, read, read_whole, resolve, store_of, write
 from .header import HUMAN, Header, Player, TraceError, environment_of
+from .openai_agents import read_openai_agents
+from .otel import read_otel, to_otel, write_otel
 from .record import Trace, from_episode
 from .restore import task_of, to_episode, to_groups
 from .stats import stats
@@ -20,6 +22,8 @@ __all__ = [
     "environment_of",
     "from_episode",
     "read",
+    "read_openai_agents",
+    "read_otel",
     "read_whole",
     "resolve",
     "stats",
@@ -27,6 +31,8 @@ __all__ = [
     "task_of",
     "to_episode",
     "to_groups",
+    "to_otel",
     "validate",
     "write",
+    "write_otel",
 ]

@@ -96,7 +96,7 @@ class _Graph:
     def utilisation(self) -> float:
         """Return the share of the active agents whose events lead to the last result."""
         acted = {e["agent"] for e in self.events if e["type"] != "tool_result"} - {ENVIRONMENT}
-        results = [e for e in self.events if e["type"] == "aggregate" and ("score" in e or "reward" not in e)]
+        results = [event for event in self.events if _is_result(event)]
         if not results or not acted:
             return math.nan
         inner = {event["id"] for event in self.events if event["type"] == "aggregate" or event["agent"] == ENVIRONMENT}
@@ -104,11 +104,13 @@ class _Graph:
         return len(acted & {self.by_id[name]["agent"] for name in leading}) / len(acted)
 
     def overhead(self) -> float:
-        """Return the share of the tokens outside of scored joint actions."""
+        """Return the share of the tokens outside of joint actions that lead directly to a result."""
+        if not any(_is_result(event) for event in self.events):
+            return math.nan
         spent = {True: 0.0, False: 0.0}
         for event in self.messages:
             ends = (self.by_id[effect] for effect in self.effects.get(event["id"], ()))
-            spent[any("score" in end for end in ends)] += _sampled(event)
+            spent[any(_is_result(end) for end in ends)] += _sampled(event)
         whole = sum(spent.values())
         return spent[False] / whole if whole else math.nan
 
@@ -145,6 +147,11 @@ class _Graph:
                     seen.add(other)
                     waiting.append(other)
         return seen - {start}
+
+
+def _is_result(event: Mapping[str, Any]) -> bool:
+    """Return whether an event is a scored joint action, or the result of a trace of another system."""
+    return event["type"] == "aggregate" and ("score" in event or "reward" not in event)
 
 
 def redundancy(texts: Sequence[frozenset[str]]) -> float:

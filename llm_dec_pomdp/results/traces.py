@@ -11,8 +11,8 @@ from typing import (
 
 from typing_extensions import TypedDict
 
-from ..episodes import Trace, TraceError, TraceWriter, read
-from ..episodes.files import Texts, last_evaluation
+from ..episodes import Trace, TraceError, read
+from ..episodes.files import last_evaluation
 from ..storage.reading import conform
 from .runs import Run
 
@@ -37,22 +37,22 @@ def read_traces(path: Path) -> Iterator[Trace]:
         yield trace
 
 
-def export(run: Run, path: Path, texts: Texts = "inline", *, token_ids: bool = False) -> int:
-    """Write the last evaluations of all cells of a run into one file of traces, and return their number.
+def last_episodes(run: Run, *, token_ids: bool = False) -> Iterator[Trace]:
+    """Yield the traces of the last evaluations of all cells of a run; their ids begin with the cell.
 
     Raises:
         TraceError: Token ids are requested and a cell has none, or there are no episodes.
     """
-    with TraceWriter(path, texts, token_ids=token_ids) as writer:
-        for entry in run.entries:
-            file = last_evaluation(entry.folder)
-            for trace in read_traces(file) if file else ():
-                if token_ids and any("tokens" in e and "token_ids" not in e for e in trace["events"]):
-                    raise TraceError(
-                        f"{entry.cell.label} of {str(run.folder)!r} has no token ids, which a run stores with "
-                        "bench --traces; leave --token-ids out, or repeat the run with --traces"
-                    )
-                writer.write({**trace, "trace_id": f"{entry.cell.label}/{trace['trace_id']}"})
-        if not writer.count:
-            raise TraceError(f"{str(run.folder)!r} has no evaluated episodes yet; export it when a run is done")
-    return writer.count
+    none = True
+    for entry in run.entries:
+        file = last_evaluation(entry.folder)
+        for trace in read_traces(file) if file else ():
+            if token_ids and any("tokens" in e and "token_ids" not in e for e in trace["events"]):
+                raise TraceError(
+                    f"{entry.cell.label} of {str(run.folder)!r} has no token ids, which a run stores with "
+                    "bench --traces; leave --token-ids out, or repeat the run with --traces"
+                )
+            none = False
+            yield {**trace, "trace_id": f"{entry.cell.label}/{trace['trace_id']}"}
+    if none:
+        raise TraceError(f"{str(run.folder)!r} has no evaluated episodes yet; export it when a run is done")

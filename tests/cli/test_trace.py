@@ -129,6 +129,34 @@ def test_a_page_is_made_of_traces_of_any_system(tmp_path: Path) -> None:
     assert "a page at most 64 MB" in re.sub(r"\s+", " ", refused.output)
 
 
+def test_a_log_is_imported_and_a_file_of_traces_exported_as_spans(tmp_path: Path) -> None:
+    log, traces, spans = EXAMPLE.parent / "logs" / "openai_agents.jsonl", tmp_path / "t.jsonl", tmp_path / "s.jsonl"
+    done = call("import", str(log), str(traces), "--from", "openai-agents")
+    assert done.exit_code == 0
+    assert "the spans do not say: reward, score, amplification" in done.output
+    assert call("validate", str(traces)).exit_code == 0
+    assert call("export", str(traces), str(spans), "--to", "otel").exit_code == 0
+    assert call("import", str(spans), str(tmp_path / "again.jsonl")).exit_code == 0
+    means = json.loads(call("stats", str(traces), str(tmp_path / "again.jsonl"), "--json").stdout)
+    assert [mean["utilisation"] for mean in means.values()] == [1.0, 1.0]
+
+
+def test_a_log_without_agents_or_of_another_system_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "log").write_text('{"resourceSpans": []}')
+    for arguments, words in (
+        ([], "no span of an agent"),
+        (["--from", "openai-agents"], "field object"),
+        (["--from", "otl"], "otel"),
+    ):
+        refused = call("import", str(tmp_path / "log"), str(tmp_path / "out"), *arguments)
+        assert refused.exit_code == 2
+        assert words in refused.output
+    assert not (tmp_path / "out").exists()
+    refused = call("export", str(tmp_path / "log"), str(tmp_path / "out"), "--to", "otel", "--token-ids")
+    assert refused.exit_code == 2
+    assert "--token-ids" in refused.output
+
+
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     result = call("stats", str(tmp_path / "nothing"))
     assert result.exit_code == 2

@@ -10,6 +10,8 @@ import pytest
 
 from llm_dec_pomdp.agents.io.load import read_members
 from llm_dec_pomdp.benchmarks.suite import load_suite
+from llm_dec_pomdp.envs import make
+from llm_dec_pomdp.rollout.preferences import Preferences
 
 ROOT = Path(__file__).resolve().parents[2]
 RESEARCH = ROOT / "research"
@@ -37,3 +39,13 @@ def test_every_suite_and_team_of_a_measurement_loads() -> None:
     for path in suites:
         assert load_suite(str(path)).cells(), path
     assert read_members(RESEARCH / "arxiv_limits.toml").members
+
+
+def test_published_episodes_are_pairs_for_preference_learning(tmp_path: Path) -> None:
+    submissions = [str(ROOT / "board" / name) for name in ("script-best", "script-random")]
+    command = [sys.executable, RESEARCH / "preferences.py", "tldr-v1", *submissions, "--out", tmp_path / "t"]
+    subprocess.run(command, capture_output=True, check=True, timeout=120)
+    env = make("tldr-v1", tasks=str(tmp_path / "t.tasks.jsonl"), split="all")
+    pairs = Preferences(str(tmp_path / "t.traces.jsonl")).pairs()
+    assert {item.id for item in env.items} == {*pairs}
+    assert all(pair.chosen.total > pair.rejected.total for of_task in pairs.values() for pair in of_task)
