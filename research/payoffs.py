@@ -3,9 +3,9 @@
     python research/payoffs.py staghunt --out research/data/staghunt.json.xz
 
 Each run trains one table per agent for a number of updates of 4 tasks x 8 episodes, with the learning rate 0.3. Prints
-a row for each setting and learner with the mean return of the seeds in percent and its 95 % t interval, before and after
-training. The file has every seed: returns after every fifth update, the expected return of every agent, and
-`env.measure` of 20 sampled episodes for each task.
+a row for each setting and learner with the mean return of the seeds in percent and its 95 % t interval. The file has
+every seed: returns after every fifth update, the expected return of every agent, and `env.measure` of 20 sampled
+episodes for each task.
 """
 
 from __future__ import annotations
@@ -60,8 +60,9 @@ SETTINGS: Mapping[str, Sequence[Setting]] = {
         for rewards in ("joint", "individual")
         for hare in (0.2, 0.5, 0.8)
     ],
+    "verify": [Setting(rewards, "verify-v0", {"rewards": rewards}, ["agent_1"]) for rewards in ("joint", "role")],
 }
-UPDATES = {"staghunt": 40}
+UPDATES = {"staghunt": 40, "verify": 60}
 
 
 def strategy_of(members: Mapping[str, Any]) -> Strategy:
@@ -71,7 +72,7 @@ def strategy_of(members: Mapping[str, Any]) -> Strategy:
         member = members[agent]
         if not isinstance(member, Table):
             return {member(agent, history): 1.0}
-        logits = member.rows([number_of(history)])[0].detach()
+        logits: Any = member.rows([number_of(history)])[0].detach()
         return dict(zip(member.menu, logits.softmax(-1).tolist(), strict=True))
 
     return chances

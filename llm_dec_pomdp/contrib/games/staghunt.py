@@ -6,7 +6,7 @@
 | turns | 2: a message to all teammates, then the choice; `max_turns` H: H - 1 rounds of messages |
 | data | 2 n tasks, equally likely: n with a stag and n without; the same for training and test |
 | options | `n_agents` n = 2 (2 to 6), `rewards` = "joint" or "individual", `hare` r = 0.5 (above 0, below 1) |
-| files | rows of `prompt` (the request) and `warned`: the number of the hunter that sees old tracks, 0 if there is a stag |
+| files | rows of `prompt` (the request) and `warned`, the number of the hunter that sees old tracks; 0 means a stag |
 | return | 0 to 1, the mean payoff of the hunters |
 | optimum | (1 + r) / 2 with messages; without messages the larger of r and (1 + r/n) / 2 |
 
@@ -16,7 +16,7 @@ them, and each hunter is equally likely to see them. After its message each hunt
 | agent | knows at the start | knows before the choice |
 |---|---|---|
 | hunter with old tracks | that there is no stag | the same, and the messages |
-| hunter with fresh tracks | that there is a stag with probability n / (2n - 1) | the messages, which may say who sees old tracks |
+| hunter with fresh tracks | that there is a stag with probability n / (2n - 1) | the messages, which may warn |
 
 Action. A message is any text. A choice is the text stag or hare; any other text has payoff 0.
 
@@ -150,9 +150,9 @@ class StagHunt(Task[State]):
         self.source = TaskSource(  # type: ignore[misc]
             "staghunt", required=("prompt", "warned"), sample=functools.partial(_tasks, n), every_split=True
         )
-        common.setdefault("max_turns", 2)
+        turns = common.setdefault("max_turns", 2)
         speechless = max(self.hare, (1 + self.hare / n) / 2)
-        best = (1 + self.hare) / 2 if common["max_turns"] > 1 else speechless
+        best = (1 + self.hare) / 2 if turns > 1 else speechless
         self.declared = replace(
             self.declared,
             roles=("hunter",) * n,
@@ -226,10 +226,12 @@ class StagHunt(Task[State]):
 
     def script(self, name: str) -> Script:
         """Return the team of the payoff-dominant equilibrium, or the team that always answers hare."""
-        return {"optimal": _optimal, "safe": lambda agent, history: HARE}.get(name) or super().script(name)
+        if name not in self.declared.scripts:
+            return super().script(name)
+        return lambda agent, history: HARE if name == "safe" else _optimal(history)
 
 
-def _optimal(agent: str, history: Sequence[Message]) -> str:
+def _optimal(history: Sequence[Message]) -> str:
     """Answer hare if this hunter sees old tracks or a teammate has said hare, otherwise stag."""
     observed = [message.text for message in history if message.role == "observation"]
     warned = any(line.endswith(f"says: {HARE}") for text in observed for line in text.splitlines())

@@ -34,7 +34,7 @@ def pure(env: Any, rules: Mapping[str, Any]) -> Any:
     return strategy
 
 
-def payoffs(env: StagHunt) -> tuple[list[Any], np.ndarray]:
+def payoffs(env: StagHunt) -> tuple[Any, Any]:
     """Return the 64 pure strategies of a hunter, and the rewards, of shape (agents, strategies, strategies)."""
     reward = np.zeros((2, 4, 2, 2))  # by task and choices
     for (row, item), choices in itertools.product(enumerate(env.items), itertools.product((0, 1), repeat=2)):
@@ -72,8 +72,8 @@ def test_the_returns_of_all_pure_equilibria_are_those_of_the_page(
     returns = reward.mean(0)
     assert sorted({round(float(found), 9) for found in returns[stable]}) == pytest.approx(expected)
     assert env.facts.optimum == pytest.approx(returns.max())
-    places = np.unravel_index(np.where(stable, returns, -1).argmax(), returns.shape)
-    named = {
+    places: Any = np.unravel_index(np.where(stable, returns, -1).argmax(), returns.shape)
+    named: dict[str, Any] = {
         agent: tuple(tuple(WORDS[word] for word in part) for part in rules[place])
         for agent, place in zip(env.possible_agents, places, strict=True)
     }
