@@ -61,8 +61,17 @@ SETTINGS: Mapping[str, Sequence[Setting]] = {
         for hare in (0.2, 0.5, 0.8)
     ],
     "verify": [Setting(rewards, "verify-v0", {"rewards": rewards}, ["agent_1"]) for rewards in ("joint", "role")],
+    "debate": [
+        Setting(f"{evidence}, {who} trained", "debate-v0", {"evidence": evidence}, ["agent_2"], scripts)
+        for evidence in ("claimed", "shown")
+        for who, scripts in {
+            "judge": {"agent_0": "optimal", "agent_1": "optimal"},
+            "debaters": {"agent_2": "advocates"},
+            "all": dict[str, str](),
+        }.items()
+    ],
 }
-UPDATES = {"staghunt": 40, "verify": 60}
+UPDATES = {"staghunt": 40, "verify": 60, "debate": 80}
 
 
 def strategy_of(members: Mapping[str, Any]) -> Strategy:
