@@ -12,7 +12,7 @@ import pytest
 
 from llm_dec_pomdp import make
 from llm_dec_pomdp.agents import Sampling, Scripted
-from llm_dec_pomdp.contrib.games.self_play import value
+from llm_dec_pomdp.contrib.games.self_play import History, Strategy, value
 from llm_dec_pomdp.envs.tasks import TaskError
 from llm_dec_pomdp.rollout import Trajectories
 from llm_dec_pomdp.types import TaskItem
@@ -65,9 +65,11 @@ def test_returns_of_scripted_teams(evidence: str, script: str, expected: float) 
 def test_hidden_documents_that_count_against_their_debater_make_an_equilibrium() -> None:
     env: Any = make("debate-v0", evidence="shown")
 
-    def strategy(of_debaters: str, of_judge: str) -> Any:
-        scripts = {"agent_2": env.script(of_judge)}
-        return lambda agent, history: {scripts.get(agent, env.script(of_debaters))(agent, history): 1.0}
+    def strategy(of_debaters: str, of_judge: str) -> Strategy:
+        def chances(agent: str, history: History) -> Mapping[str, float]:
+            return {env.script(of_judge if agent == "agent_2" else of_debaters)(agent, history): 1.0}
+
+        return chances
 
     for debaters in ("optimal", "advocates"):
         assert env.exploitability(strategy(debaters, "optimal")) == 0
@@ -77,8 +79,11 @@ def test_hidden_documents_that_count_against_their_debater_make_an_equilibrium()
 
 def test_honest_claims_are_no_equilibrium() -> None:
     env: Any = make("debate-v0")
-    honest = env.script("optimal")
-    assert env.exploitability(lambda agent, history: {honest(agent, history): 1.0}) > 0.1
+
+    def honest(agent: str, history: History) -> Mapping[str, float]:
+        return {env.script("optimal")(agent, history): 1.0}
+
+    assert env.exploitability(honest) > 0.1
 
 
 def test_claims_leave_the_judge_with_the_public_document_in_every_pure_equilibrium() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
@@ -54,6 +54,10 @@ def payoffs(env: StagHunt) -> tuple[Any, Any]:
     return rules, total
 
 
+def _in_words(rule: Sequence[Sequence[int]]) -> tuple[tuple[str, ...], ...]:
+    return tuple(tuple(WORDS[word] for word in part) for part in rule)
+
+
 @pytest.mark.parametrize(
     ("rewards", "hare", "expected"),
     [
@@ -74,8 +78,7 @@ def test_the_returns_of_all_pure_equilibria_are_those_of_the_page(
     assert env.facts.optimum == pytest.approx(returns.max())
     places: Any = np.unravel_index(np.where(stable, returns, -1).argmax(), returns.shape)
     named: dict[str, Any] = {
-        agent: tuple(tuple(WORDS[word] for word in part) for part in rules[place])
-        for agent, place in zip(env.possible_agents, places, strict=True)
+        agent: _in_words(rules[place]) for agent, place in zip(env.possible_agents, places, strict=True)
     }
     assert env.exploitability(pure(env, named)) == pytest.approx(0.0, abs=1e-12)
     assert value(env, pure(env, named), "agent_0") == pytest.approx(reward[0, *places])
