@@ -166,8 +166,8 @@ class Incident(Task[State]):
 
     def _with_reports(self, state: State) -> State:
         """Give each responder its report of the round."""
-        known = [reports | {(i, state.round)} for i, reports in enumerate(state.known)]
-        return state._replace(known=(state.known[0], *known[1:]))
+        known = [reports | {(i, state.round)} for i, reports in enumerate(state.known[1:], 1)]
+        return state._replace(known=(state.known[0], *known))
 
     def roster(self, state: State) -> Sequence[str]:
         """Return all agents, without the coordinator once it has left."""
