@@ -91,7 +91,7 @@ def classics(axes: Axes) -> None:
 def strip(axes: Axes, earned: Earned, title: str, label: str = "return, %") -> None:
     """Draw a row for each name: a dot for every seed, and a bar at their mean."""
     for row, (name, values) in enumerate(earned.items()):
-        colour = METHODS["control" if name.split()[0].rstrip(",") in CONTROL else "marloo"][0]
+        colour = METHODS["control" if name.split()[0] in CONTROL else "marloo"][0]
         axes.plot(values, [row] * len(values), "o", color=colour, alpha=0.6, markersize=6)
         axes.plot([fmean(values)] * 2, [row - 0.3, row + 0.3], color="#1c2733", linewidth=2)
     axes.axvline(0, color="#7d8794", linewidth=0.8)
@@ -239,14 +239,14 @@ def smollm2() -> Figure:
 
 
 def payoffs(file: str, panel: Callable[[Mapping[str, Any]], str], row: Callable[[Mapping[str, Any]], str]) -> Figure:
-    """Draw strips of a game of `payoffs.py`; returns below -60 % lie outside."""
+    """Draw strips of a game of `payoffs.py`, without the controls."""
     panels: dict[str, dict[str, list[float]]] = {}
     for run in read(file):
+        if label_of(run["cell"]) == "control":
+            continue
         earned = panels.setdefault(panel(run["cell"]), {}).setdefault(row(run["cell"]), [])
         earned.append(run["summary"]["return_percent"]["mean"])
-    figure = strips(panels)
-    figure.axes[0].set_xlim(-60, 105)
-    return figure
+    return strips(panels)
 
 
 def performance() -> Figure:

@@ -2,10 +2,10 @@
 
     python research/payoffs.py staghunt --out research/data/staghunt.json.xz
 
-Each run trains one table per agent for a number of updates of 4 tasks x 8 episodes, with the learning rate 0.3. Prints
-a row for each setting and learner with the mean return of the seeds in percent and its 95 % t interval. The file has
-every seed: returns after every fifth update, the expected return of every agent, and `env.measure` of 20 sampled
-episodes for each task. Returns are exact, except for `incident`, whose returns are means over such episodes.
+Each run trains one table per agent with updates of 4 tasks x 8 episodes and the learning rate 0.3. Prints a row for each
+setting and learner with the mean return of the seeds in percent and its 95 % t interval. The file has every seed:
+returns after every tenth update, and `env.measure` of 20 sampled episodes for each task. Returns are exact, except for
+`incident`, whose returns are means over such episodes.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ from llm_dec_pomdp.types import Group, Message
 
 CONTROL = "magrpo_shuffled"
 LEARNERS = ("magrpo", "marloo", "iac", CONTROL)
-EVERY = 5  # updates between two points of a curve
+EVERY = 10  # updates between two points of a curve
+ROWS = 1024  # greatest number of histories of an agent
 SAMPLING = Sampling(max_new_tokens=1)
 
 
@@ -92,7 +93,9 @@ def run(setting: Setting, learner: str, updates: int, seed: int) -> dict[str, An
     """Train a team; return its returns and properties in the format of `collect_results.py`."""
     env: Any = make(setting.game, **setting.options)
     scripts = {agent: env.script(name) for agent, name in setting.scripts.items()}
-    members: dict[str, Any] = {agent: scripts.get(agent) or Table(env.choices(agent)) for agent in env.possible_agents}
+    members: dict[str, Any] = {
+        agent: scripts.get(agent) or Table(env.choices(agent), ROWS) for agent in env.possible_agents
+    }
     team = Team({agent: member if agent not in scripts else Scripted(member) for agent, member in members.items()})
     algorithm = build_algorithm(learner, {}, team, SAMPLING)
     strategy, curve = strategy_of(members), list[dict[str, Any]]()
@@ -121,7 +124,6 @@ def run(setting: Setting, learner: str, updates: int, seed: int) -> dict[str, An
         },
         "summary": {"return_percent": curve[-1]["return_percent"], "measured": env.measure(episodes())},
         "curve": curve,
-        "values": {agent: value(env, strategy, agent) for agent in env.possible_agents if setting.returns},
     }
 
 

@@ -99,11 +99,8 @@ def reached(name: str) -> list[Reached]:
     bars = [bar for source in SOURCES[name] for bar in _bars(source)]
     best = facts.max_return / facts.score_range[1] if facts.optimum is None else 1.0
     team = "script:optimal" if "optimal" in facts.scripts else "script:gold"
-    nothing = (
-        [Reached("empty texts", (0.0,))]
-        if facts.silence_is_lowest and facts.score_scale.percent(facts.score_range[0]) == 0
-        else []
-    )
+    lowest = {facts.score_range[0], facts.score_scale.percent(facts.score_range[0])}
+    nothing = [Reached("empty texts", (0.0,))] if facts.silence_is_lowest and lowest == {0.0} else []
     return sorted([*nothing, *bars, Reached(team, (100 * best,))], key=lambda bar: bar.mean)
 
 

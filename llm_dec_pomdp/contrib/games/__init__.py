@@ -1,1 +1,1 @@
-"""Small games with known values or equilibria: a bandit, matching pennies, Kuhn poker, a stag hunt, a verifier, a debate."""
+"""Small games with known values or equilibria, such as Kuhn poker and a stag hunt."""

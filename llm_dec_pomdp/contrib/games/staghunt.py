@@ -37,13 +37,14 @@ game has several equilibria:
 |---|---|---|
 | payoff-dominant: hunters warn of old tracks, and choose stag if nobody warns | (1 + r) / 2 | both |
 | no warnings: hunters with fresh tracks choose stag | (1 + r/n) / 2 | individual if r < n / (2n - 1), joint always |
+| one-sided, n = 2: only one hunter warns | (4 + 3 r) / 8 | as in the row above |
 | safe: all choose hare | r | both |
 
 With individual rewards a hunter with old tracks receives r whatever it says, so it gains nothing by a warning. In
 reports the return of the payoff-dominant equilibrium is 100 %, and that of the safe one is 0 %.
 
-Risk. Suppose that messages are ignored, and that every teammate chooses stag with probability p. A hunter with fresh
-tracks then gains by choosing stag if
+Suppose that messages are ignored, and that every teammate chooses stag with probability p. A hunter with fresh tracks
+then gains by choosing stag if
 
     p ** (n - 1) * n / (2n - 1) > r        with individual rewards
     p ** (n - 1) * n / (2n - 1) > r / n    with the joint reward
