@@ -277,6 +277,13 @@ FIGURES: Mapping[str, Callable[[], Figure]] = {
         lambda cell: f"hare {cell['environment']['options']['hare']}",
         lambda cell: f"{label_of(cell)}, {cell['environment']['options']['rewards']}",
     ),
+    "verify": lambda: payoffs("verify.json", lambda cell: f"{cell['environment']['label']} rewards", label_of),
+    "debate": lambda: payoffs(
+        "debate.json",
+        lambda cell: f"evidence is {cell['environment']['options']['evidence']}",
+        lambda cell: cell["environment"]["label"].partition(", ")[2],
+    ),
+    "incident": lambda: payoffs("incident.json", lambda cell: "incident-v0", label_of),
     "software": software,
 }
 
