@@ -77,7 +77,7 @@ SOURCES: Mapping[str, tuple[Source, ...]] = {
     **{name: (Source(("selfplay.json",), f"{name}-v0"),) for name in GAMES},
     "merge": (),  # no team was measured
     "staghunt": (Source(("staghunt.json",), "joint, hare 0.5"),),
-    "verify": (),
+    "verify": (Source(("verify.json",), "joint"),),
     "debate": (),
     "incident": (),
     "memory": (Source(("calls.json",), "memory-v0"),),
