@@ -238,6 +238,17 @@ def smollm2() -> Figure:
     return figure
 
 
+def payoffs(file: str, panel: Callable[[Mapping[str, Any]], str], row: Callable[[Mapping[str, Any]], str]) -> Figure:
+    """Draw strips of a game of `payoffs.py`, without the controls."""
+    panels: dict[str, dict[str, list[float]]] = {}
+    for run in read(file):
+        if label_of(run["cell"]) == "control":
+            continue
+        earned = panels.setdefault(panel(run["cell"]), {}).setdefault(row(run["cell"]), [])
+        earned.append(run["summary"]["return_percent"]["mean"])
+    return strips(panels)
+
+
 def performance() -> Figure:
     """Draw the ratios of speed on two machines."""
     machines = [read(file) for file in ("performance.json", "performance_zen3.json")]
@@ -261,6 +272,18 @@ FIGURES: Mapping[str, Callable[[], Figure]] = {
     "research_skills": lambda: strips({"research-v0 after 32 updates": seeds("research_skills.json")}),
     "selfplay": selfplay,
     "smollm2": smollm2,
+    "staghunt": lambda: payoffs(
+        "staghunt.json",
+        lambda cell: f"hare {cell['environment']['options']['hare']}",
+        lambda cell: f"{label_of(cell)}, {cell['environment']['options']['rewards']}",
+    ),
+    "verify": lambda: payoffs("verify.json", lambda cell: f"{cell['environment']['label']} rewards", label_of),
+    "debate": lambda: payoffs(
+        "debate.json",
+        lambda cell: f"evidence is {cell['environment']['options']['evidence']}",
+        lambda cell: cell["environment"]["label"].partition(", ")[2],
+    ),
+    "incident": lambda: payoffs("incident.json", lambda cell: "incident-v0", label_of),
     "software": software,
 }
 

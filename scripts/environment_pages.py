@@ -37,6 +37,7 @@ FAMILIES = {
     "When to stop": ("scouts",),
     "Planning in dialogue": ("meeting", "repair", "trip"),
     "Small games": ("relay", "bandit", "pennies", "kuhn"),
+    "Roles and rewards": ("staghunt", "verify", "debate", "incident"),
 }
 HEADINGS = (
     "Observation, action",

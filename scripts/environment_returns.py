@@ -76,6 +76,10 @@ SOURCES: Mapping[str, tuple[Source, ...]] = {
     **{name: (Source(("reached.json",), f"{name}-v0"),) for name in ("telegrams", "mbpp", "modules", "bandit")},
     **{name: (Source(("selfplay.json",), f"{name}-v0"),) for name in GAMES},
     "merge": (),  # no team was measured
+    "staghunt": (Source(("staghunt.json",), "joint, hare 0.5"),),
+    "verify": (Source(("verify.json",), "joint"),),
+    "debate": (),
+    "incident": (),
     "memory": (Source(("calls.json",), "memory-v0"),),
     **{name: (Source(("planning.json",), f"{name}-v0"),) for name in ("meeting", "repair", "trip")},
     "relay": (Source(("messages.json",), "relay-v0 sequential"),),
@@ -95,7 +99,8 @@ def reached(name: str) -> list[Reached]:
     bars = [bar for source in SOURCES[name] for bar in _bars(source)]
     best = facts.max_return / facts.score_range[1] if facts.optimum is None else 1.0
     team = "script:optimal" if "optimal" in facts.scripts else "script:gold"
-    nothing = [Reached("empty texts", (0.0,))] if facts.silence_is_lowest and facts.score_range[0] == 0 else []
+    lowest = {facts.score_range[0], facts.score_scale.percent(facts.score_range[0])}
+    nothing = [Reached("empty texts", (0.0,))] if facts.silence_is_lowest and lowest == {0.0} else []
     return sorted([*nothing, *bars, Reached(team, (100 * best,))], key=lambda bar: bar.mean)
 
 

@@ -8,7 +8,8 @@
 | `research` | research-v0 |
 | `scouts` | scouts-v0 |
 | `memory` | memory-v0 |
-| `games` | bandit-v0, pennies-v0, kuhn-v0 |
+| `games` | bandit-v0, pennies-v0, kuhn-v0, staghunt-v0, verify-v0, debate-v0 |
+| `incident` | incident-v0 |
 | `external_games` | games of GEM and TextArena, by address |
 
 A family imports only the public names of the core, as packages of other authors do, and no other family. Its ids are

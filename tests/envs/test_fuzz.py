@@ -37,11 +37,12 @@ BATCH = 16  # texts: four episodes of two turns and two agents
 # A text without a form ends an episode of a hierarchy or of a game for two at once, and whoever is not heard to look
 # has stopped;
 # `check_env` tries those.
-ENDED_BY_ANY_TEXT = ("scouts-v0", "pennies-v0", "kuhn-v0")
+ENDED_BY_ANY_TEXT = ("scouts-v0", "pennies-v0", "kuhn-v0", "verify-v0")
+MORE_AGENTS = ("debate-v0", "incident-v0")  # than texts are dealt out for
 FLAT = [
     env_id
     for env_id in sorted(llm_dec_pomdp.registry)
-    if env_id not in (*ENDED_BY_ANY_TEXT, "modules-v0") and not seen(env_id).facts.hierarchical
+    if env_id not in (*ENDED_BY_ANY_TEXT, *MORE_AGENTS, "modules-v0") and not seen(env_id).facts.hierarchical
 ]
 WRITING = [env_id for env_id in FLAT if not seen(env_id).facts.judges_code]
 CODE = sorted(set(FLAT) - set(WRITING))

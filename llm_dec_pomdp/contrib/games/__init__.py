@@ -1,1 +1,1 @@
-"""Small games with known values or equilibria: a bandit, matching pennies, Kuhn poker."""
+"""Small games with known values or equilibria, such as Kuhn poker and a stag hunt."""
