@@ -1,0 +1,1 @@
+"""Documents that several writers write with an editor."""

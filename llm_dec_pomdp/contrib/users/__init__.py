@@ -1,0 +1,1 @@
+"""Assistants of users who have a goal, patience and a memory."""
