@@ -55,13 +55,15 @@ episodes of a single row) in the others.
   teammates write, such as a scout, has influence 0; its silent loss shows what it contributes.
 - **Kinds.** A *script* and an *exploit* are programs. An exploit receives reward without doing the work ([degenerate
   strategies](rewards.md)), so it shows what a high number is worth. A *table* has no language model.
-- **Trained** teams were trained on the reward of the task: on its training rows or, if the task has a single row, on
-  that row.
+- **Trained** teams were trained on the reward of the task or of another version of it: on training rows or, if the
+  task has a single row, on that row.
 - **A single agent** observes everything and writes all parts, and has the token limit of the whole team. The second
   table has the difference between each team and the single agent of the same model, in points. A discussion also
   writes drafts, so it samples up to twice as many tokens.
 - **Hierarchies.** The agents of `research-v0` and `calls-v0` call each other, so `sequential` and `discussion` play
   these two tasks as `concat` does.
+- **SmolLM2-135M-Instruct** played in bfloat16 on one core, which other work slowed down. Its seconds are therefore too
+  long. `tldr-v1` takes one to two minutes of processor time per method. The model has not played all tasks yet.
 
 """
 SUBMITTING = """\

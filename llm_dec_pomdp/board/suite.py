@@ -118,7 +118,7 @@ class BoardSuite(Config):
     @property
     def digest(self) -> str:
         """The SHA-256 of the suite."""
-        return digest(self.model_dump())
+        return digest(self.model_dump(exclude_unset=True))  # so that later packages may add fields with defaults
 
     def task(self, environment: str) -> BoardTask:
         """Return the task of an environment.

@@ -89,7 +89,7 @@ def _of_task(results: Sequence[tuple[Submission, TaskResult]]) -> list[str]:
     for s, result in sorted(results, key=lambda pair: -fmean(pair[1].returns)):
         found = [result.statistics.get(name) for name in _OF_TASK]
         members = {n.removeprefix("influence of "): m for n, m in result.statistics.items() if " of " in n}
-        influences = ", ".join(f"{name} {measure.mean:.0f}" for name, measure in members.items())
+        influences = ", ".join(f"{name} {round(measure.mean)}" for name, measure in members.items())
         rows.append([s.name, _kind(s, [result]), *(_shown(m or _NONE) for m in found), influences])
     return _table(["team", "kind", *map(_head, _OF_TASK), "influence of each member"], rows)
 

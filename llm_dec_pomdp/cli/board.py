@@ -175,7 +175,7 @@ def _trained_entrant(task: BoardTask, folder: Path, cell: Any) -> Entrant:
     cell = cell.loaded()
     protocol = task.protocol(cell.protocol)
     env = task.env(protocol)
-    team = build_team(with_defaults(cell, env), env, train=False)
+    team = build_team(with_defaults(cell, env), env)
     load_weights(folder, team)
     return Entrant(env, protocol, team, cell.sampling, cell.environment.id, cell.training.steps)
 
