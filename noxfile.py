@@ -155,7 +155,7 @@ def inspect(session: nox.Session) -> None:
 def program(session: nox.Session, name: str) -> None:
     """Train an agent program of another library, and its control: `nox -s "program(langgraph_team)"`."""
     _install(session, ".[serve]", *PROGRAMS[name])
-    session.run(*PYTEST, "tests/programs", "-k", f"{name} or openai or processor")
+    session.run(*PYTEST, "tests/programs", "-k", f"{name} or openai_client or processor")
 
 
 @nox.session

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -12,6 +13,8 @@ from typing import Any
 import pytest
 import torch
 from agent_programs import ROWS, over_http, plan_and_write, score, together
+from safetensors.torch import load_file
+from waiting import wait_until
 
 import llm_dec_pomdp
 from llm_dec_pomdp import from_program
@@ -263,3 +266,24 @@ def test_a_file_with_a_program_is_an_environment_and_learns() -> None:
         llm_dec_pomdp.train(team, env, learner, steps=40, seed=0)
         returns[learner] = llm_dec_pomdp.evaluate(team, env, samples=20).return_percent.mean
     assert returns["magrpo"] > returns["magrpo_shuffled"] + 20
+
+
+@pytest.mark.slow
+def test_a_training_of_a_program_that_is_killed_and_resumed_equals_one_that_is_not(tmp_path: Path) -> None:
+    def start(*options: str) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-c", "from llm_dec_pomdp.cli import main; main()", "train", *options]
+        return subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    options = (f"{ROOT}/examples/programs/painters.py:solve", "--steps", "16", "--save-every", "2")
+    assert start(*options, "--out", "whole").wait() == 0
+    process = start(*options, "--out", "killed")
+    wait_until(lambda: len(list(tmp_path.glob("killed/**/checkpoints/*"))) > 2, process)
+    process.kill()
+    assert process.wait() != 0
+    assert start("--resume", "killed", "--trust").wait() == 0
+    whole, killed = (
+        {path.parent.name: load_file(path) for path in tmp_path.glob(f"{folder}/cells/*/team/*/*.safetensors")}
+        for folder in ("whole", "killed")
+    )
+    assert whole
+    assert all(torch.equal(tensor, killed[role][name]) for role in whole for name, tensor in whole[role].items())

@@ -19,7 +19,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples" / "programs"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "library"), [("langgraph_team", "langgraph"), ("openai_agents_team", "agents")])
+@pytest.mark.parametrize(("name", "library"), [("langgraph_team", "langgraph"), ("openai_agents_team", "agents.run")])
 def test_a_program_of_another_library_learns_and_its_control_does_not(name: str, library: str) -> None:
     pytest.importorskip(library)
     pytest.importorskip("openai")

@@ -17,7 +17,7 @@ import torch
 from ...seeding import uniforms
 from ..base import Sampling
 from ..engines import Prompt, Sampled
-from .stepping import forward, token_steps
+from .stepping import cache_of, forward, token_steps
 from .vocabulary import over_tokens
 
 _NUCLEUS = 512  # number of most likely tokens in which top-p first searches ...
@@ -118,7 +118,7 @@ def prefill(
 
 def _copyable_cache(output: Any, model: Any) -> Any:
     """Return the cache of keys and values of prompts; raise ValueError if the model has none that can be copied."""
-    cache = getattr(output, "past_key_values", None)
+    cache = cache_of(output)
     layers = getattr(cache, "layers", ())
     if not layers or not all(hasattr(layer, "batch_select_indices") for layer in layers):
         raise ValueError(

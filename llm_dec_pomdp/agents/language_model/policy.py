@@ -360,7 +360,7 @@ class LanguageModel(ModelPolicy):
                 input_ids=packed.ids,
                 attention_mask=packed.mask,
                 position_ids=packed.positions,
-                past_key_values=cache,
+                cache=cache,
             )
             outputs = read.last_hidden_state if body else read.logits
             later = outputs.new_zeros(*mask[:, 1:].shape, outputs.shape[-1])
@@ -379,7 +379,7 @@ class LanguageModel(ModelPolicy):
             input_ids=ids[:, :-1],
             attention_mask=torch.cat([prompt_mask, mask[:, :-1]], dim=1),
             position_ids=prompt_mask.sum(1, keepdim=True) + (mask[:, :-1].cumsum(1) - 1).clamp(min=0),
-            past_key_values=cache,
+            cache=cache,
         )
         return torch.cat([states, output.last_hidden_state if body else output.logits], dim=1)
 

@@ -12,6 +12,8 @@
 from __future__ import annotations
 
 import copy
+import functools
+import inspect
 import weakref
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -45,10 +47,24 @@ class TokenSteps(Protocol):
         ...
 
 
-def forward(model: Any, adapters: Sequence[str | None], *, body: bool = False, **inputs: Any) -> Any:
+def forward(model: Any, adapters: Sequence[str | None], *, body: bool = False, cache: Any = None, **inputs: Any) -> Any:
     """Return the model's output, each row with its own adapter; with `body`, without the output layer."""
     network = choose(model, adapters, inputs["input_ids"].device)
-    return (network.base_model if body else network)(**inputs)
+    network = network.base_model if body else network
+    if cache is not None:
+        inputs[_cache_name(type(network))] = cache
+    return network(**inputs)
+
+
+@functools.cache
+def _cache_name(kind: type) -> str:
+    """Return the name of a model's argument for the cache: "cache" from transformers 5.24 on."""
+    return "cache" if "cache" in inspect.signature(kind.forward).parameters else "past_key_values"
+
+
+def cache_of(output: Any) -> Any:
+    """Return the cache of keys and values in a model's output; None if there is none."""
+    return output.get("cache", output.get("past_key_values"))
 
 
 def choose(model: Any, adapters: Sequence[str | None], device: torch.device) -> Any:
@@ -101,7 +117,7 @@ class ModelSteps:
             input_ids=tokens[:, None],
             attention_mask=self.mask,
             position_ids=self.mask.sum(1, keepdim=True) - 1,
-            past_key_values=self.cache,
+            cache=self.cache,
         ).logits[:, -1]
 
 
@@ -245,7 +261,7 @@ def _same_logits(model: Any, network: Any) -> bool:
     mask = torch.tensor([[0, 1, 1, 1], [1, 1, 1, 1]], device=weight.device)
     inputs = {"input_ids": ids, "attention_mask": mask, "position_ids": (mask.cumsum(1) - 1).clamp(min=0)}
     index = torch.tensor([0, 1, 1], device=weight.device)
-    cache = forward(model, adapters[:2], use_cache=True, **inputs).past_key_values
+    cache = cache_of(forward(model, adapters[:2], use_cache=True, **inputs))
     by_layers = LayerSteps(model, copy.deepcopy(cache), mask, index, 2)
     by_model = ModelSteps(model, cache, mask, index)
     tolerance = 1e-3 if weight.dtype in (torch.float32, torch.float64) else 5e-2
