@@ -15,6 +15,7 @@
 * A report is wrong if the environment marks it (`expert` is "0" in the `return` of a sub-agent). Its claims are the
   names and numbers that are neither in its subtask nor in the task.
 * A message repeats a claim if it contains the claim and a path of edges leads to it from the report.
+* The scored joint actions of an imported log are the calls that lead directly to its last result (`spans`).
 * A statistic is NaN if the trace lacks the data.
 
 The survey names and describes the five; the exact definitions are this package's own.
