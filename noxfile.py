@@ -52,7 +52,7 @@ USES = {  # files that a session checks, in addition to CONTRACT
     "bfcl": ("llm_dec_pomdp/contrib/calls/",),
     "suites": (f"{_ADAPTERS}games", f"{_ADAPTERS}gem", f"{_ADAPTERS}textarena"),
     "program(langgraph_team)": ("llm_dec_pomdp/programs/", "examples/programs/"),
-    "program(openai_agents_team)": ("llm_dec_pomdp/programs/", "examples/programs/"),
+    "program(openai_agents_team)": ("llm_dec_pomdp/programs/", "llm_dec_pomdp/episodes/", "examples/programs/"),
     "verifiers": (f"{_ADAPTERS}verifiers", f"{_ADAPTERS}role"),
     "library(stable_baselines3)": (_SCRIPTS,),
     "library(torchrl)": (_SCRIPTS,),
@@ -155,7 +155,7 @@ def inspect(session: nox.Session) -> None:
 def program(session: nox.Session, name: str) -> None:
     """Train an agent program of another library, and its control: `nox -s "program(langgraph_team)"`."""
     _install(session, ".[serve]", *PROGRAMS[name])
-    session.run(*PYTEST, "tests/programs", "-k", f"{name} or openai_client")
+    session.run(*PYTEST, "tests/programs", "-k", f"{name} or openai_client or processor")
 
 
 @nox.session

@@ -25,10 +25,9 @@ import pydantic
 from typing_extensions import TypedDict
 
 from ..storage.reading import conform
-from .files import read
 from .header import TraceError
 from .record import Trace
-from .spans import Kind, Span, trace_of
+from .spans import Kind, Span, read_log, trace_of
 
 _KINDS: dict[str, Kind] = {
     "agent": "agent",
@@ -90,7 +89,7 @@ def read_openai_agents(path: Path) -> Iterator[Trace]:
     """
     spans: defaultdict[str, list[Span]] = defaultdict(list)
     names: dict[str, _Trace] = {}
-    for number, value in enumerate(read(path), 1):
+    for number, value in enumerate(read_log(path), 1):
         for item in conform(value["data"], list[dict[str, Any]], f"{path}, field data") if "data" in value else [value]:
             where = f"{path}, {item.get('object', 'object')} {item.get('id', number)!r:.60}"
             if item.get("object") == "trace":

@@ -34,10 +34,9 @@ from ..__about__ import __version__
 from ..storage.files import replacing
 from ..storage.reading import conform, parse
 from ..storage.secrets import masked
-from .files import read
 from .header import TraceError, encode
 from .record import ENVIRONMENT, Trace
-from .spans import Kind, Span, trace_of
+from .spans import Kind, Span, read_log, trace_of
 
 _KINDS: Mapping[str, Kind] = {
     "chat": "model",
@@ -128,7 +127,7 @@ def read_otel(path: Path) -> Iterator[Trace]:
     spans: defaultdict[str, list[Span]] = defaultdict(list)
     names: defaultdict[str, dict[str, str]] = defaultdict(dict)
     tasks: defaultdict[str, set[str]] = defaultdict(set)
-    for number, value in enumerate(read(path), 1):
+    for number, value in enumerate(read_log(path), 1):
         where = f"{path}, document {number}"
         for resource in conform(value, _Document, where)["resourceSpans"]:
             service = _values(resource.get("resource", {}).get("attributes", []), where).get("service.name")

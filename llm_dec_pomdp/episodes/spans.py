@@ -26,16 +26,21 @@ result, an `aggregate` event, is therefore left out if such texts were not recor
 from __future__ import annotations
 
 import heapq
+import itertools
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Literal
 
+from ..storage.reading import LARGEST, open_file
+from .files import read
 from .header import TraceError
 from .record import DECISION, ENVIRONMENT, Trace, tokens_in
 
 Kind = Literal["agent", "model", "tool", "handoff", "guardrail", "other"]
 MOST = 10_000  # spans of a trace; every new text is compared with all earlier texts
+DEEPEST = 200  # spans around a span
 
 
 @dataclass(frozen=True)
@@ -67,6 +72,12 @@ class Span:
     rewards: Mapping[str, float] = field(default_factory=dict[str, float])
 
 
+def read_log(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield the JSON objects of a log: one per line, or one document; raise FileError if it is too large."""
+    open_file(path, LARGEST).close()
+    yield from read(path)
+
+
 def trace_of(spans: Sequence[Span], trace_id: str, task_id: str, system: str, where: str) -> Trace | None:
     """Return the trace of spans; None if there is no call of a model or run of an agent.
 
@@ -76,8 +87,8 @@ def trace_of(spans: Sequence[Span], trace_id: str, task_id: str, system: str, wh
         where: Beginning of error messages.
 
     Raises:
-        TraceError: There are too many spans, two have the same id, one ends before it starts, or parents form a cycle.
-            The message names the span.
+        TraceError: There are too many spans, two have the same id, one ends before it starts, is nested too deeply, or
+            is inside of itself. The message names the span.
     """
     if len(spans) > MOST:
         raise TraceError(f"{where}: {len(spans)} spans, and the limit is {MOST}; give a part of the log")
@@ -87,7 +98,7 @@ def trace_of(spans: Sequence[Span], trace_id: str, task_id: str, system: str, wh
             raise TraceError(f"{where}, span {span.id!r:.60}: another span has the same id; remove one of them")
         if span.end < span.start:
             raise TraceError(f"{where}, span {span.id!r:.60}: it ends {span.start - span.end} ns before it starts")
-        by_id[span.id] = span
+        by_id[span.id] = replace(span, name=f"{ENVIRONMENT} (agent)") if span.name == ENVIRONMENT else span
     if not any(span.kind in ("agent", "model") for span in spans):
         return None
     return _Tree(by_id, where).trace(trace_id, task_id, system)
@@ -101,10 +112,11 @@ class _Tree:
         kept = {span.id for span in by_id.values() if span.kind != "other" and not self._repeats(span)}
         self.spans = sorted((by_id[name] for name in kept), key=lambda span: (span.start, -span.end))
         self.around = {span.id: self._outside(span, kept) for span in self.spans}  # the agent or tool; "": none
-        for run in [span for span in self.spans if span.kind == "agent" and span.id not in self.around.values()]:
-            call = replace(run, id=f"{run.id}/call", kind="model")  # a remote agent is one call
-            self.around[call.id] = run.id
-            self.spans.append(call)
+        full = {*self.around.values()}
+        for run in [span for span in self.spans if span.kind == "agent" and span.id not in full]:
+            name = next(name for n in itertools.count() if (name := f"{run.id}/{n}") not in by_id)
+            self.around[name] = run.id
+            self.spans.append(replace(run, id=name, kind="model"))  # a remote agent is one call
         self.inside: defaultdict[str, list[Span]] = defaultdict(list)
         for span in self.spans:
             self.inside[self.around[span.id]].append(span)
@@ -121,6 +133,8 @@ class _Tree:
         while (parent := self.by_id.get(span.parent)) is not None:
             if parent.id in seen:
                 raise TraceError(f"{self.where}, span {parent.id!r:.60}: its parents lead back to itself")
+            if len(seen) > DEEPEST:
+                raise TraceError(f"{self.where}, span {span.id!r:.60}: it is inside of more than {DEEPEST} spans")
             seen.add(parent.id)
             yield parent
             span = parent

@@ -17,6 +17,7 @@
 * The wrong claim of an injected text (a `safety_event`) is the text that it demands.
 * A message repeats a claim if it contains the claim and a path of edges leads to it from the report, or from the
   observation with the injected text.
+* The scored joint actions of an imported log are the calls that lead directly to its last result (`spans`).
 * A statistic is NaN if the trace lacks the data.
 
 The survey names and describes the five; the exact definitions are this package's own.

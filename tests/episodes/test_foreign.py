@@ -183,6 +183,13 @@ def test_a_remote_agent_is_one_call_and_a_parent_may_be_missing(tmp_path: Path) 
     assert trace["topology"] == "hierarchical"
 
 
+def test_an_agent_may_be_called_environment_and_nested_spans_are_bounded(tmp_path: Path) -> None:
+    assert stats(imported(tmp_path, call("environment", 0, 1)))["messages"] == 1
+    chain = [{"start": 0, "end": 1, "parent": f"s{number - 1}"} for number in range(400)]
+    with pytest.raises(FileError, match="inside of more than"):
+        imported(tmp_path, *chain, call("a", 0, 1, "s399"))
+
+
 def _set(key: str, value: Any) -> Callable[[dict[str, Any]], None]:
     def change(span: dict[str, Any]) -> None:
         next(attribute for attribute in span["attributes"] if attribute["key"] == key)["value"] = value

@@ -172,7 +172,7 @@ def test_what_agents_are_told_without_being_asked_is_kept() -> None:
 
 
 def test_the_example_of_the_page_runs() -> None:
-    [code] = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "traces.md").read_text(encoding="utf-8"), re.DOTALL)
+    code, _ = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "traces.md").read_text(encoding="utf-8"), re.DOTALL)
     exec(code, {})
 
 

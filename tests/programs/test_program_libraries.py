@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import runpy
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from agent_programs import ROWS, plan_and_write, score
 
 import llm_dec_pomdp
 from llm_dec_pomdp import from_program
+from llm_dec_pomdp.episodes import read_openai_agents
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "programs"
 
@@ -52,3 +54,25 @@ def test_a_program_with_the_openai_client_plays_what_it_plays_with_roles() -> No
         llm_dec_pomdp.train(team, env, "magrpo", steps=3, prompts_per_step=2, group_size=2, seed=0, sampling=sampling)
         weights.append({f"{n} {k}": v for n, policy in team.members.items() for k, v in policy.state_dict().items()})
     assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
+
+
+@pytest.mark.slow
+def test_the_processor_on_the_page_of_traces_writes_a_log_that_is_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agents = pytest.importorskip("agents")
+    page = (EXAMPLES.parents[1] / "docs" / "traces.md").read_text(encoding="utf-8")
+    [program] = re.findall(r"```python\n(import json\n.*?)```", page, re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    agents.set_trace_processors([])  # none that sends
+    exec(compile(program, "traces.md", "exec"), {})
+    said = [{"role": "assistant", "content": "two"}]
+    call = {"input": [{"role": "user", "content": "one"}], "output": said, "model": "m"}
+    with agents.trace("painters"), agents.agent_span("scout"), agents.generation_span(**call):
+        pass
+    [trace] = read_openai_agents(tmp_path / "log.jsonl")
+    assert trace["system"] == "painters"
+    assert [(e["agent"], e["content"]) for e in trace["events"] if "content" in e] == [
+        ("environment", "one"),
+        ("scout", "two"),
+    ]
