@@ -53,9 +53,8 @@ def names_of(teams: Teams, table: str) -> list[str]:
 
 def draw(teams: Teams, tables: Sequence[str], out: Path) -> None:
     """Draw a panel for each table."""
-    mpl.rcParams.update(
-        {"font.size": 9, "svg.hashsalt": out.stem, "axes.spines.top": False, "axes.spines.right": False}
-    )
+    style = {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False}
+    mpl.rcParams.update({**style, "svg.hashsalt": out.stem, "svg.fonttype": "none"})
     figure, panels = plt.subplots(len(tables), 1, figsize=(9, 3 * len(tables)), layout="constrained", squeeze=False)
     width = 0.8 / len(teams)
     for axis, table in zip(panels[:, 0], tables, strict=True):
@@ -64,10 +63,10 @@ def draw(teams: Teams, tables: Sequence[str], out: Path) -> None:
             found = [numbers(points, table, name) for name in names]
             at = np.arange(len(names)) + width * (place - (len(teams) - 1) / 2)
             axis.bar(at, [np.mean(values) if values else 0.0 for values in found], width, label=team, color=f"C{place}")
-            for x, values in zip(at, found, strict=True):
-                axis.scatter([x] * len(values), values, color="k", s=4, zorder=3)
+            dots = [(x, value) for x, values in zip(at, found, strict=True) for value in values]
+            axis.plot(*zip(*dots, strict=True), "k.", markersize=3)
         axis.set(title=table, xticks=range(len(names)), xticklabels=names)
-    figure.legend(*panels[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False)
+    figure.legend(*panels[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
     figure.savefig(out, metadata={"Date": None} if out.suffix == ".svg" else None)
 
 
@@ -85,8 +84,9 @@ def main() -> None:
         print(f"\n| {table} | {' | '.join(names)} |", f"|{'---|' * (1 + len(names))}", sep="\n")
         for team, points in teams.items():
             found = [numbers(points, table, name) for name in names]
-            counts = ["" if len(values) == len(points) else f", {len(values)} seeds" for values in found]
-            cells = [f"{shown(v, options.digits)}{n}" if v else "" for v, n in zip(found, counts, strict=True)]
+            cells = [shown(values, options.digits) if values else "" for values in found]
+            known = [f", {len(v)} of {len(points)} seeds" if 0 < len(v) < len(points) else "" for v in found]
+            cells = [f"{cell}{count}" for cell, count in zip(cells, known, strict=True)]
             print(f"| {team} | {' | '.join(cells)} |")
     if options.out:
         draw(teams, options.tables, options.out)
