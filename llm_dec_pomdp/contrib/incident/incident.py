@@ -74,7 +74,7 @@ from dataclasses import replace
 from statistics import fmean
 from typing import Any, NamedTuple, Unpack
 
-from llm_dec_pomdp.envs import Facts, Script, Task, TaskOptions, Tasks, TaskSource, Transition, check_int
+from llm_dec_pomdp.envs import Facts, Script, Task, TaskOptions, Tasks, TaskSource, Transition, check_int, is_sample
 from llm_dec_pomdp.types import Event, Group, Message, Scale, Score, TaskItem
 
 COORDINATOR = "agent_0"
@@ -144,7 +144,7 @@ class Incident(Task[State]):
         source = functools.partial(_tasks, rounds)
         self.source = TaskSource("incident", required=("prompt", "leaves"), sample=source, every_split=True)  # type: ignore[misc]
         turns = common.setdefault("max_turns", rounds + 3)
-        best = optimum(responders, rounds, self.cost)[0] if turns > rounds else None
+        best = optimum(responders, rounds, self.cost)[0] if turns > rounds and is_sample(tasks) else None
         self.declared = replace(
             self.declared,
             roles=("coordinator", "deputy", *["responder"] * (responders - 1)),
