@@ -78,7 +78,7 @@ SOURCES: Mapping[str, tuple[Source, ...]] = {
     "merge": (),  # no team was measured
     "staghunt": (Source(("staghunt.json",), "joint, hare 0.5"),),
     "verify": (Source(("verify.json",), "joint"),),
-    "debate": (),
+    "debate": (Source(("debate.json",), "shown, all trained"),),
     "incident": (),
     "memory": (Source(("calls.json",), "memory-v0"),),
     **{name: (Source(("planning.json",), f"{name}-v0"),) for name in ("meeting", "repair", "trip")},

@@ -84,7 +84,7 @@ from dataclasses import replace
 from statistics import fmean
 from typing import Literal, NamedTuple, Unpack, get_args
 
-from llm_dec_pomdp.envs import Facts, Script, Task, TaskOptions, Tasks, TaskSource, Transition, check_int
+from llm_dec_pomdp.envs import Facts, Script, Task, TaskOptions, Tasks, TaskSource, Transition, check_int, is_sample
 from llm_dec_pomdp.types import Group, Message, Scale, Score, TaskItem
 
 from .self_play import Strategy, exploitability
@@ -152,13 +152,13 @@ class StagHunt(Task[State]):
             "staghunt", required=("prompt", "warned"), sample=functools.partial(_tasks, n), every_split=True
         )
         turns = common.setdefault("max_turns", 2)
-        speechless = max(self.hare, (1 + self.hare / n) / 2)
-        best = (1 + self.hare) / 2 if turns > 1 else speechless
+        without_messages = max(self.hare, (1 + self.hare / n) / 2)
+        best = (1 + self.hare) / 2 if turns > 1 else without_messages
         self.declared = replace(
             self.declared,
             roles=("hunter",) * n,
             joint_reward=rewards == "joint",
-            optimum=best,
+            optimum=best if is_sample(tasks) else None,
             scale=Scale(self.hare, best) if best > self.hare else None,
         )
         super().__init__(tasks, **common)

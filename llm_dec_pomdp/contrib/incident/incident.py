@@ -30,7 +30,8 @@ Action. A word. Any other text counts as the first word of its row.
 Exactly one agent has to take over. Otherwise all are asked again, which costs 0.1. The new lead cannot leave, and does
 not act in the remaining rounds; it also knows its own reports. A report that it was not sent before it led is lost.
 
-Reward (one float for the team). The return, at the end of the episode. Without a lead the share is 0.
+Reward (one float for the team). It is 0 before the end of the episode, and then the return. Without a lead the share
+of known reports is 0.
 
 What it tests. Roles that change: whether a team prepares for the loss of its coordinator, and agrees on a successor.
 As long as the coordinator stays, the preparation only has costs.
@@ -74,7 +75,7 @@ from dataclasses import replace
 from statistics import fmean
 from typing import Any, NamedTuple, Unpack
 
-from llm_dec_pomdp.envs import Facts, Script, Task, TaskOptions, Tasks, TaskSource, Transition, check_int
+from llm_dec_pomdp.envs import Facts, Script, Task, TaskOptions, Tasks, TaskSource, Transition, check_int, is_sample
 from llm_dec_pomdp.types import Event, Group, Message, Scale, Score, TaskItem
 
 COORDINATOR = "agent_0"
@@ -144,7 +145,7 @@ class Incident(Task[State]):
         source = functools.partial(_tasks, rounds)
         self.source = TaskSource("incident", required=("prompt", "leaves"), sample=source, every_split=True)  # type: ignore[misc]
         turns = common.setdefault("max_turns", rounds + 3)
-        best = optimum(responders, rounds, self.cost)[0] if turns > rounds else None
+        best = optimum(responders, rounds, self.cost)[0] if turns > rounds and is_sample(tasks) else None
         self.declared = replace(
             self.declared,
             roles=("coordinator", "deputy", *["responder"] * (responders - 1)),
@@ -177,21 +178,20 @@ class Incident(Task[State]):
         """Return the number of the round, the known reports, and the words of each agent that acts."""
         if state.over:
             return {}
+        price = f"A message costs {self.cost:g} for each receiver."
         texts: dict[str, str] = {}
         for i, agent in enumerate(self.possible_agents):
             names = ", ".join(f"{sender}.{number}" for sender, number in sorted(state.known[i]))
-            knows = f"You know {len(state.known[i])} of {self.responders * self.rounds} reports" + (
-                names and f": {names}"
+            knows = (
+                f"You know {len(state.known[i])} of {self.responders * self.rounds} reports{names and f': {names}'}."
             )
+            task = f"{state.item.prompt} {price} Round {state.round} of {self.rounds}. {knows}"
             if state.lead is None and i:
-                texts[agent] = f"The coordinator has left. {knows}. Say {LEAD} to take over, or {KEEP}."
+                texts[agent] = f"The coordinator has left. {knows} Say {LEAD} to take over, or {KEEP}."
             elif state.lead == i == 0:
-                texts[agent] = (
-                    f"{state.item.prompt} Round {state.round} of {self.rounds}. {knows}. Say {WAIT} or {BRIEF}."
-                )
+                texts[agent] = f"{task} Say {WAIT} or {BRIEF}."
             elif state.lead is not None and i and i != state.lead:
-                mine = f"Your report {i}.{state.round} is new; say {KEEP}, {LEAD} or {ALL}."
-                texts[agent] = f"{state.item.prompt} Round {state.round} of {self.rounds}. {knows}. {mine}"
+                texts[agent] = f"{task} Your report {i}.{state.round} is new; say {KEEP}, {LEAD} or {ALL}."
         return texts
 
     def transition(self, state: State, actions: Mapping[str, str], seed: int) -> Transition[State]:
