@@ -25,7 +25,9 @@ def collected(folders: Sequence[Path]) -> dict[str, Any]:
     files = {folder.name: folder / name for folder in folders for name in names if (folder / name).is_file()}
     return {
         name.replace("_v0", "-v0").replace("-magrpo", ", MAGRPO").replace("-control", ", control").replace("_", " "): {
-            key: value for key, value in json.loads(path.read_text(encoding="utf-8")).items() if key != "teams"
+            key: value
+            for key, value in json.loads(path.read_text(encoding="utf-8"), parse_constant=lambda _: None).items()
+            if key != "teams"
         }
         for name, path in files.items()
     }

@@ -236,8 +236,9 @@ def earlier_checkpoint(team: SavedTeam) -> Path | None:
 
 
 def scripts_of(base: Cell, env: TextDecPOMDP) -> Sequence[str]:
-    """Return the scripts of an environment that can act; they only know observations without a protocol's messages."""
-    return env.task.facts.scripts if base.protocol == "parallel" else ()
+    """Return the scripts that can act: without messages of a protocol, and "gold" only if all tasks have references."""
+    known = all(item.reference for item in env.items)
+    return [name for name in env.task.facts.scripts if base.protocol == "parallel" and (known or name != "gold")]
 
 
 def changes_of(

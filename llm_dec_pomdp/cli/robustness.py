@@ -89,8 +89,11 @@ def robustness(
         results = evaluate_all({"": intact}, folder, progress, traces=traces)
         whole = entry_of(intact)
         absent = {} if earlier_checkpoint(team) else {"earlier checkpoint": "the run kept none before its last update"}
-        if env.task.facts.scripts and not scripts_of(base, env):
-            absent["script"] = f"scripts do not know the messages of the protocol {base.protocol!r}"
+        if left_out := [name for name in env.task.facts.scripts if name not in scripts_of(base, env)]:
+            passed_on = f"scripts do not know the messages of the protocol {base.protocol!r}"
+            absent[f"script {', '.join(left_out)}"] = (
+                "not all tasks have references" if base.protocol == "parallel" else passed_on
+            )
         adversaries = _adversaries(folder / "adversaries.json", intact, env, roles, absent)
         tokens = {role: _tokens(whole, agents) for role, agents in roles.items()}
         if late := [role for role, mean in tokens.items() if mean < 2]:

@@ -149,7 +149,7 @@ def test_each_change_of_each_role_is_measured_and_a_silent_listener_is_critical(
     assert [size["size"] for size in found["sizes"]] == [2, 4]
     assert (found["option"], found["trained_size"]) == ("n_agents", 3)
     assert "fewer than 2 tokens" in found["absent"]["late member"]
-    assert "'sequential'" in found["absent"]["script"]
+    assert "'sequential'" in found["absent"]["script gold"]
     assert (out / "sizes.png").is_file()
     shutil.rmtree(out / "cells" / "relay_v0-listener_noisy_50_-builtin_table-seed0")
     assert document("robustness", teams[0], "--sizes", "2,4", "--items", 48, "--out", out, "--json") == found
