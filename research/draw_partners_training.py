@@ -18,7 +18,7 @@ import raw_data
 from matplotlib import pyplot as plt
 
 MEASURES = {"own": "own members", "other": "one member of another seed", "held_out": "in held-out teams"}
-TITLES = {"control": "shuffled-reward control"}
+TITLES: dict[str, str] = {"control": "shuffled-reward control"}
 
 
 def draw(rows: list[dict[str, Any]], out: Path) -> None:
@@ -34,7 +34,7 @@ def draw(rows: list[dict[str, Any]], out: Path) -> None:
             means = [value["mean"] for value in found]
             errors = [[abs(value["mean"] - value[end]) for value in found] for end in ("low", "high")]
             axis.errorbar(places, means, errors, fmt="o", ms=4, lw=1.2, label=label)
-        names = [TITLES.get(row["training"], row["training"]).replace("-reward ", "-\nreward ") for row in mine]
+        names = [str(TITLES.get(row["training"], row["training"])).replace("-reward ", "-\nreward ") for row in mine]
         axis.set_xticks(range(len(mine)), names, rotation=60, ha="right")
         axis.set(title=task, ylim=(min(0, *(row["other"]["mean"] for row in mine)) - 10, 105))
     axes[0].set_ylabel("return, %")
