@@ -79,7 +79,7 @@ SOURCES: Mapping[str, tuple[Source, ...]] = {
     "staghunt": (Source(("staghunt.json",), "joint, hare 0.5"),),
     "verify": (Source(("verify.json",), "joint"),),
     "debate": (Source(("debate.json",), "shown, all trained"),),
-    "incident": (),
+    "incident": (Source(("incident.json",), "three responders"),),
     "memory": (Source(("calls.json",), "memory-v0"),),
     **{name: (Source(("planning.json",), f"{name}-v0"),) for name in ("meeting", "repair", "trip")},
     "relay": (Source(("messages.json",), "relay-v0 sequential"),),
