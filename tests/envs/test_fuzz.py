@@ -38,10 +38,11 @@ BATCH = 16  # texts: four episodes of two turns and two agents
 # has stopped;
 # `check_env` tries those.
 ENDED_BY_ANY_TEXT = ("scouts-v0", "pennies-v0", "kuhn-v0")
+OF_THREE = ("document-v0", "review-v0")  # agents at least
 FLAT = [
     env_id
     for env_id in sorted(llm_dec_pomdp.registry)
-    if env_id not in (*ENDED_BY_ANY_TEXT, "modules-v0") and not seen(env_id).facts.hierarchical
+    if env_id not in (*ENDED_BY_ANY_TEXT, *OF_THREE, "modules-v0") and not seen(env_id).facts.hierarchical
 ]
 WRITING = [env_id for env_id in FLAT if not seen(env_id).facts.judges_code]
 CODE = sorted(set(FLAT) - set(WRITING))
