@@ -75,11 +75,19 @@ SOURCES: Mapping[str, tuple[Source, ...]] = {
     "bfcl": (Source(("calls_bfcl.json",), "bfcl-v0 outcome"),),
     **{name: (Source(("reached.json",), f"{name}-v0"),) for name in ("telegrams", "mbpp", "modules", "bandit")},
     **{name: (Source(("selfplay.json",), f"{name}-v0"),) for name in GAMES},
-    "merge": (),  # no team was measured
+    "document": (
+        Source(
+            ("document.json",),
+            "4 writers",
+            tasks="tables of four writers and an editor on three tasks, with candidates",
+        ),
+    ),
+    **dict.fromkeys(("merge", "review"), ()),  # no team was measured
     "staghunt": (Source(("staghunt.json",), "joint, hare 0.5"),),
     "verify": (Source(("verify.json",), "joint"),),
     "debate": (Source(("debate.json",), "shown, all trained"),),
     "incident": (Source(("incident.json",), "three responders"),),
+    "support": (Source(("user.json",), "support-v0"),),
     "memory": (Source(("calls.json",), "memory-v0"),),
     **{name: (Source(("planning.json",), f"{name}-v0"),) for name in ("meeting", "repair", "trip")},
     "relay": (Source(("messages.json",), "relay-v0 sequential"),),

@@ -26,7 +26,7 @@ JUDGED = (
     "classeval-v0",
     "merge-v0",
     "modules-v0",
-    "merge-v0",
+    "review-v0",
 )  # by programs
 BY_A_MODEL = ("tldr-v2", "arxiv-v2")
 but_long_ones = pytest.mark.parametrize(

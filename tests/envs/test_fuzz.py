@@ -34,11 +34,9 @@ FOR_ANY_NUMBER = ("telegrams-v0", "relay-v0", "meeting-v0")  # of agents
 SOFTWARE = ("classeval-v0", "merge-v0")  # ask for more than a drawn function
 AGENTS = 2  # for whom texts are dealt out; one agent plays half of them
 BATCH = 16  # texts: four episodes of two turns and two agents
-# A text without a form ends an episode of a hierarchy or of a game for two at once, and whoever is not heard to look
-# has stopped;
-# `check_env` tries those.
+# In these and in hierarchies a text without a form ends the episode at once; `check_env` tries them.
 ENDED_BY_ANY_TEXT = ("scouts-v0", "pennies-v0", "kuhn-v0", "verify-v0")
-MORE_AGENTS = ("debate-v0", "incident-v0")  # than texts are dealt out for
+MORE_AGENTS = ("debate-v0", "document-v0", "incident-v0", "review-v0")  # than texts are dealt out for
 FLAT = [
     env_id
     for env_id in sorted(llm_dec_pomdp.registry)
