@@ -21,13 +21,11 @@ credit, individual rewards, rewards that could not be scored, and batches that a
 from __future__ import annotations
 
 import argparse
-import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import torch
-from transformers import LlamaForCausalLM
 
 import llm_dec_pomdp
 from llm_dec_pomdp.agents.io.models import load_model
@@ -40,8 +38,6 @@ LEARNING_RATE = 5e-4  # of AdamW; about 1e-5 where all weights of a larger model
 CLIP = 0.2  # epsilon of the clipped objective
 EPOCHS = 1  # passes over the completions of an update; the clip takes effect from the second pass on
 MAX_GRAD_NORM = 1.0
-# The name of the cache of keys and values changed with transformers 5.24.
-CACHE = "cache" if "cache" in inspect.signature(LlamaForCausalLM.forward).parameters else "past_key_values"
 
 
 class Completion(NamedTuple):
@@ -84,8 +80,9 @@ def read_prompts(model: Any, prompts: Sequence[tuple[int, ...]]) -> tuple[torch.
     positions = (mask.cumsum(1) - 1).clamp(min=0)
     out = model(input_ids=ids, attention_mask=mask, position_ids=positions, use_cache=True, logits_to_keep=1)
     rows = torch.tensor([unique.index(prompt) for prompt in prompts], device=model.device)
-    out[CACHE].batch_select_indices(rows)
-    return out.logits[rows, -1], out[CACHE], mask[rows]
+    cache = {name: value for name, value in out.items() if name != "logits"}  # its name depends on transformers
+    next(iter(cache.values())).batch_select_indices(rows)
+    return out.logits[rows, -1], cache, mask[rows]
 
 
 @torch.no_grad()
@@ -105,8 +102,7 @@ def generate(model: Any, prompts: Sequence[tuple[int, ...]], end: int) -> list[C
         if not running.any():
             break
         mask = torch.cat([mask, torch.ones_like(tokens)], 1)
-        positions = mask.sum(1, keepdim=True) - 1
-        out = model(input_ids=tokens, attention_mask=mask, position_ids=positions, **{CACHE: cache})
+        out = model(input_ids=tokens, attention_mask=mask, position_ids=mask.sum(1, keepdim=True) - 1, **cache)
         logits = out.logits[:, 0]
     return completions
 
@@ -119,7 +115,7 @@ def token_logprobs(model: Any, completions: Sequence[Completion]) -> tuple[torch
     if ids.shape[1] > 1:  # the prompt predicts the first token, and each token the next one
         attended = torch.cat([prompt_mask, mask[:, :-1]], 1)
         positions = (attended.cumsum(1) - 1)[:, prompt_mask.shape[1] :]
-        read = model(input_ids=ids[:, :-1], attention_mask=attended, position_ids=positions, **{CACHE: cache})
+        read = model(input_ids=ids[:, :-1], attention_mask=attended, position_ids=positions, **cache)
         logits = torch.cat([logits, read.logits], 1)
     return logits.log_softmax(-1).gather(2, ids[..., None])[..., 0], mask
 
