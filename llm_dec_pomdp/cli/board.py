@@ -153,7 +153,7 @@ def _public(model: str) -> str:
 
 def _trained(run: Path) -> tuple[Path, Any]:
     """Return the folder of a trained team, and its cell."""
-    from ..results.export import cell_of
+    from ..benchmarks.suite import cell_of
     from ..training.checkpoint import find_team  # loads torch
 
     folder = find_team(run)
