@@ -83,13 +83,14 @@ rounds; the sub-agents of a round work in parallel. A step is found if a report 
 | aggregation | share of the found steps whose value main uses; 0 if none is found |
 
 An invocation is right for one step if its specialist has the skill for it, and its subtask names the subjects and the
-relation. Main uses a value if it names it in a later subtask that needs it, or gives the right answer from it. All
-three are diagnostics of every score. With `candidates=True`, an agent of a task with `orchestration` chooses among four
-texts. The fourth text of main asks for all open steps at once. Once the answer is known, this text is "unknown", as the
-fourth text of sub-agents always is.
+relation. Main uses a value if it names it in a later subtask that needs it, or gives the right answer from it. With
+`orchestration` all three are diagnostics of every score, and `env.measure` returns their means; a weight of 0 only
+measures. With `candidates=True`, an agent of a task with `orchestration` chooses among four texts. The fourth text of
+main asks for all open steps at once. Once the answer is known, this text is "unknown", as the fourth text of sub-agents
+always is.
 
-Measured (`env.measure`): the means of these three measures, and five decisions of main on embedded questions. Each
-figure is a share of right decisions. A step is open until main has observed a report with its value.
+Measured (`env.measure`): five decisions of main on embedded questions. Each figure is a share of right decisions. A
+step is open until main has observed a report with its value.
 
 - "spawned when it helped": did main ask when a report could help? Of the invocations that began while a step was open,
   the share that an open step needed. In each turn, each open step that can be asked for needs one.
@@ -228,7 +229,6 @@ class Research(Hierarchy[QuestionState]):
             "redundancy",
             "invocations",
             "valid_subs",
-            *MEASURES,
         ),
         score_range=(-math.inf, 1.0),  # set in `facts`, since it depends on max_turns
         joint_reward=False,
@@ -273,6 +273,7 @@ class Research(Hierarchy[QuestionState]):
             self.declared,
             roles=tuple(roles(self.kinds, max_invocations).values()),
             components=(*self.declared.components, *self.orchestration),
+            diagnostics=(*self.declared.diagnostics, *(MEASURES if self.orchestration else ())),
             silence_is_lowest=not (cost_per_invocation or cost_per_turn),
         )
         self._folder = Path(tasks).parent if isinstance(tasks, (str, Path)) else Path()
@@ -307,7 +308,8 @@ class Research(Hierarchy[QuestionState]):
         limits = TeamLimits(self.kinds, self.max_invocations, self.max_turns)
         finals = [e.final.diagnostics for group in groups for e in group.episodes if e.final is not None]
         measures = known_means([{name: d[name] for name in MEASURES if name in d} for d in finals])
-        return {"decisions": decision_means(self.items, limits, groups), "measures of orchestration": measures}
+        tables = {"decisions": decision_means(self.items, limits, groups)}
+        return tables | ({"measures of orchestration": measures} if measures else {})
 
     def _box(self, item: TaskItem) -> Toolbox:
         return toolbox(item.fields["corpus"], self.kinds, self.max_invocations)
@@ -467,7 +469,7 @@ class Research(Hierarchy[QuestionState]):
         truth, works = truth_of(state.item), state.invocations
         valid, right, support = bool(answer.strip()), truth.right(answer), truth.supported(works)
         cost = self.cost_per_invocation * len(works) + self.cost_per_turn * state.turn
-        measures = orchestration(state.item, works, right=right)
+        measures = orchestration(state.item, works, right=right) if self.orchestration else {}
         parts = parts_of_main(valid=valid, correct=right and support) | {"cost": 0.0 - cost}
         parts |= {name: weight * measures[name] * valid for name, weight in self.orchestration.items()}
         count = max(1, len(works))

@@ -128,14 +128,10 @@ def test_a_mistake_lowers_the_measure_that_names_it_and_its_reward(team: str, me
     assert env.measure([group])["measures of orchestration"] == pytest.approx(measures)
 
 
-def test_one_step_at_a_time_takes_more_rounds_than_the_question_needs() -> None:
-    env = llm_dec_pomdp.make("research-v0", split="train", needs=[4], candidates=True)
-    one_by_one = Scripted(env.script("optimal"))
-    ids = [item.id for item in env.items[:2]]
-    groups = Trajectories().play(env, one_by_one, ids, range(2), Sampling())
-    assert env.measure(groups)["measures of orchestration"]["critical_path"] < 0.8
+def test_a_team_that_asks_for_all_open_steps_at_once_has_the_highest_measures() -> None:
     env = llm_dec_pomdp.make("research-v0", split="train", needs=[4], candidates=True, orchestration={"split": 0.0})
     at_once = Scripted(env.script("optimal"))
+    ids = [item.id for item in env.items[:2]]
     groups = Trajectories().play(env, at_once, ids, range(2), Sampling())
     assert env.measure(groups)["measures of orchestration"] == dict.fromkeys(MEASURES, 1.0)
     assert {group.episodes[0].total for group in groups} == {1.0}
