@@ -18,7 +18,7 @@ def play(env_id: str, episodes: int = 3) -> float:
         while env.agents:
             actions = {agent: env.action_space(agent).sample() for agent in env.agents}
             _, rewards, *_ = env.step(actions)
-            total += rewards["agent_0"]
+            total += next(iter(rewards.values()))
     env.close()
     return total / episodes
 

@@ -56,7 +56,8 @@ def play(
     from ..agents.io.models import WHOLE_TEAMS
     from ..benchmarks.setup import make_task
     from ..envs.wrappers import with_protocol
-    from ..episodes import HUMAN, Header, from_episode, write
+    from ..episodes import Header, from_episode, write
+    from ..episodes.header import HUMAN
     from ..evaluation.teams import default_model, known_of
     from ..registries import nearest
     from ..rollout import Trajectories

@@ -1,7 +1,7 @@
 """Traces of episodes, as graphs of events: writing, validation, statistics, and conversion back to episodes."""
 
 from .files import ContentStore, TraceWriter, read, read_whole, resolve, store_of, write
-from .header import HUMAN, Header, Player, TraceError, environment_of
+from .header import Header, Player, TraceError, environment_of
 from .openai_agents import read_openai_agents
 from .otel import read_otel, to_otel, write_otel
 from .record import Trace, from_episode
@@ -10,7 +10,6 @@ from .stats import stats
 from .validate import check, check_graph, validate
 
 __all__ = [
-    "HUMAN",
     "ContentStore",
     "Header",
     "Player",
