@@ -57,6 +57,8 @@ episodes of a single row) in the others.
   strategies](rewards.md)), so it shows what a high number is worth. A *table* has no language model.
 - **Trained** teams were trained on the reward of the task or of another version of it: on training rows or, if the
   task has a single row, on that row.
+- **Partner loss** needs a second team of the same method, usually of another seed. Its members play in turn with the
+  rest of the submitted team, as in [cross-play](tutorials/robust.md). Replay checks these episodes as all others.
 - **A single agent** observes everything and writes all parts, and has the token limit of the whole team. The second
   table has the difference between each team and the single agent of the same model, in points. A discussion also
   writes drafts, so it samples up to twice as many tokens.
@@ -76,7 +78,7 @@ SUBMITTING = """\
     llm-dec-pomdp board run --model http://localhost:8000/v1#NAME --method concat --dry-run --price 0.6
     llm-dec-pomdp board run --model http://localhost:8000/v1#NAME --method concat --out board/NAME-concat
     llm-dec-pomdp board run --model http://localhost:8000/v1#NAME --method single --out board/NAME-single
-    llm-dec-pomdp board run --team runs/my-run --out board/NAME-trained
+    llm-dec-pomdp board run --team runs/my-run --partner runs/seed-1 --out board/NAME-trained
     ```
 
     The dry run prints an upper bound of tokens and cost. A run that was stopped resumes at the first unfinished task

@@ -14,6 +14,7 @@
 | redundancy | overhead | % of texts that nearly repeat an earlier one |
 | overhead | overhead | % of tokens outside of scored joint actions |
 | silent loss | robustness | loss of return if a member only writes empty texts, in the same rows |
+| partner loss | robustness | loss of return if another team of the same method plays a member, in the same rows |
 
 Losses are in percentage points. For influence, the texts of all other members are repeated unchanged, so that no
 model is needed; an agent without a recorded text at a turn writes the empty text. So influence leaves out what
@@ -56,7 +57,10 @@ class Measured(NamedTuple):
 
 
 def measure(
-    env: TextDecPOMDP, plan: Sequence[Planned], traces: Sequence[Trace], silent: Sequence[tuple[Planned, Trace]]
+    env: TextDecPOMDP,
+    plan: Sequence[Planned],
+    traces: Sequence[Trace],
+    changed: Mapping[str, Sequence[tuple[Planned, Trace]]],
 ) -> Measured:
     """Compute the statistics of a task.
 
@@ -64,7 +68,7 @@ def measure(
         env: The environment, under the protocol of the team.
         plan: The episodes of the task.
         traces: Their traces, in the same order.
-        silent: Planned episodes with a silent member, with their traces.
+        changed: Planned episodes with a changed member, with their traces, by the change ("silent", "partner").
 
     Raises:
         BoardError: An episode has no score.
@@ -87,10 +91,10 @@ def measure(
         found[f"influence of {member}"] = _over_rows(rows, losses)
     if of_members := [found[name] for name in found if name.startswith("influence of ")]:
         found["influence"] = min(of_members, key=lambda loss: loss.mean)
-    if silent:
-        whole = {(p.item_id, p.seed): value for p, value in zip(plan, returns, strict=True)}
-        lost = [whole[p.item_id, p.seed] - _percent(env, to_episode(trace)) for p, trace in silent]
-        found["silent loss"] = _over_rows([p.item_id for p, _ in silent], lost)
+    whole = {(p.item_id, p.seed): value for p, value in zip(plan, returns, strict=True)}
+    for change, pairs in changed.items():
+        lost = [whole[p.item_id, p.seed] - _percent(env, to_episode(trace)) for p, trace in pairs]
+        found[f"{change} loss"] = _over_rows([p.item_id for p, _ in pairs], lost)
     plain = {
         name: Measure(mean=i.mean, low=_finite(i.low), high=_finite(i.high))
         for name, i in found.items()

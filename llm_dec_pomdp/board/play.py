@@ -38,6 +38,8 @@ class Entrant(NamedTuple):
         sampling: Sampling options; the suite sets the token limit.
         trained_on: Environment on whose reward the team was trained; "" for none.
         weights: Number of updates of the training.
+        partner: Another team, whose members play in turn with this team in further episodes.
+        partner_name: Its name.
     """
 
     env: TextDecPOMDP
@@ -46,6 +48,8 @@ class Entrant(NamedTuple):
     sampling: Sampling
     trained_on: str = ""
     weights: int = 0
+    partner: Team | None = None
+    partner_name: str = ""
 
 
 class _Cut(Policy):
@@ -127,24 +131,31 @@ def run(
 def _play_task(suite: BoardSuite, task: BoardTask, entrant: Entrant, model: str, part: Path) -> TaskResult:
     """Play a task and write its traces into a folder."""
     started = time.perf_counter()
-    plan, silent = suite.plan(task), suite.plan_silent(task, entrant.env)
-    traces, quiet = (_played(task, entrant, planned, model) for planned in (plan, silent))
+    plan = suite.plan(task)
+    traces = _played(task, entrant, plan, model)
+    changed: dict[str, list[tuple[Planned, Trace]]] = {}
+    if planned := suite.plan_changed(task, entrant.env):
+        for change in ("silent", *(["partner"] if entrant.partner else [])):
+            changed[change] = list(zip(planned, _played(task, entrant, planned, model, change), strict=True))
     seconds = time.perf_counter() - started
     replace(part / file_of(task.environment), packed(traces))
-    if silent:
-        replace(part / file_of(task.environment, silent=True), packed(quiet))
-    found = measure(entrant.env, plan, traces, list(zip(silent, quiet, strict=True)))
+    for change, pairs in changed.items():
+        replace(part / file_of(task.environment, change), packed(trace for _, trace in pairs))
+    found = measure(entrant.env, plan, traces, changed)
     return TaskResult(
         environment=task.environment,
         protocol=entrant.protocol,
         trained_on=entrant.trained_on,
+        partner=entrant.partner_name if "partner" in changed else "",
         returns=found.returns,
         statistics=found.statistics,
         seconds=round(seconds, 1),
     )
 
 
-def _played(task: BoardTask, entrant: Entrant, plan: Sequence[Planned], model: str) -> list[Trace]:
+def _played(
+    task: BoardTask, entrant: Entrant, plan: Sequence[Planned], model: str, change: str = "silent"
+) -> list[Trace]:
     """Return the traces of planned episodes, in order."""
     env = entrant.env
     sampling = entrant.sampling.model_copy(update={"max_new_tokens": task.max_new_tokens})
@@ -159,10 +170,14 @@ def _played(task: BoardTask, entrant: Entrant, plan: Sequence[Planned], model: s
     )
     items = {item.id: item for item in env.items}
     traces: dict[Planned, Trace] = {}
-    for silent in dict.fromkeys(planned.silent for planned in plan):
-        quiet = members_of(env)[silent] if silent else []
-        team = replace_members(entrant.team, {agent: Silent(entrant.team.members[agent]) for agent in quiet})
-        some = [planned for planned in plan if planned.silent == silent]
+    for member in dict.fromkeys(planned.changed for planned in plan):
+        agents = members_of(env)[member] if member else []
+        if entrant.partner and change == "partner":
+            others: dict[str, Policy] = {agent: entrant.partner.members[agent] for agent in agents}
+        else:
+            others = {agent: Silent(entrant.team.members[agent]) for agent in agents}
+        team = replace_members(entrant.team, others)
+        some = [planned for planned in plan if planned.changed == member]
         for first in range(0, len(some), _AT_ONCE):
             chunk, policy = some[first : first + _AT_ONCE], _Cut(team, task.characters(env))
             running = [start_episode(env, task.items.index(p.item_id), p.item_id, p.seed, p.seed) for p in chunk]
@@ -175,7 +190,7 @@ def _played(task: BoardTask, entrant: Entrant, plan: Sequence[Planned], model: s
 
 
 class Bound(NamedTuple):
-    """The largest size of a task's episodes, with those of a silent member.
+    """The largest size of a task's episodes, with those of a silent member and without those of a partner team.
 
     Attributes:
         texts: Number of texts.
@@ -192,7 +207,7 @@ class Bound(NamedTuple):
 def bound(suite: BoardSuite, task: BoardTask, protocol: Protocol) -> Bound:
     """Return an upper bound of the cost of a task, if every agent acts at every turn with its longest text."""
     env = task.env(protocol)
-    planned = [*suite.plan(task), *suite.plan_silent(task, env)]
+    planned = [*suite.plan(task), *suite.plan_changed(task, env)]
     texts = sampled = prompt = 0
     for p in planned:
         fork = env.fork()

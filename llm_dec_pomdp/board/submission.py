@@ -5,6 +5,7 @@
 | `submission.json` | `Submission`: the team, the suite with its digest, and the results of each task |
 | `TASK.jsonl.xz` | the traces of a task, in the order of the suite |
 | `TASK.silent.jsonl.xz` | the traces with a silent member; missing for a single agent |
+| `TASK.partner.jsonl.xz` | the traces with a member of another team; missing without a partner team |
 | `manifest.json` | size and SHA-256 of every file |
 
 A submission may come from anyone. Files are read up to a size, and nothing in them is executed, except that the sandbox
@@ -57,6 +58,8 @@ class TaskResult(Config):
     protocol: Protocol
     trained_on: Name = ""
     """Environment on whose reward the team was trained; "" for none. Reported."""
+    partner: Name = ""
+    """Name of the team whose members play in turn in `TASK.partner.jsonl.xz`; "" for none. Reported."""
     returns: list[FiniteFloat]
     """Return in % of each row, or of each episode if there is a single row."""
     statistics: dict[Name, Measure]
@@ -98,9 +101,9 @@ def read(folder: Path) -> Submission:
         raise BoardError(f"{str(folder)!r}: {error}") from None
 
 
-def file_of(environment: str, *, silent: bool = False) -> str:
-    """Return the name of the file with the traces of a task."""
-    return f"{environment}{'.silent' if silent else ''}.jsonl.xz"
+def file_of(environment: str, change: str = "") -> str:
+    """Return the name of the file with the traces of a task; `change` is "silent", "partner" or ""."""
+    return f"{environment}.{change}.jsonl.xz" if change else f"{environment}.jsonl.xz"
 
 
 def packed(traces: Iterable[Trace]) -> bytes:

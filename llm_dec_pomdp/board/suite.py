@@ -37,12 +37,12 @@ class Planned(NamedTuple):
     Attributes:
         item_id: Id of the row.
         seed: Seed of the completions; the environment's chance is seeded by `derive(seed, "env")`.
-        silent: The member that only writes empty texts; "" if all members act.
+        changed: The member that is silent or that another team plays; "" if the whole team plays.
     """
 
     item_id: str
     seed: int
-    silent: str = ""
+    changed: str = ""
 
 
 class BoardTask(Config):
@@ -57,7 +57,8 @@ class BoardTask(Config):
     samples: Positive = 1
     """Episodes per row."""
     silent: Positive
-    """Number of further episodes with a silent member, spread over the rows; each member is silent in turn."""
+    """Number of further episodes with a silent member, spread over the rows; each member is silent in turn. A team with
+    a partner team plays as many episodes with a member of that team."""
     max_new_tokens: Positive
     """Token limit of an agent's text; a single agent has this limit for each part that it writes."""
     max_turns: Positive | None = None
@@ -132,23 +133,23 @@ class BoardSuite(Config):
         return tasks[environment]
 
     def plan(self, task: BoardTask) -> list[Planned]:
-        """Return the episodes of a task, in order, in which all members act."""
+        """Return the episodes of a task, in order, that the whole team plays."""
         return [
             Planned(item, derive(derive(self.seed, "evaluation", item), number))
             for item in task.items
             for number in range(task.samples)
         ]
 
-    def plan_silent(self, task: BoardTask, env: TextDecPOMDP) -> list[Planned]:
-        """Return the episodes of a task with a silent member, in order; [] for a single agent.
+    def plan_changed(self, task: BoardTask, env: TextDecPOMDP) -> list[Planned]:
+        """Return the episodes of a task with a changed member, in order; [] for a single agent.
 
-        They have the rows and seeds of episodes in which all members act, so both can be compared in pairs.
+        They have the rows and seeds of episodes of the whole team, so both can be compared in pairs.
         """
         members, whole = list(members_of(env)), self.plan(task)
         if len(members) < 2:
             return []
         places = [number * len(whole) // task.silent for number in range(task.silent)]
-        return [whole[p]._replace(silent=members[n % len(members)]) for n, p in enumerate(places)]
+        return [whole[p]._replace(changed=members[n % len(members)]) for n, p in enumerate(places)]
 
 
 def members_of(env: TextDecPOMDP) -> dict[str, list[str]]:

@@ -18,7 +18,7 @@ _OVER_TASKS = (
 )
 _OF_TASK = (
     *("return", "solved", "turns", "tokens", "prompt tokens", "seconds", "parallelism", "utilisation", "redundancy"),
-    *("overhead", "silent loss"),
+    *("overhead", "silent loss", "partner loss"),
 )
 
 

@@ -61,11 +61,14 @@ def _verify_task(folder: Path, suite: BoardSuite, task: BoardTask, result: TaskR
     if result.protocol != task.protocol(result.protocol):
         raise BoardError(f"the protocol {result.protocol!r} does not apply; play it as {task.protocol('parallel')!r}")
     env = task.env(result.protocol)
-    plan, silent = suite.plan(task), suite.plan_silent(task, env)
-    traces = _replayed(folder / file_of(task.environment), task, env, result, plan)
-    place = folder / file_of(task.environment, silent=True)
-    quiet = _replayed(place, task, env, result, silent) if silent else []
-    again = measure(env, plan, traces, list(zip(silent, quiet, strict=True)))
+    plan = suite.plan(task)
+    traces = _replayed(folder, task, env, result, plan)
+    changed = {
+        change: list(zip(planned, _replayed(folder, task, env, result, planned, change), strict=True))
+        for change in ("silent", *(["partner"] if result.partner else []))
+        if (planned := suite.plan_changed(task, env))
+    }
+    again = measure(env, plan, traces, changed)
     there, here = (_numbers(found.returns, found.statistics) for found in (result, again))
     for name in dict.fromkeys((*there, *here)):
         a, b = there.get(name), here.get(name)
@@ -81,9 +84,10 @@ def _numbers(returns: Sequence[float], statistics: Mapping[str, Measure]) -> dic
 
 
 def _replayed(
-    path: Path, task: BoardTask, env: TextDecPOMDP, result: TaskResult, plan: Sequence[Planned]
+    folder: Path, task: BoardTask, env: TextDecPOMDP, result: TaskResult, plan: Sequence[Planned], change: str = ""
 ) -> list[Trace]:
     """Return the traces of a file, each replayed without a difference."""
+    path = folder / file_of(task.environment, change)
     if not is_there(path):
         raise BoardError(f"{path.name} is missing")
     rows = {item.id: digest(plain_text(item_as_json(item))) for item in env.items}
@@ -114,7 +118,8 @@ def _replayed(
             difference = replay(trace, env)
         except FileError as error:
             difference = str(error)
-        if problem := difference or next(_problems_of_texts(trace, task, env, planned.silent), ""):
+        silent = planned.changed if change == "silent" else ""
+        if problem := difference or next(_problems_of_texts(trace, task, env, silent), ""):
             raise BoardError(f"{where}, {problem}")
 
     traces = list(read_traces(path))

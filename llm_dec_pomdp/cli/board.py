@@ -40,6 +40,13 @@ def run(
         list[Path] | None,
         typer.Option(help="Run with a team that was trained on a task of the suite, in any version. May be repeated."),
     ] = None,
+    partner: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="Run with another team of the same method, for example of another seed: in further episodes its "
+            "members play in turn with the team of --team. May be repeated, for other tasks."
+        ),
+    ] = None,
     method: Annotated[
         str,
         typer.Option(
@@ -82,6 +89,8 @@ def run(
         chosen = load(suite)
         trained = {_task_of(chosen, cell): (folder, cell) for folder, cell in map(_trained, team or [])}
         models, default = _models(chosen, model or [])
+        partners = {_task_of(chosen, cell): (folder, cell) for folder, cell in map(_trained, partner or [])}
+        _check_partners(trained, partners)
         names = task or (list(trained) if trained and not default else [t.environment for t in chosen.tasks])
         for unknown in names:
             chosen.task(unknown)
@@ -93,12 +102,22 @@ def run(
         played = {name: models.get(name, default) for name in names if name not in trained}
         if missing := [name for name, of in played.items() if not of]:
             stop(f"there is no model for {missing[0]}; give --model NAME, or --model {missing[0]}=NAME")
-        allow([cell for _, cell in trained.values()], Path("--team"), played.values(), trust=trust)
+        allow(
+            [cell for of in (trained, partners) for _, cell in of.values()],
+            Path("--team"),
+            played.values(),
+            trust=trust,
+        )
         sampling = from_options(Sampling, **options)
 
         def enter(task: BoardTask) -> Entrant:
             if task.environment in trained:
-                return _trained_entrant(task, *trained[task.environment])
+                entrant = _trained_entrant(task, *trained[task.environment])
+                if task.environment not in partners:
+                    return entrant
+                folder, cell = partners[task.environment]
+                other = _trained_entrant(task, folder, cell).team
+                return entrant._replace(partner=other, partner_name=f"{cell.method.title}, seed {cell.seed}")
             how = task.protocol(protocol)
             env = task.env(how)
             values = {"agents": env.possible_agents, "model": played[task.environment]}
@@ -158,6 +177,17 @@ def _trained(run: Path) -> tuple[Path, Any]:
 
     folder = find_team(run)
     return folder, cell_of(folder)
+
+
+def _check_partners(trained: dict[str, tuple[Path, Any]], partners: dict[str, tuple[Path, Any]]) -> None:
+    for task, (folder, cell) in partners.items():
+        if task not in trained:
+            stop(f"--partner {folder}: it plays {task}, and no --team does; give a team of the same task")
+        team, own = trained[task]
+        if (own.protocol, own.model) != (cell.protocol, cell.model):
+            stop(f"--partner {folder}: its protocol or model differs from {team}; give a team of the same method")
+        if team.resolve() == folder.resolve():
+            stop(f"--partner {folder}: it is the run of --team itself; give a run of another seed")
 
 
 def _task_of(suite: BoardSuite, cell: Any) -> str:

@@ -68,9 +68,9 @@ def with_file(folder: Path, name: str, content: bytes) -> None:
         draft.publish()
 
 
-def in_traces(change: Callable[[list[dict[str, Any]]], object], *, silent: bool = False) -> Callable[[Path], None]:
+def in_traces(change: Callable[[list[dict[str, Any]]], object], of: str = "") -> Callable[[Path], None]:
     def forge(folder: Path) -> None:
-        name = submission.file_of(MEETING, silent=silent)
+        name = submission.file_of(MEETING, of)
         there = traces(folder, name)
         change(there)
         with_file(folder, name, lzma.compress("".join(json.dumps(trace) + "\n" for trace in there).encode()))
@@ -145,7 +145,7 @@ FORGED: dict[str, tuple[Callable[[Path], object], str]] = {
     "code as a protocol": (in_results(lambda s: s["tasks"][0].update(protocol="os:system")), "field tasks.0.protocol"),
     "no header": (in_traces(lambda t: t[0]["events"].clear()), "no trace of this package"),
     "a silent member that writes": (
-        in_traces(lambda t: t.__setitem__(slice(None), []), silent=True),
+        in_traces(lambda t: t.__setitem__(slice(None), []), "silent"),
         "0 episodes, and the suite has 3",
     ),
     "tasks reordered": (in_results(lambda s: s["tasks"].reverse()), "not the order of small"),
@@ -173,7 +173,7 @@ def test_a_silent_member_may_not_write(teams: Path, tmp_path: Path) -> None:
     """The episodes with all members are valid, but they are not those of a team with a silent member."""
     shutil.copytree(teams / "team", tmp_path / "forged")
     whole = (tmp_path / "forged" / submission.file_of(MEETING)).read_bytes()
-    with_file(tmp_path / "forged", submission.file_of(MEETING, silent=True), whole)
+    with_file(tmp_path / "forged", submission.file_of(MEETING, "silent"), whole)
     with pytest.raises(BoardError, match="must be silent"):
         verify(tmp_path / "forged")
 
@@ -242,8 +242,18 @@ def test_a_dry_run_prints_a_bound_and_plays_nothing(teams: Path, tmp_path: Path)
 @pytest.mark.slow
 def test_a_trained_team_plays_the_task_of_its_training_and_is_marked(teams: Path, tmp_path: Path) -> None:
     options = ("--model", "builtin:table", "--sharing", "separate", "--steps", "1", "--prompts", "1", "--samples", "2")
-    ran = CliRunner().invoke(app, ["train", TIGER, *options, "--out", str(tmp_path / "run")])
-    assert ran.exit_code == 0, ran.output
-    [result] = verify(played(tmp_path / "trained", "--team", str(tmp_path / "run"))).tasks
-    assert (result.environment, result.trained_on) == (TIGER, TIGER)
+    for seed in ("0", "1"):
+        ran = CliRunner().invoke(app, ["train", TIGER, *options, "--seed", seed, "--out", str(tmp_path / seed)])
+        assert ran.exit_code == 0, ran.output
+    team, partner = (["--team", str(tmp_path / "0")], ["--partner", str(tmp_path / "1")])
+    [result] = verify(played(tmp_path / "trained", *team, *partner)).tasks
+    assert (result.environment, result.trained_on, result.partner) == (TIGER, TIGER, "magrpo, seed 1")
+    assert "partner loss" in result.statistics
     assert "| table, trained |" in page([read(tmp_path / "trained")])
+    dropped = traces(tmp_path / "trained", name := submission.file_of(TIGER, "partner"))[:1]
+    with_file(tmp_path / "trained", name, lzma.compress(json.dumps(dropped[0]).encode()))
+    with pytest.raises(BoardError, match=r"partner.*1 episodes, and the suite has 2"):
+        verify(tmp_path / "trained")
+    own = invoke("run", "--suite", "small", "--out", str(tmp_path / "new"), *team, "--partner", team[1])
+    assert own.exit_code == 2
+    assert "it is the run of --team itself" in own.output

@@ -66,6 +66,7 @@ def test_the_processor_on_the_page_of_traces_writes_a_log_that_is_imported(
     page = (EXAMPLES.parents[1] / "docs" / "traces.md").read_text(encoding="utf-8")
     [program] = re.findall(r"```python\n(import json\n.*?)```", page, re.DOTALL)
     monkeypatch.chdir(tmp_path)
+    agents.set_tracing_disabled(False)  # the example of this library disables it
     agents.set_trace_processors([])  # none that sends
     exec(compile(program, "traces.md", "exec"), {})
     said = [{"role": "assistant", "content": "two"}]
