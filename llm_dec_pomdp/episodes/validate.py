@@ -160,7 +160,11 @@ def _graph(trace: Trace) -> Iterator[str]:
 def _course(trace: Trace) -> Iterator[str]:
     """Check the order of turns, that agents act between spawn and despawn, and that results follow calls."""
     events: Sequence[Mapping[str, Any]] = trace["events"]
-    players = events[0]["header"]["players"]
+    header = events[0]["header"]
+    players = header["players"]
+    parts = (
+        header["protocol"] == "centralized"
+    )  # a single agent acts as each agent of a hierarchy, and events name these
     spawned = {event["to"] for event in events if event["type"] == "spawn"}
     there, gone, open_calls, turn = set[str](), set[str](), Counter[tuple[str, str]](), 0
     for event in events[1:]:
@@ -170,7 +174,7 @@ def _course(trace: Trace) -> Iterator[str]:
         turn = event["turn"]
         for field in ("agent", "to"):
             name = event.get(field, ENVIRONMENT)
-            if name != ENVIRONMENT and name not in players:
+            if name != ENVIRONMENT and name not in players and not parts:
                 yield f"{place}, field {field}: {name!r:.60} is no player of the header; {nearest(name, players)}"
         if agent in spawned - there:
             yield f"{place}, field agent: {agent!r:.60} acts before its spawn"

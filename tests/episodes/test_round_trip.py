@@ -55,6 +55,19 @@ def test_an_episode_comes_back_from_its_trace(env_id: str, protocol: str) -> Non
     assert to_groups([trace]) == [group]
 
 
+@pytest.mark.parametrize(
+    ("env_id", "text", "part"),
+    [("calls-v0", "mail: read the mail of Eva", "agent_3"), ("research-v0", 'ask("reader", "Who?")', "agent_1")],
+)
+def test_events_of_a_hierarchy_may_name_the_agents_that_a_single_agent_acts_as(
+    env_id: str, text: str, part: str
+) -> None:
+    _, trace = played(env_id, "centralized", policy=Scripted(lambda agent, history: text))
+    assert any(part in (event["agent"], event.get("to")) for event in trace["events"])
+    assert validate(trace) == []
+    assert replay(trace) == ""
+
+
 @pytest.mark.parametrize("usage", [Usage(7, 5, 2), Usage(7, 5), Usage()])
 def test_token_counts_of_a_server_come_back(usage: Usage) -> None:
     class Counted(RandomText):
