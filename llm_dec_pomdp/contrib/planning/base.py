@@ -76,7 +76,7 @@ class ActResult(NamedTuple):
     plan: Any
     answers: Mapping[str, str]  # what agents observe of the result
     worth: float | None = None  # reward of the plan, in [0, 1]; None while no plan is agreed on
-    wrong: int = 0  # acts that cost `turn_cost` in addition
+    wrong: tuple[str, ...] = ()  # agents whose acts cost `turn_cost` in addition
 
 
 class DialogueOptions(TaskOptions, total=False):
@@ -231,7 +231,7 @@ class Dialogue(Task[State]):
         acts: dict[str, Any] = {}
         messages: dict[str, str] = {}
         notes: dict[str, str] = {}
-        words = 0
+        words = dict.fromkeys(actions, 0)
         for agent, text in actions.items():
             act, note = self.read(state.item, agent, text)
             if act is not None and state.turns < self.first:
@@ -240,11 +240,12 @@ class Dialogue(Task[State]):
                 acts[agent] = act
             elif not self.alone_in_it:
                 messages[agent], count = self._message(state.item, agent, text)
-                words += min(count, LIMIT)
+                words[agent] = min(count, LIMIT)
                 note = note or (f"Your message has {count} words; {LIMIT} were heard." if count > LIMIT else "")
             notes[agent] = note
         acted = self.act(state.item, state.plan, acts) if acts else ActResult(state.plan, {})
-        charged = (acted.worth is None) + acted.wrong
+        charged = (acted.worth is None) + len(acted.wrong)
+        written = sum(words.values())
         state = State(
             state.item,
             state.wording,
@@ -252,12 +253,17 @@ class Dialogue(Task[State]):
             tuple((agent, self._hears(agent, messages, notes, acted.answers)) for agent in actions),
             state.turns + 1,
             state.charged + charged,
-            state.words + words,
+            state.words + written,
             acted.worth or 0.0,
             acted.worth is not None,
         )
-        reward = (acted.worth or 0.0) - self.turn_cost * charged - self.word_cost * words
-        return Transition(state, reward, self._score(state), terminated=state.over)
+        reward = (acted.worth or 0.0) - self.turn_cost * charged - self.word_cost * written
+        rewards = None
+        if not self.declared.joint_reward:
+            shared = (acted.worth or 0.0) - self.turn_cost * (acted.worth is None)
+            own = {a: self.turn_cost * (a in acted.wrong) + self.word_cost * count for a, count in words.items()}
+            rewards = {agent: shared - len(own) * cost for agent, cost in own.items()}
+        return Transition(state, reward, self._score(state), terminated=state.over, rewards=rewards)
 
     def _message(self, item: TaskItem, agent: str, text: str) -> tuple[str, int]:
         """Return the part of a text that teammates observe, and the number of its words."""

@@ -5,6 +5,7 @@
 | agents | agent_0 "assistant", agent_1 "customer" |
 | turns | up to 8 (`max_turns`); both agents act at once |
 | options | `settings` of the phone, 5 (1 to 8), `accounts`, items of the account, 2 (0 to 4), `faults` 3 |
+| rewards | `rewards` = "joint" or "individual" |
 | costs | `turn_cost` 0.05 of a turn, and of an act that repairs nothing; `word_cost` 0 of a word |
 | data | 300 / 100 tasks (`count`: training tasks), generated from different seeds; `words`: "fixed" or "paraphrased" |
 | files | rows of `prompt`, `manual`: `sim on bill ok`, in its order, and `phone`, values now: `sim off bill ok` |
@@ -21,13 +22,16 @@ message, of which the other agent observes the first 40 words. The text `TELL` s
 author. A text without a letter or a digit is no message. In the first turn only messages count. `choices` are such
 texts.
 
-Reward (one float for the team). When all faults are repaired, the phone works and the episode ends:
+Reward. When all faults are repaired, the phone works and the episode ends:
 
 | part | value |
 |---|---|
 | plan 0 or 1 | the phone works |
 | turns | -`turn_cost` for every turn except the last repair, and for every act that repairs nothing |
 | words | -`word_cost` for every word of a message |
+
+With `rewards="joint"` both agents receive the sum. With `rewards="individual"` each agent pays twice for its own words
+and for its own acts that repair nothing, and nothing for those of its teammate. The mean is the joint reward.
 
 An act repairs a fault if this fault is the next one in the order of the manual. Both agents may repair in the same turn
 if their faults follow each other. Any other act changes nothing, and its author observes this. An act with an unknown
@@ -66,7 +70,7 @@ import itertools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, Unpack
+from typing import Any, Literal, NamedTuple, Unpack, get_args
 
 from llm_dec_pomdp.envs import Tasks, check_int
 from llm_dec_pomdp.envs.tools import read_calls
@@ -84,6 +88,7 @@ _SET = re.compile(r"\bSET\s+(\w{1,20})\s+(on|off)\b", re.IGNORECASE | re.ASCII)
 _PAIR = re.compile(rf"\b(?:({'|'.join(SETTINGS)}) (on|off)|({'|'.join(ACCOUNTS)}) (ok|broken))\b", re.ASCII)
 _MENDED = "Faults mended:"
 Pair = tuple[str, str]  # (setting or account item, value)
+Rewards = Literal["joint", "individual"]
 
 
 class World(NamedTuple):
@@ -105,6 +110,7 @@ class Repair(Dialogue):
         settings: The number of settings of the phone, 1 to 8.
         accounts: The number of account items, 0 to 4.
         faults: The number of wrong settings and items, at least 1; at least one is a setting.
+        rewards: "joint": both agents receive the same reward; "individual": each pays for its own words and acts.
         tasks, common: See `Dialogue`; `max_turns` is 8 by default.
     """
 
@@ -123,6 +129,7 @@ class Repair(Dialogue):
         settings: int = 5,
         accounts: int = 2,
         faults: int = 3,
+        rewards: Rewards = "joint",
         **common: Unpack[DialogueOptions],
     ) -> None:
         self.settings = SETTINGS[: check_int("settings", settings, 1, len(SETTINGS))]
@@ -131,11 +138,14 @@ class Repair(Dialogue):
             raise ValueError(
                 f"faults is {faults}, and only {settings} settings and {accounts} accounts can be wrong; reduce faults"
             )
+        if rewards not in get_args(Rewards):
+            raise ValueError(f"rewards is {rewards!r}; give {' or '.join(map(repr, get_args(Rewards)))}")
         self.faults = faults
         calls = (f"fix_{name}()" for name in self.accounts)
         words = f"{LABELS} Assistant: Customer: {_MENDED} SET Set on off {OK} {BROKEN} is Please now".split()
         names = (*self.settings, *self.accounts, *calls)
-        self.declared = replace(self.declared, vocabulary=(*words, *map(str, range(16)), *names))
+        vocabulary = (*words, *map(str, range(16)), *names)
+        self.declared = replace(self.declared, vocabulary=vocabulary, joint_reward=rewards == "joint")
         common.setdefault("max_turns", 8)
         super().__init__(tasks, **common)
 
@@ -231,7 +241,7 @@ class Repair(Dialogue):
         mended = mend(faults, before, tuple(acts.values()))
         done = faults[before:mended]
         answers = {agent: self._answer(agent, act, act in done) for agent, act in acts.items()}
-        wrong = sum(act not in done for act in acts.values())
+        wrong = tuple(agent for agent, act in acts.items() if act not in done)
         progress = {agent: f"{answers.get(agent, '')}\n{_MENDED} {mended}".strip() for agent in self.possible_agents}
         return ActResult(faults[:mended], progress, 1.0 if mended == len(faults) else None, wrong)
 

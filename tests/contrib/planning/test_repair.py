@@ -57,6 +57,21 @@ def test_an_act_that_mends_nothing_costs_a_turn_more_and_is_answered(
     assert answer in env.history(reader)[-1].text
 
 
+def test_with_individual_rewards_each_agent_pays_for_its_own_words_and_acts() -> None:
+    joint, individual = (
+        llm_dec_pomdp.make("repair-v0", tasks=[ROW], rewards=rewards, word_cost=0.01, **SIZE)
+        for rewards in ("joint", "individual")
+    )
+    texts = {"agent_0": "Please wait now", "agent_1": "SET sim on"}  # three words, and an act that repairs nothing
+    for env in (joint, individual):
+        env.reset(seed=0)
+        env.step(dict.fromkeys(env.agents, ""))
+    assert joint.step(texts)[1] == pytest.approx(dict.fromkeys(texts, -0.05 - 0.03 - 0.05))
+    assert individual.step(texts)[1] == pytest.approx({"agent_0": -0.05 - 2 * 0.03, "agent_1": -0.05 - 2 * 0.05})
+    with pytest.raises(ValueError, match="'own'"):
+        llm_dec_pomdp.make("repair-v0", rewards="own")
+
+
 def test_acts_mend_in_whatever_order_they_help() -> None:
     faults = (("line", "ok"), ("sim", "on"), ("plan", "ok"))
     assert mend(faults, 0, [faults[1], faults[0]]) == 2
