@@ -206,6 +206,7 @@ def train(
     checkpoints: str | Path | None = None,
     save_every: int | None = None,
     staleness: int | None = None,
+    learnability: float | None = None,
     partners: PartnersConfig | Mapping[str, Any] | None = None,
     track: str | Sequence[str] = (),
     progress: bool = False,
@@ -217,8 +218,8 @@ def train(
         team: The team, whose weights change.
         env: The training tasks, with the communication protocol of the team.
         algorithm: A registered learner, or "module:Class".
-        steps, prompts_per_step, group_size, save_every, staleness: Fields of `options.TrainerConfig`; None: their
-            defaults.
+        steps, prompts_per_step, group_size, save_every, staleness, learnability: Fields of `options.TrainerConfig`;
+            None: their defaults.
         sampling: Sampling options, which the team keeps for evaluations; None: those of the team.
         seed: The seed. The same seed on the same kind of machine gives the same run.
         on_step: A function that is called after every update with its results, for logs, curves or evaluations.
@@ -251,6 +252,7 @@ def train(
         "group_size": group_size,
         "save_every": save_every,
         "staleness": staleness,
+        "learnability": learnability,
         "partners": partners,
         "num_generations": options.pop("num_generations", None),
     }
@@ -275,6 +277,8 @@ def train(
         trained |= training.model_dump(include={"prompts_per_step", "group_size"})
         if training.staleness:
             trained["staleness"] = training.staleness
+        if training.learnability:
+            trained["learnability"] = training.learnability
         if training.partners:
             trained["partners"] = training.partners.model_dump()
         if team.samplings:

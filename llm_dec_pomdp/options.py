@@ -76,9 +76,17 @@ class TrainerConfig(Config):
     """Number of newest checkpoints that are kept, at least 2."""
     partners: PartnersConfig | None = None
     """Partners that replace members in some groups, see `training.partners`; by default, the team trains by itself."""
+    learnability: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    """Probability that a task of an update is sampled in proportion to the variance of the returns in its last group
+    (arXiv:2408.15099), see `training.learnability`. The remaining tasks are those of the shuffled epochs."""
 
     @model_validator(mode="after")
-    def _check_partners(self) -> TrainerConfig:
+    def _check_staleness(self) -> TrainerConfig:
+        if self.learnability and self.staleness:
+            raise ValueError(
+                f"staleness is {self.staleness}, but learnability chooses tasks by returns that are not known when "
+                "batches are sampled ahead; set one of them to 0"
+            )
         if self.partners and self.staleness:
             raise ValueError(
                 f"staleness is {self.staleness}, but groups with partners are not sampled during updates; set it to "

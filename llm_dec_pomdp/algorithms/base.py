@@ -69,6 +69,10 @@ class Algorithm:
         """The rollout of training; an evaluation plays independent trajectories."""
         return Trajectories()
 
+    def training_env(self, env: TextDecPOMDP) -> TextDecPOMDP:
+        """Return the environment of the next update: by default the one of the run."""
+        return env
+
     @classmethod
     def incompatibility(cls, config: Any, env: TextDecPOMDP) -> str:
         """Return the reason why it cannot learn in an environment, else "" (the default).

@@ -1,4 +1,7 @@
-"""Stages of learners on the same team in one run, such as imitation and then reinforcement learning."""
+"""Stages of training of the same team in one run: imitation and then reinforcement learning, or one turn and then two.
+
+A stage may have its own learner, its own environment, or both.
+"""
 
 from __future__ import annotations
 
@@ -15,17 +18,24 @@ if TYPE_CHECKING:
 
 
 class Stage(NamedTuple):
-    """A learner and the number of its updates; the last stage lasts until the end of the run."""
+    """A learner, the number of updates, and the environment; the last stage lasts until the end of the run.
+
+    Attributes:
+        learner: The learner. Stages with the same object continue it, with its optimizer and its reference.
+        updates: Number of updates of the stage.
+        env: The training environment of the stage, under the protocol of the team; None: the one of the run.
+    """
 
     learner: Algorithm
     updates: int
+    env: TextDecPOMDP | None = None
 
 
 class Staged(Algorithm):
     """An algorithm that samples and updates as the learner of the present stage does.
 
-    A learner is reset at the start of its stage (`Algorithm.reset_optimizer`): its reference is the team at that time,
-    and so are the first weights of a critic with its own body. Every stage has its own optimizers.
+    A learner that follows another one is reset at the start of its stage (`Algorithm.reset_optimizer`): its reference
+    is the team at that time, and so are the first weights of a critic with its own body.
 
     Args:
         stages: The stages in order, all with the same team.
@@ -57,13 +67,17 @@ class Staged(Algorithm):
         """The rollout of the present stage."""
         return self.stages[self.number].learner.rollout
 
+    def training_env(self, env: TextDecPOMDP) -> TextDecPOMDP:
+        """Return the environment of the present stage."""
+        return self.stages[self.number].env or env
+
     def check_compatible(self, env: TextDecPOMDP) -> None:
-        """Raise ConfigError if one of the stages cannot learn in an environment."""
+        """Raise ConfigError if one of the stages cannot learn in its environment."""
         for stage in self.stages:
-            stage.learner.check_compatible(env)
+            stage.learner.check_compatible(stage.env or env)
 
     def expect(self, updates: int, *, stale: bool = False) -> None:
-        """Set the number of updates of every stage; the last stage gets the remaining ones.
+        """Set the number of updates of every learner; the last stage gets the remaining ones.
 
         Raises:
             ValueError: With staleness, a stage would be trained on samples of the stage before.
@@ -72,9 +86,11 @@ class Staged(Algorithm):
             raise ValueError(
                 "staleness is above 0, but a stage cannot be trained on texts of the stage before; set it to 0"
             )
-        left = updates - sum(stage.updates for stage in self.stages)
-        for stage in self.stages:
-            stage.learner.expect(stage.updates if stage is not self.stages[-1] else left)
+        left = updates - sum(stage.updates for stage in self.stages[:-1])
+        counts = [*(stage.updates for stage in self.stages[:-1]), left]
+        for learner in self._learners:
+            pairs = zip(self.stages, counts, strict=True)
+            learner.expect(sum(count for stage, count in pairs if stage.learner is learner))
 
     def learning_rates(self) -> dict[str, float]:
         """Return the learning rates of the present stage."""
@@ -83,18 +99,24 @@ class Staged(Algorithm):
     def update(self, groups: Sequence[Group]) -> Metrics:
         """Run an update of the present stage; the metric `stage` is its number, from 1."""
         number = self.number
-        metrics = self.stages[number].learner.update(groups)
+        learner = self.stages[number].learner
+        metrics = learner.update(groups)
         self.updates += 1
-        if self.number != number:
+        if self.stages[self.number].learner is not learner:
             self.stages[self.number].learner.reset_optimizer()
         return {**metrics, "stage": float(number + 1)}
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the states of all stages, and the number of updates."""
-        return {"updates": self.updates, "stages": [stage.learner.state_dict() for stage in self.stages]}
+        """Return the states of all learners, and the number of updates."""
+        return {"updates": self.updates, "stages": [learner.state_dict() for learner in self._learners]}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore the state that `state_dict` returned."""
         self.updates = state["updates"]
-        for stage, saved in zip(self.stages, state["stages"], strict=True):
-            stage.learner.load_state_dict(saved)
+        for learner, saved in zip(self._learners, state["stages"], strict=True):
+            learner.load_state_dict(saved)
+
+    @property
+    def _learners(self) -> list[Algorithm]:
+        """The different learners, in the order of their first stages."""
+        return list({id(stage.learner): stage.learner for stage in self.stages}.values())

@@ -62,7 +62,10 @@ from .suite import FREE_IN_CHECKPOINT, Cell, conflicts
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """The loaded parts of a cell: the algorithm with its team, and two environments under its protocol."""
+    """The loaded parts of a cell: the algorithm with its team, and two environments under its protocol.
+
+    A `Staged` algorithm has the training environments of earlier stages.
+    """
 
     algorithm: Algorithm
     team: Team
@@ -82,23 +85,33 @@ def build_cell(cell: Cell, weights: Path | None = None, load: Callable[..., Team
     eval_env = build_env(cell, cell.protocol, evaluation=True)
     learns = cell.method.learns
     train_env = build_env(cell, cell.protocol, evaluation=False) if learns else eval_env
+    of_stages = [
+        build_env(cell.at_stage(stage), cell.protocol, evaluation=False) if str(stage.environment) else None
+        for stage in cell.method.stages
+    ]
+    train_envs = [train_env, *filter(None, of_stages)]
     cell = with_defaults(cell, eval_env)
-    team = build_team(cell, eval_env, train_env, train=learns, load=load)
+    team = build_team(cell, eval_env, *train_envs, train=learns, load=load)
     if weights is None and cell.model.start:
         weights = Path(cell.model.start)
     if weights is not None:
         load_weights(weights, team)
     if cell.judge == BASE:
-        for task in (train_env, eval_env):
+        for task in (*train_envs, eval_env):
             bind_base(task, team, cell.model.name)
     sampling = cell.sampling
-    algorithm, *earlier = (
-        find_algorithm(method.name).build(team, sampling, method.options)
-        for method in (cell.method, *cell.method.stages)
-    )
-    if earlier:
-        ends = [Stage(learner, stage.steps) for learner, stage in zip(earlier, cell.method.stages, strict=True)]
-        algorithm = Staged([*ends, Stage(algorithm, 0)])
+    chain = [*cell.method.stages, cell.method]
+    learners: list[Algorithm] = []
+    for place, method in enumerate(chain):
+        same = place and (method.name, method.options) == (chain[place - 1].name, chain[place - 1].options)
+        learners.append(learners[-1] if same else find_algorithm(method.name).build(team, sampling, method.options))
+    algorithm = learners.pop()
+    if learners:
+        earlier = [
+            Stage(learner, stage.steps, env)
+            for learner, stage, env in zip(learners, cell.method.stages, of_stages, strict=True)
+        ]
+        algorithm = Staged([*earlier, Stage(algorithm, 0)])
     return Setup(algorithm, team, train_env, eval_env, sampling)
 
 

@@ -6,7 +6,8 @@ import json
 from collections.abc import Sequence
 
 from ..agents.io.load import MemberConfig, check_members, check_model
-from ..agents.io.models import WHOLE_TEAMS
+from ..agents.io.models import TABLE, WHOLE_TEAMS
+from ..agents.word_model import NAME as WORDS
 from ..algorithms.options import UpdaterOptions, check_warmup
 from ..algorithms.registration import learns
 from ..config import ConfigError
@@ -14,7 +15,7 @@ from ..envs.base import TextDecPOMDP, first_rows
 from ..envs.wrappers import with_protocol
 from ..training.fit import check_compatible
 from ..training.partners import check_pool
-from .setup import build_task, shows_texts, with_defaults
+from .setup import build_env, build_task, shows_texts, with_defaults
 from .suite import Cell, StageConfig
 
 
@@ -30,7 +31,7 @@ def check_cells(cells: Sequence[Cell], *, learn: bool = True, executor: str = "l
         The cells, completed by `with_defaults`.
 
     Raises:
-        ConfigError: See `check_methods`, `check_models` and `validated`.
+        ConfigError: See `check_methods`, `check_models`, `validated` and `check_stages`.
         KeyError: There is no such environment or method.
         TaskError: See `TextDecPOMDP.try_rows`.
         ValueError: Tasks, an option, a model or a sampling do not exist.
@@ -49,7 +50,13 @@ def check_cells(cells: Sequence[Cell], *, learn: bool = True, executor: str = "l
         check_model(name, tasks[key].task.facts.scripts)
     check_models(cells, learn=learn, executor=executor)
     check_methods(cells)
-    return [validated(cell, with_protocol(tasks[_task_key(cell)], cell.protocol), learn=learn) for cell in cells]
+    envs = [with_protocol(tasks[_task_key(cell)], cell.protocol) for cell in cells]
+    complete = [validated(cell, env, learn=learn) for cell, env in zip(cells, envs, strict=True)]
+    if learn:
+        of_stages: dict[str, TextDecPOMDP] = {}
+        for cell, env in zip(complete, envs, strict=True):
+            check_stages(cell, env, of_stages)
+    return complete
 
 
 def validated(cell: Cell, env: TextDecPOMDP, *, learn: bool = True) -> Cell:
@@ -67,7 +74,8 @@ def validated(cell: Cell, env: TextDecPOMDP, *, learn: bool = True) -> Cell:
     """
     if cell.model.members:
         check_members(env.possible_agents, [env.role(agent) for agent in env.possible_agents], cell.model.members)
-    for method in (*cell.method.stages, cell.method) if learn and cell.method.learns else ():
+    here = [stage for stage in cell.method.stages if not str(stage.environment)]  # see `check_stages` for the others
+    for method in (*here, cell.method) if learn and cell.method.learns else ():
         check_compatible(method.name, method.options, env)
     if learn and cell.model.name in WHOLE_TEAMS and not cell.model.members and shows_texts(cell):
         raise ConfigError(
@@ -79,6 +87,57 @@ def validated(cell: Cell, env: TextDecPOMDP, *, learn: bool = True) -> Cell:
         alike = {} if cell.model.members else complete.model.model_dump(include={"name", "sharing", "lora_rank"})
         check_pool(cell.training.partners, env, alike)
     return complete
+
+
+def check_stages(cell: Cell, env: TextDecPOMDP, known: dict[str, TextDecPOMDP]) -> None:
+    """Check that the team of a cell can act in the training environments of all stages, and learn there.
+
+    Args:
+        cell: The cell, completed by `with_defaults`.
+        env: Its evaluation environment, under its protocol.
+        known: Environments of stages that were made before; new ones are added.
+
+    Raises:
+        ConfigError: A stage has an agent or a role that the run does not have, since the team has no member for it; an
+            action or a word that a table or `builtin:words` does not have, since they are made for those of the run; or
+            an incompatible learner.
+        TaskError: See `TextDecPOMDP.try_rows`.
+    """
+    models = {member.model for member in cell.model.members} or {cell.model.name}
+    for number, stage in enumerate(cell.method.stages, 1):
+        if not str(stage.environment):
+            continue
+        there = cell.at_stage(stage)
+        key = json.dumps([there.environment.model_dump(), cell.protocol], sort_keys=True, default=str)
+        if key not in known:
+            known[key] = build_env(there, cell.protocol, evaluation=False)
+            first_rows(known[key], 1).task.try_rows()
+        other, where = known[key], f"stage {number} of {cell.method.title} ({stage.environment})"
+        for agent in other.possible_agents:
+            if agent not in env.possible_agents:
+                raise ConfigError(
+                    f"{where} has {agent}, and the run has only {', '.join(env.possible_agents)}, so the team has no "
+                    "member for it; give the run the largest team, and earlier stages smaller ones"
+                )
+            if (role := other.role(agent)) != env.role(agent):
+                raise ConfigError(
+                    f"{where}: {agent} has the role {role!r}, and in the run {env.role(agent)!r}; a member keeps its "
+                    "role, so change another option"
+                )
+            actions = other.choices(agent)
+            if TABLE in models and (not actions or set(actions) - set(env.choices(agent))):
+                new = ", ".join(map(repr, sorted(set(actions) - set(env.choices(agent)))[:3])) or "any text"
+                raise ConfigError(
+                    f"{where} has actions of {agent} that the run does not have ({new}), and {TABLE} chooses among "
+                    "those of the run; give the run the largest task, or another model"
+                )
+        words = set(other.task.facts.vocabulary) - set(env.task.facts.vocabulary)
+        if WORDS in models and words:
+            raise ConfigError(
+                f"{where} has words that the run does not have ({', '.join(sorted(words)[:3])}), and {WORDS} knows "
+                "those of the run; give the run the largest task, or another model"
+            )
+        check_compatible(stage.name, stage.options, other)
 
 
 def _task_key(cell: Cell) -> str:
@@ -133,9 +192,14 @@ def check_methods(cells: Sequence[Cell]) -> None:
 
     Raises:
         ConfigError: A method breaks its contract, a group is too small for its learner, a warmup of the learning rate
-            takes all steps, or stages leave the method no steps.
+            takes all steps, stages leave the method no steps, or a stream is to be sampled by learnability.
     """
     for cell in cells:
+        if cell.training.learnability and cell.environment.options.get("streaming"):
+            raise ConfigError(
+                f"training.learnability is {cell.training.learnability}, but every row of a stream is played once; set "
+                "it to 0, or leave the option streaming out"
+            )
         title, steps, size = cell.method.title, cell.training.steps, cell.training.group_size
         left = steps - sum(stage.steps for stage in cell.method.stages)
         for method in (*cell.method.stages, cell.method):

@@ -64,6 +64,43 @@ def _as_written(values: Any) -> Any:
 LearnerOptions = Annotated[Options, BeforeValidator(_as_written), PlainSerializer(lambda options: options.given())]
 
 
+class StageEnvironment(Config):
+    """Changes of the training environment in a stage."""
+
+    max_turns: Positive | None = None
+    """Turns per episode. Default: those of the run."""
+    options: dict[str, Any] = {}
+    """Changed arguments of the environment's constructor, such as the difficulty or the size of the team."""
+
+    @pydantic.model_validator(mode="after")
+    def _check_scorers(self) -> StageEnvironment:
+        for name, value in self.options.items():
+            if name in ("judge", "reward") or named_model(value) is not None:
+                raise ValueError(
+                    f"option {name} = {value!r} of a stage: all stages have the models, judge and reward of the run; "
+                    "set the option in the environment of the run"
+                )
+        return self
+
+    def __str__(self) -> str:
+        turns = {} if self.max_turns is None else {"max_turns": self.max_turns}
+        return ", ".join(f"{name} = {value}" for name, value in {**turns, **self.options}.items())
+
+
+class StageConfig(Config):
+    """A stage of training before the last one: a learner, or an easier environment for the method itself."""
+
+    name: str = ""
+    """A registered name or "module:Class"; imitation works with every protocol. Default: the method itself, whose
+    optimizer continues in the next stage unless `options` change it."""
+    steps: Positive
+    """Number of updates of this stage; training.steps includes them."""
+    options: LearnerOptions = WrittenOptions()
+    """Options of the learner. Without a name: changes of the method's options."""
+    environment: StageEnvironment = StageEnvironment()
+    """Changes of the training environment. Evaluations have the environment of the run."""
+
+
 class MethodChange(Config):
     """Changes of a method in one environment."""
 
@@ -73,17 +110,8 @@ class MethodChange(Config):
     """Changed options of its model."""
     training: dict[str, Any] = {}
     """Changed options of its training."""
-
-
-class StageConfig(Config):
-    """A learner that trains the team before the method does."""
-
-    name: str
-    """A registered name or "module:Class"; imitation works with every protocol."""
-    steps: Positive
-    """Number of updates of this stage; training.steps includes them."""
-    options: LearnerOptions = WrittenOptions()
-    """Options of the learner."""
+    stages: list[StageConfig] = []
+    """Stages of training before its own stages; training.steps includes their steps."""
 
 
 class EnvironmentConfig(_Named):
@@ -170,8 +198,9 @@ class MethodConfig(_Named):
 
     @property
     def title(self) -> str:
-        """The label, or the names of all stages without their modules."""
-        return self.label or " then ".join(method.name.rpartition(":")[2] for method in (*self.stages, self))
+        """The label, or the names of all learners without their modules, in order."""
+        names = [stage.name or self.name for stage in self.stages] + [self.name]
+        return self.label or " then ".join(name.rpartition(":")[2] for name, _ in itertools.groupby(names))
 
 
 MethodT = TypeVar("MethodT", StageConfig, MethodConfig)
@@ -246,10 +275,21 @@ class Suite(Config):
         """Return one combination, with the changes of its environment."""
         source = f"environment {environment.title}"
         change = environment.methods.get(method.title, MethodChange())
-        options = WrittenOptions(values={**method.options.given(), **change.options})
+        options = {**method.options.given(), **change.options}
+        stages = [
+            stage
+            if stage.name
+            else stage.model_copy(
+                update={
+                    "name": method.name,
+                    "options": WrittenOptions(values={**options, **stage.options.given()}),
+                }
+            )
+            for stage in (*environment.stages, *change.stages, *method.stages)
+        ]
         return Cell(
             environment.model_copy(update={name: field.default for name, field in _OF_SUITE.items()}),
-            method.model_copy(update={"options": options, "stages": [*environment.stages, *method.stages]}),
+            method.model_copy(update={"options": WrittenOptions(values=options), "stages": stages}),
             changed(model, environment.model, change.model, source=source),
             seed,
             changed(self.sampling, environment.sampling, source=source),
@@ -288,6 +328,13 @@ class Cell:
         method = built(self.method)
         stages = [built(stage) for stage in method.stages]
         return dataclasses.replace(self, method=method.model_copy(update={"stages": stages}))
+
+    def at_stage(self, stage: StageConfig) -> Cell:
+        """Return the cell with the environment of one of its stages."""
+        config, change = self.environment, stage.environment
+        options = {**config.options, **change.options}
+        turns = change.max_turns or config.max_turns
+        return dataclasses.replace(self, environment=config.model_copy(update={"options": options, "max_turns": turns}))
 
     @property
     def label(self) -> str:

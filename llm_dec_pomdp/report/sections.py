@@ -35,7 +35,9 @@ def stages(line: MethodResult) -> Mapping[str, Value]:
     rest = cell.training.steps - sum(stage.steps for stage in earlier)
     row: dict[str, Value] = {}
     done = 0
-    for number, (name, steps) in enumerate([*((s.name, s.steps) for s in earlier), (cell.method.name, rest)], 1):
+    names = [f"{s.name} ({s.environment})" if str(s.environment) else s.name for s in earlier]
+    of_stages = zip([*names, cell.method.name], [*(s.steps for s in earlier), rest], strict=True)
+    for number, (name, steps) in enumerate(of_stages, 1):
         labelled = any(labels.get(step) for step in range(done + 1, done + steps + 1))
         row[f"stage {number}"] = f"{name}, updates {done + 1}-{done + steps}, {'with' if labelled else 'no'} labels"
         done += steps

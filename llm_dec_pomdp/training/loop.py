@@ -36,6 +36,7 @@ from ..storage.signals import StopRequest
 from ..types import Episode, Group, all_played
 from .checkpoint import CheckpointError, Checkpoints
 from .divergence import DivergenceMonitor, describe_learning_rates
+from .learnability import learnability, sample_by_learnability
 
 MAX_UNSCORABLE = 0.05  # largest share of a step's episodes without a score; a run with more stops
 MAX_SKIPPED = 3  # number of steps in a row without a finite gradient after which a run stops
@@ -105,6 +106,7 @@ class Counters:
         bad: Total number of steps that were not finite.
         seconds: Wall time spent in `train`.
         ahead: Batches that are sampled for the next updates, with `staleness`.
+        scores: Score of each task that was played, with `learnability`.
     """
 
     step: int = 0
@@ -112,6 +114,7 @@ class Counters:
     bad: int = 0
     seconds: float = 0.0
     ahead: tuple[Batch, ...] = ()
+    scores: Mapping[str, float] = field(default_factory=dict[str, float])
 
 
 def restore(learner: Algorithm, env: TextDecPOMDP, checkpoints: Checkpoints) -> Counters:
@@ -129,12 +132,6 @@ def restore(learner: Algorithm, env: TextDecPOMDP, checkpoints: Checkpoints) -> 
     where = f"{newest.folder / 'checkpoint.json'}, field counters"
     done = conform(newest.counters, Counters, where)
     cursor = conform(newest.counters.get("cursor"), _Cursor, f"{where}.cursor")
-    if cursor.tasks != (present := _cursor(env, 0)).tasks:
-        there, here = (f"{c.of} tasks" if c.of else "a stream" for c in (cursor, present))
-        raise CheckpointError(
-            f"{str(newest.folder)!r} was trained on other tasks ({there}) than this run has ({here}); give the tasks "
-            "of the checkpoint"
-        )
     state = checkpoints.restore(newest, learner.team)
     try:
         learner.load_state_dict(state)
@@ -143,6 +140,12 @@ def restore(learner: Algorithm, env: TextDecPOMDP, checkpoints: Checkpoints) -> 
             f"the state in {str(newest.folder)!r} belongs to another learner ({type(error).__name__}: {error}); use "
             "another checkpoint, or the learner that saved it"
         ) from error
+    if cursor.tasks != (present := _cursor(learner.training_env(env), 0)).tasks:
+        there, here = (f"{c.of} tasks" if c.of else "a stream" for c in (cursor, present))
+        raise CheckpointError(
+            f"{str(newest.folder)!r} was trained on other tasks ({there}) than this run has ({here}); give the tasks "
+            "of the checkpoint"
+        )
     return done
 
 
@@ -161,7 +164,7 @@ def train(
     """Train a learner on all tasks of an environment, each epoch in a new order.
 
     Args:
-        learner: The learner.
+        learner: The learner. Its stages may have other environments, see `Algorithm.training_env`.
         env: The training environment, under the learner's protocol.
         sampling: Sampling of completions.
         config: Steps, tasks per step, group size, checkpoints.
@@ -179,9 +182,15 @@ def train(
         DivergedError: Three steps in a row were not finite, or a model's weights are not.
         EngineError: The engine cannot sample; without staleness, a checkpoint of the step before is saved.
         ConfigError, ValueError: The learner cannot learn in the environment; or with staleness, a policy cannot sample
-            during updates, or a learner cannot be trained on samples of older weights.
+            during updates, or a learner cannot be trained on samples of older weights; or with learnability, the tasks
+            are a stream.
     """
     learner.check_compatible(env)
+    if config.learnability and env.stream is not None:
+        raise ConfigError(
+            f"learnability is {config.learnability}, but every row of a stream is played once, so no task can be "
+            "sampled again; set it to 0, or load the tasks"
+        )
     started = time.perf_counter() - done.seconds
     learner.expect(config.steps, **({"stale": True} if config.staleness else {}))
     source = _Ahead(learner, env, sampling, config, seed, done) if config.staleness else None
@@ -199,7 +208,7 @@ def train(
             if source:
                 batch = source.take(number)
             else:
-                batch = _play(learner, learner.policy, env, sampling, config, seed, number, number - 1)
+                batch = _play(learner, learner.policy, env, sampling, config, seed, number, number - 1, done.scores)
             step = _learn(learner, env, batch, number, source)
         except EngineError:  # without staleness, this step has not changed any weights
             if checkpoints is not None and source is None:
@@ -209,7 +218,9 @@ def train(
         if bad:
             _keep_bad_step(checkpoints, step, batch.groups)
         skipped, ahead = done.skipped + 1 if bad else 0, tuple(source.batches) if source else ()
-        done = Counters(number, skipped, done.bad + bad, time.perf_counter() - started, ahead)
+        new = {group.item_id: learnability(group) for group in all_played(batch.groups)} if config.learnability else {}
+        scores = {**done.scores, **new}
+        done = Counters(number, skipped, done.bad + bad, time.perf_counter() - started, ahead, scores)
         if done.skipped == MAX_SKIPPED:
             raise DivergedError(
                 f"step {number}: {done.skipped} steps in a row had a loss or gradient that is not finite "
@@ -236,11 +247,15 @@ def _play(
     seed: int,
     number: int,
     version: int,
+    scores: Mapping[str, float] = {},  # read only
 ) -> Batch:
     """Sample the batch of step `number` with a policy after `version` updates."""
-    count = config.prompts_per_step
+    count, env = config.prompts_per_step, learner.training_env(env)
     if env.stream is None:
         item_ids = tasks_of_step(env, count, number, seed)
+        if config.learnability:
+            of_step = derive(seed, "tasks", number)
+            item_ids = sample_by_learnability(env, item_ids, scores, config.learnability, of_step)
     else:
         items = env.stream.read((number - 1) * count, count)
         env, item_ids = env.with_items(items), [item.id for item in items]
@@ -302,10 +317,11 @@ class _Ahead:
 def _learn(learner: Algorithm, env: TextDecPOMDP, batch: Batch, number: int, source: _Ahead | None) -> TrainingStep:
     """Check a batch and update the learner on it; with a source, sample a later batch at the same time."""
     groups, played = batch.groups, all_played(batch.groups)
+    env = learner.training_env(env)  # before the update, after which the next stage may begin
     episodes = [episode for group in played for episode in group.episodes]
     _check_rewards(played, env, number)
     _check_logprobs(episodes, number)
-    rates = learner.learning_rates()  # before the update, after which the next stage may begin
+    rates = learner.learning_rates()
     started = time.perf_counter()
     metrics = source.update_while_sampling(lambda: learner.update(groups), number) if source else learner.update(groups)
     seconds = time.perf_counter() - started
@@ -356,7 +372,7 @@ def _cursor(env: TextDecPOMDP, position: int) -> _Cursor:
 def _save(
     learner: Algorithm, env: TextDecPOMDP, config: TrainerConfig, checkpoints: Checkpoints, done: Counters
 ) -> None:
-    cursor = asdict(_cursor(env, done.step * config.prompts_per_step))
+    cursor = asdict(_cursor(learner.training_env(env), done.step * config.prompts_per_step))
     checkpoints.save(done.step, learner.team, learner.state_dict(), {**asdict(done), "cursor": cursor})
 
 

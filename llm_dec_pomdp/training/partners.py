@@ -193,6 +193,10 @@ class WithPartners(Algorithm):
         """See `Algorithm`."""
         self.learner.check_compatible(env)
 
+    def training_env(self, env: TextDecPOMDP) -> TextDecPOMDP:
+        """See `Algorithm`."""
+        return self.learner.training_env(env)
+
     def expect(self, updates: int, *, stale: bool = False) -> None:
         """See `Algorithm`."""
         self.learner.expect(updates, stale=stale)

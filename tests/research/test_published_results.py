@@ -23,6 +23,7 @@ RESEARCH = ROOT / "research"
         ("regret_table", "classics", "classics"),
         ("solved_table", "hierarchy", "hierarchy"),
         ("draw_claims", "claims", "claims"),
+        ("curricula_table", "curricula", "curricula"),
     ],
 )
 def test_a_table_computed_from_raw_data_is_on_its_page(script: str, data: str, page: str) -> None:

@@ -1,7 +1,8 @@
-"""Learners one after another in one run: who plays when, resumed bit for bit, what reports say, and what cannot be."""
+"""Stages of a run: who plays which environment when, resumed bit for bit, what reports say, and what is refused."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from llm_dec_pomdp.report.text import report_runs
 from llm_dec_pomdp.rollout import Demonstrations, Trajectories
 from llm_dec_pomdp.storage.runfolder import read_lines
 
+SMALL = {"n_agents": 2, "days": 1, "hours": 2, "common": 1}
 COLD = {"name": "imitation", "steps": 2, "options": {"source": "script:uniform"}}
 
 
@@ -61,6 +63,69 @@ def test_a_run_goes_on_bit_for_bit_within_and_between_stages(stop: int, tmp_path
     assert same(*found)
     texts = [[step["texts"] for step in read_lines(tmp_path / name / "train.jsonl")] for name in ("whole", "parts")]
     assert texts[0] == texts[1]
+
+
+def curriculum(stage: dict[str, Any], steps: int = 4, *, model: str = "builtin:table", **options: Any) -> Cell:
+    """Two updates with a changed environment, then the remaining ones on two people with two hours and three turns."""
+    values = {
+        "name": "c",
+        "environments": [{"id": "meeting-v0", "options": SMALL | options, "max_turns": 3}],
+        "methods": [{"name": "magrpo", "stages": [{"steps": 2, "environment": stage}]}],
+        "models": [{"name": model, "sharing": "separate", "device": "cpu"}],
+        "sampling": {"max_new_tokens": 1},
+        "training": {"steps": steps, "prompts_per_step": 2, "group_size": 3, "save_every": 1},
+        "evaluation": {"items": 2},
+    }
+    [only] = build(Suite, values, source="test").cells()
+    return only
+
+
+def test_a_stage_plays_its_own_environment_with_the_learner_of_the_next_stage(tmp_path: Path) -> None:
+    run = curriculum({"max_turns": 1, "options": {"hours": 2}})
+    assert Cell.from_dict(json.loads(json.dumps(run.to_dict()))).loaded() == run
+    algorithm = build_cell(run).algorithm
+    assert isinstance(algorithm, Staged)
+    assert algorithm.stages[0].learner is algorithm.stages[1].learner
+    result = run_cell(run, tmp_path / "run", tracking=())
+    steps = read_lines(tmp_path / "run" / "train.jsonl")
+    assert [step["metrics"]["generations"] for step in steps] == [2 * 3 * 2 * turns for turns in (1, 1, 3, 3)]
+    assert result.summary.measured["dialogue"]["turns"].mean > 1  # evaluations have the environment of the run
+
+
+@pytest.mark.parametrize("stop", [1, 2, 3])
+def test_a_curriculum_resumes_bit_for_bit_within_and_between_its_stages(stop: int, tmp_path: Path) -> None:
+    def run(steps: int, name: str) -> None:
+        cell = curriculum({"max_turns": 2, "options": {"n_agents": 2}}, steps, n_agents=3)
+        run_cell(cell, tmp_path / name, tracking=())
+
+    run(4, "whole")
+    run(stop, "parts")
+    run(4, "parts")
+    texts = [[step["texts"] for step in read_lines(tmp_path / name / "train.jsonl")] for name in ("whole", "parts")]
+    assert texts[0] == texts[1]
+
+
+@pytest.mark.parametrize(
+    ("stage", "named"),
+    [
+        ({"options": {"n_agents": 3}}, "agent_2"),
+        ({"options": {"hours": 3}}, "BOOK Monday 11"),
+        ({"max_turns": 1, "options": {"nonsense": 1}}, "nonsense"),
+    ],
+)
+def test_a_stage_that_the_team_cannot_play_is_refused_before_the_run(stage: dict[str, Any], named: str) -> None:
+    with pytest.raises(ValueError, match=named):
+        check_cells([curriculum(stage)])
+
+
+def test_a_stage_keeps_the_scorer_of_the_run() -> None:
+    with pytest.raises(ConfigError, match="judge"):
+        curriculum({"options": {"judge": "builtin:tiny"}})
+
+
+def test_words_of_a_harder_stage_are_refused_for_a_model_of_words() -> None:
+    with pytest.raises(ConfigError, match="Tuesday"):
+        check_cells([curriculum({"options": {"days": 2}}, model="builtin:words")])
 
 
 def test_a_title_names_all_stages() -> None:
