@@ -33,7 +33,7 @@ from .progress import shown
 from .registries import nearest
 from .rollout import independent
 from .storage.runfolder import new_run_folder
-from .training import Counters, TrainerConfig, TrainingStep, restore
+from .training import Counters, Rollback, TrainerConfig, TrainingStep, restore
 from .training import train as train_learner
 from .training.checkpoint import Checkpoints, find_team
 from .training.divergence import describe_learning_rates
@@ -206,6 +206,7 @@ def train(
     checkpoints: str | Path | None = None,
     save_every: int | None = None,
     staleness: int | None = None,
+    on_divergence: str | None = None,
     partners: PartnersConfig | Mapping[str, Any] | None = None,
     track: str | Sequence[str] = (),
     progress: bool = False,
@@ -217,8 +218,8 @@ def train(
         team: The team, whose weights change.
         env: The training tasks, with the communication protocol of the team.
         algorithm: A registered learner, or "module:Class".
-        steps, prompts_per_step, group_size, save_every, staleness: Fields of `options.TrainerConfig`; None: their
-            defaults.
+        steps, prompts_per_step, group_size, save_every, staleness, on_divergence: Fields of `options.TrainerConfig`;
+            None: their defaults. on_divergence="rollback" needs `checkpoints`, and may repeat steps.
         sampling: Sampling options, which the team keeps for evaluations; None: those of the team.
         seed: The seed. The same seed on the same kind of machine gives the same run.
         on_step: A function that is called after every update with its results, for logs, curves or evaluations.
@@ -251,6 +252,7 @@ def train(
         "group_size": group_size,
         "save_every": save_every,
         "staleness": staleness,
+        "on_divergence": on_divergence,
         "partners": partners,
         "num_generations": options.pop("num_generations", None),
     }
@@ -275,6 +277,8 @@ def train(
         trained |= training.model_dump(include={"prompts_per_step", "group_size"})
         if training.staleness:
             trained["staleness"] = training.staleness
+        if training.on_divergence != "warn":
+            trained["on_divergence"] = training.on_divergence
         if training.partners:
             trained["partners"] = training.partners.model_dump()
         if team.samplings:
@@ -296,5 +300,9 @@ def train(
             advance(1, f"return {earned(step.return_percent, step.mean_return, env.facts.optimum)}")
             on_step(step)
 
-        train_learner(trained_learner, env, sampling, training, seed, note, checkpoints=places, done=done)
+        def back(rollback: Rollback) -> None:
+            advance(rollback.to + 1 - rollback.at, "")
+
+        length = {"checkpoints": places, "done": done, "on_rollback": back}
+        train_learner(trained_learner, env, sampling, training, seed, note, **length)
     return learner

@@ -76,6 +76,11 @@ class Staged(Algorithm):
         for stage in self.stages:
             stage.learner.expect(stage.updates if stage is not self.stages[-1] else left)
 
+    def scale_learning_rates(self, factor: float) -> None:
+        """Multiply the learning rates of all stages by a factor."""
+        for stage in self.stages:
+            stage.learner.scale_learning_rates(factor)
+
     def learning_rates(self) -> dict[str, float]:
         """Return the learning rates of the present stage."""
         return self.stages[self.number].learner.learning_rates()
