@@ -303,6 +303,6 @@ def train(
         def back(rollback: Rollback) -> None:
             advance(rollback.to + 1 - rollback.at, "")
 
-        length = {"checkpoints": places, "done": done, "on_rollback": back}
-        train_learner(trained_learner, env, sampling, training, seed, note, **length)
+        places_and_progress: dict[str, Any] = {"checkpoints": places, "done": done, "on_rollback": back}
+        train_learner(trained_learner, env, sampling, training, seed, note, **places_and_progress)
     return learner

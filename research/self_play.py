@@ -1,6 +1,6 @@
 """Train tables on pennies-v0 and kuhn-v0 by self-play, and compute their exact exploitability.
 
-    python research/self_play.py [--games kuhn-v0] [--rows entropy role] --out research/data/selfplay.json.xz
+    python research/self_play.py [--games kuhn-v0] [--rows entropy role] --out research/data/selfplay_settings.json.xz
 
 Prints a row for each game and setting. Three objects are measured after the training of each seed:
 
@@ -25,8 +25,8 @@ Predictions, written before the runs:
 1. kuhn-v0, annealed: last 0.03 to 0.07 and half below 0.05, as means over seeds.
 2. kuhn-v0, entropy: half below 0.05, mean 0.04 to 0.06, last above 0.1.
 3. kuhn-v0, slow: last above 0.2, half above 0.1.
-4. kuhn-v0, role, raw and entropy: half within 0.015 of each other, and spread within a quarter. A role baseline does not
-   stabilise Kuhn poker, because the values of its roles, -1/18 and 1/18, are close to 0.
+4. kuhn-v0, role, raw and entropy: half within 0.015 of each other, and spread within a quarter. A role baseline does
+   not stabilise Kuhn poker, because the values of its roles, -1/18 and 1/18, are close to 0.
 5. kuhn-v0, std: half above 0.1. The scale of each deal differs, so that another game is learned.
 6. kuhn-v0, last 10: half within 0.02 of entropy; the last policy is no better than with entropy.
 7. kuhn-v0, controls: last above 0.35.

@@ -24,7 +24,7 @@ from llm_dec_pomdp.training import DivergedError, TrainingStep, train
 from llm_dec_pomdp.training.divergence import DivergenceMonitor
 
 ENV = llm_dec_pomdp.make("pennies-v0")
-ONCE = {"learning_rate": 3.0, "warmup": 5}  # 0.6, 1.2, ... of these only a third is small enough
+ONCE: dict[str, Any] = {"learning_rate": 3.0, "warmup": 5}  # 0.6, 1.2, ... of these only a third is small enough
 KILL = 4
 
 
