@@ -86,8 +86,8 @@ def learner_of(setting: str, team: Team, sampling: Sampling) -> Algorithm:
     return WithPartners(learner, partners) if partners else learner
 
 
-def measured(game: str, setting: str, seed: int) -> tuple[dict[str, float], dict[str, Table]]:
-    """Train players from a seed; return the measurements of the module, and the last policies."""
+def measured(game: str, setting: str, seed: int) -> dict[str, Any]:
+    """Train players from a seed; return the measurements of the module, and the average of the second half."""
     env: Any = make(game)
     tables = {agent: Table(env.choices(agent), rows=64) for agent in env.possible_agents}
     sampling = Sampling(max_new_tokens=1)
@@ -100,40 +100,57 @@ def measured(game: str, setting: str, seed: int) -> tuple[dict[str, float], dict
 
     config = TrainerConfig(steps=STEPS, prompts_per_step=len(env.items), group_size=GROUP)
     train(learner_of(setting, Team(dict(tables)), sampling), env, sampling, config, seed, keep)
+    last, mean = Average(tables, iterates[-1:]), Average(tables, iterates)
+    half = Average(tables, iterates[STEPS // 2 :])
+    found = {"last": last, "mean": mean, "half": half}
+    singles = [env.exploitability(Average(tables, [one])) for one in iterates[STEPS // 2 :: 10]]
+    return {
+        **{name: env.exploitability(strategy) for name, strategy in found.items()},
+        "spread": pstdev(singles),
+        "grad_norm": fmean(norms),
+        "strategy": {key_of(agent, history): shares for (agent, history), shares in half.known.items()},
+    }
 
-    def exploitability(played: Sequence[Chances]) -> float:
-        return env.exploitability(average(tables, played))
 
-    half = iterates[STEPS // 2 :]
-    singles = [exploitability([one]) for one in half[::10]]
-    found = {"last": exploitability(iterates[-1:]), "mean": exploitability(iterates), "half": exploitability(half)}
-    return found | {"spread": pstdev(singles), "grad_norm": fmean(norms)}, tables
+def key_of(agent: str, history: Sequence[Message]) -> str:
+    """Return a history as one text, for the file."""
+    return "\n".join([agent, *(message.text for message in history)])
 
 
-def average(tables: Mapping[str, Table], played: Sequence[Chances]) -> Any:
-    """Return the strategy of players who sample one of the policies before each game."""
-    stacked = {agent: torch.stack([chances[agent] for chances in played]) for agent in tables}  # [policies, rows, menu]
+class Average:
+    """The strategy of players who sample one of several policies before each game.
 
-    def after(agent: str, history: Sequence[Message]) -> torch.Tensor:
-        table = tables[agent]
+    Args:
+        tables: The tables.
+        played: The action probabilities of the policies.
+
+    Attributes:
+        known: The strategy at the histories that were asked for.
+    """
+
+    def __init__(self, tables: Mapping[str, Table], played: Sequence[Chances]) -> None:
+        self.tables, self.count = tables, len(played)
+        self.stacked = {agent: torch.stack([chances[agent] for chances in played]) for agent in tables}
+        self.known: dict[tuple[str, tuple[Message, ...]], dict[str, float]] = {}
+
+    def after(self, agent: str, history: Sequence[Message]) -> torch.Tensor:
+        """Return the probabilities of the actions after a history, shape (policies, actions)."""
+        table = self.tables[agent]
         row = table._row_of.get(number_of(history))
         if row is None:
-            return torch.full((len(played), len(table.menu)), 1 / len(table.menu))
-        return stacked[agent][:, row]
+            return torch.full((self.count, len(table.menu)), 1 / len(table.menu))
+        return self.stacked[agent][:, row]
 
-    known: dict[tuple[str, tuple[Message, ...]], dict[str, float]] = {}
-
-    def chances(agent: str, history: tuple[Message, ...]) -> dict[str, float]:
-        if (agent, history) not in known:
-            menu, reach = tables[agent].menu, torch.ones(len(played))
+    def __call__(self, agent: str, history: tuple[Message, ...]) -> dict[str, float]:
+        """Return the probability of each action."""
+        if (agent, history) not in self.known:
+            menu, reach = self.tables[agent].menu, torch.ones(self.count)
             for place, message in enumerate(history):
                 if message.role == "action":
-                    reach = reach * after(agent, history[:place])[:, menu.index(message.text)]
-            shares = (reach[:, None] * after(agent, history)).sum(0) / reach.sum()
-            known[agent, history] = dict(zip(menu, shares.tolist(), strict=True))
-        return known[agent, history]
-
-    return chances
+                    reach = reach * self.after(agent, history[:place])[:, menu.index(message.text)]
+            shares = (reach[:, None] * self.after(agent, history)).sum(0) / reach.sum()
+            self.known[agent, history] = dict(zip(menu, shares.tolist(), strict=True))
+        return self.known[agent, history]
 
 
 COLUMNS = ("last", "mean", "half", "spread", "grad_norm")
@@ -151,7 +168,7 @@ def main() -> None:
     print(f"| game | setting | {' | '.join(COLUMNS)} |\n|---|---|{'---|' * len(COLUMNS)}")
     for game in options.games:
         for setting in options.rows:
-            found = [measured(game, setting, seed)[0] for seed in range(SEEDS)]
+            found = [measured(game, setting, seed) for seed in range(SEEDS)]
             columns = ([seed[of] for seed in found] for of in COLUMNS)
             cells = (f"{fmean(v):.3f} ({min(v):.3f} to {max(v):.3f})" for v in columns)
             print(f"| {game} | {setting} | {' | '.join(cells)} |", flush=True)
