@@ -192,10 +192,8 @@ class Updater:
         """Return the learning rate of each agent's policy, before the schedule; after a restart, the saved one."""
         rates: dict[str, float] = {}
         for group, settings in zip(self.groups, self.optimizer.param_groups, strict=True):
-            for agent in group.agents:
-                rates.setdefault(
-                    agent, settings["full_lr"] * self.rate_factor
-                )  # parameters of a critic come after the policy's
+            for agent in group.agents:  # parameters of a critic come after the policy's
+                rates.setdefault(agent, settings["full_lr"] * self.rate_factor)
         return rates
 
     def scale_learning_rate(self, factor: float) -> None:

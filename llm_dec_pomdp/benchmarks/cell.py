@@ -291,9 +291,10 @@ def _train(
         cut(folder / "train.jsonl", "number", step)
         cut(folder / "curve.jsonl", "step", step)
         forget_after(folder, step)
-        (folder / ROLLBACKS).unlink(missing_ok=True)
         if rollbacks:
             replace_json(folder / ROLLBACKS, [asdict(rollback) for rollback in rollbacks])
+        else:
+            (folder / ROLLBACKS).unlink(missing_ok=True)
 
     go_back(done.step)
 
