@@ -3,7 +3,7 @@
     python research/self_play_elo.py --out research/data/selfplay_elo.json.xz
 
 The teams are the averages of the second half of the updates of seed 0 for each setting, with the uniform strategy and
-an equilibrium. All play against all in both roles, with 50 games for each of the six deals.
+an equilibrium. All play against all in both roles, with 20 games for each of the six deals.
 
 Prediction, written before the run: the rank correlation of rating and exploitability is below -0.5, and the equilibrium
 does not have the highest rating, since it gains little from weak players.
@@ -26,7 +26,7 @@ from llm_dec_pomdp.agents.base import Policy, Request, Sampling, Team
 from llm_dec_pomdp.seeding import generator
 from llm_dec_pomdp.types import Completion
 
-GAME, SAMPLES = "kuhn-v0", 50
+GAME, SAMPLES = "kuhn-v0", 20
 
 
 class Player(Policy):
