@@ -1,3 +1,4 @@
+# pyright: basic
 """Train tables on pennies-v0 and kuhn-v0 by self-play, and compute their exact exploitability.
 
     python research/self_play.py [--games kuhn-v0] [--rows entropy role] --out research/data/selfplay_settings.json.xz

@@ -12,17 +12,19 @@ does not have the highest rating, since it gains little from weak players.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import raw_data
-from scipy.stats import spearmanr
 from self_play import key_of
 
 from llm_dec_pomdp import crossplay, make
 from llm_dec_pomdp.agents.base import Policy, Request, Sampling, Team
+from llm_dec_pomdp.contrib.games.self_play import History, Strategy
 from llm_dec_pomdp.seeding import generator
 from llm_dec_pomdp.types import Completion
 
@@ -32,7 +34,7 @@ GAME, SAMPLES = "kuhn-v0", 20
 class Player(Policy):
     """A policy that samples from a strategy."""
 
-    def __init__(self, strategy: Any) -> None:
+    def __init__(self, strategy: Strategy) -> None:
         self.strategy = strategy
 
     def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:
@@ -56,19 +58,23 @@ def main() -> None:
     options = parser.parse_args()
     env: Any = make(GAME)
     rows = [row for row in raw_data.read(raw_data.DATA / "selfplay_settings.json.xz") if row["game"] == GAME]
-    strategies: dict[str, Any] = {
-        "uniform": lambda agent, history: dict.fromkeys(env.choices(agent), 0.5),
-        "equilibrium": env.equilibrium,
-    }
+
+    def uniform(agent: str, history: History) -> Mapping[str, float]:
+        return dict.fromkeys(env.choices(agent), 0.5)
+
+    def recorded(held: Mapping[str, Mapping[str, float]], agent: str, history: History) -> Mapping[str, float]:
+        return held[key_of(agent, history)]
+
+    strategies: dict[str, Strategy] = {"uniform": uniform, "equilibrium": env.equilibrium}
     for row in rows:
-        held = row["seeds"][0]["strategy"]
-        strategies[row["setting"]] = lambda agent, history, held=held: held[key_of(agent, history)]
+        strategies[row["setting"]] = partial(recorded, row["seeds"][0]["strategy"])
     teams = [Team(dict.fromkeys(env.possible_agents, Player(strategy))) for strategy in strategies.values()]
     found = crossplay(teams, env, samples=SAMPLES)
     assert found.elo is not None
     distances = [env.exploitability(strategy) for strategy in strategies.values()]
     ratings = [rating.mean for rating in found.elo.ratings]
-    correlation = float(spearmanr(ratings, distances).statistic)
+    ranks = np.argsort(np.argsort([ratings, distances], axis=1), axis=1)  # there are no ties
+    correlation = float(np.corrcoef(ranks)[0, 1])
     rated = sorted(zip(strategies, found.elo.ratings, distances, strict=True), key=lambda row: -row[1].mean)
     print("| player | rating | exploitability |\n|---|---|---|")
     for name, rating, distance in rated:
