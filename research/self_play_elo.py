@@ -73,8 +73,10 @@ def main() -> None:
     assert found.elo is not None
     distances = [env.exploitability(strategy) for strategy in strategies.values()]
     ratings = [rating.mean for rating in found.elo.ratings]
-    ranks = np.argsort(np.argsort([ratings, distances], axis=1), axis=1)  # there are no ties
-    correlation = float(np.corrcoef(ranks)[0, 1])
+    order = np.array([ratings, distances]).argsort(axis=1)
+    ranks = order.argsort(axis=1)  # there are no ties
+    matrix: Any = np.corrcoef(ranks)
+    correlation = float(matrix[0, 1])
     rated = sorted(zip(strategies, found.elo.ratings, distances, strict=True), key=lambda row: -row[1].mean)
     print("| player | rating | exploitability |\n|---|---|---|")
     for name, rating, distance in rated:
