@@ -33,7 +33,7 @@ from .progress import shown
 from .registries import nearest
 from .rollout import independent
 from .storage.runfolder import new_run_folder
-from .training import Counters, TrainerConfig, TrainingStep, restore
+from .training import Counters, Rollback, TrainerConfig, TrainingStep, restore
 from .training import train as train_learner
 from .training.checkpoint import Checkpoints, find_team
 from .training.divergence import describe_learning_rates
@@ -207,6 +207,7 @@ def train(
     save_every: int | None = None,
     staleness: int | None = None,
     learnability: float | None = None,
+    on_divergence: str | None = None,
     partners: PartnersConfig | Mapping[str, Any] | None = None,
     track: str | Sequence[str] = (),
     progress: bool = False,
@@ -218,8 +219,9 @@ def train(
         team: The team, whose weights change.
         env: The training tasks, with the communication protocol of the team.
         algorithm: A registered learner, or "module:Class".
-        steps, prompts_per_step, group_size, save_every, staleness, learnability: Fields of `options.TrainerConfig`;
-            None: their defaults.
+        steps, prompts_per_step, group_size, save_every, staleness, learnability, on_divergence: Fields of
+            `options.TrainerConfig`; None: their defaults. on_divergence="rollback" needs `checkpoints`, and may repeat
+            steps.
         sampling: Sampling options, which the team keeps for evaluations; None: those of the team.
         seed: The seed. The same seed on the same kind of machine gives the same run.
         on_step: A function that is called after every update with its results, for logs, curves or evaluations.
@@ -253,6 +255,7 @@ def train(
         "save_every": save_every,
         "staleness": staleness,
         "learnability": learnability,
+        "on_divergence": on_divergence,
         "partners": partners,
         "num_generations": options.pop("num_generations", None),
     }
@@ -279,6 +282,8 @@ def train(
             trained["staleness"] = training.staleness
         if training.learnability:
             trained["learnability"] = training.learnability
+        if training.on_divergence != "warn":
+            trained["on_divergence"] = training.on_divergence
         if training.partners:
             trained["partners"] = training.partners.model_dump()
         if team.samplings:
@@ -300,5 +305,9 @@ def train(
             advance(1, f"return {earned(step.return_percent, step.mean_return, env.facts.optimum)}")
             on_step(step)
 
-        train_learner(trained_learner, env, sampling, training, seed, note, checkpoints=places, done=done)
+        def back(rollback: Rollback) -> None:
+            advance(rollback.to + 1 - rollback.at, "")
+
+        places_and_progress: dict[str, Any] = {"checkpoints": places, "done": done, "on_rollback": back}
+        train_learner(trained_learner, env, sampling, training, seed, note, **places_and_progress)
     return learner

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
@@ -45,7 +45,9 @@ class PartnersConfig(Config):
     share: Annotated[float, Field(gt=0, le=1)] = 0.5
     """Probability that a group, and so all its episodes, has a partner."""
     every: Positive = 10
-    """Updates between the weights that the pool self keeps. All of them stay in memory and in checkpoints."""
+    """Updates between the weights that the pool self keeps. They stay in memory and in checkpoints."""
+    last: Positive | None = None
+    """Number of newest weights that the pool self keeps; by default all since the start."""
 
     @model_validator(mode="after")
     def _check_pool(self) -> PartnersConfig:
@@ -53,6 +55,8 @@ class PartnersConfig(Config):
             raise ValueError("pool is empty; give self, frozen, silent, noisy, late, or folders of runs")
         if len(set(self.pool)) < len(self.pool):
             raise ValueError(f"pool is {list(self.pool)}, which has an entry twice; give each entry once")
+        if self.last and "self" not in self.pool:
+            raise ValueError(f"last is {self.last}, but pool is {list(self.pool)}; add self to it, or leave last out")
         return self
 
 
@@ -74,6 +78,10 @@ class TrainerConfig(Config):
     """Updates between checkpoints. One is also saved after the last update and at a signal; 0: only those two."""
     keep: Annotated[int, Field(ge=2)] = 2
     """Number of newest checkpoints that are kept, at least 2."""
+    on_divergence: Literal["warn", "stop", "rollback"] = "warn"
+    """Reaction if an update damages the weights, as the monitor of the first updates finds (`training.divergence`):
+    warn continues, stop ends the run, and rollback returns to the newest checkpoint from before the damage and
+    continues with a third of the learning rate, at most twice. If losses or weights are not finite, warn stops too."""
     partners: PartnersConfig | None = None
     """Partners that replace members in some groups, see `training.partners`; by default, the team trains by itself."""
     learnability: Annotated[float, Field(ge=0, lt=1)] = 0.0

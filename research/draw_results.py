@@ -205,13 +205,15 @@ def learner_options() -> Figure:
 
 
 def selfplay() -> Figure:
-    """Draw the exploitability of every seed."""
-    played = read("selfplay.json")
-    games = list(dict.fromkeys(row["game"] for row in played))
+    """Draw the exploitability of every seed, for the settings that both games have."""
+    earned: dict[str, dict[str, list[dict[str, float]]]] = {}
+    for row in read("selfplay_settings.json"):
+        earned.setdefault(row["game"], {})[row["setting"]] = row["seeds"]
+    shared = [setting for setting in earned["kuhn-v0"] if all(setting in of for of in earned.values())]
     panels = {
-        f"{game}, {of}": {row["learner"]: [seed[of] for seed in row["seeds"]] for row in played if row["game"] == game}
-        for game in games
-        for of in ("last", "mean")
+        f"{game}, {of}": {setting: [seed[of] for seed in by_setting[setting]] for setting in shared}
+        for game, by_setting in earned.items()
+        for of in ("last", "half")
     }
     return strips(panels, "exploitability")
 

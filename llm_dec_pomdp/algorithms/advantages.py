@@ -116,6 +116,30 @@ def group_advantages(values: Sequence[float] | Array, kind: Kind | Compare = "st
     return result
 
 
+def exponential_baselines(values: Sequence[float], start: float, decay: float) -> tuple[Array, float]:
+    """Compute the exponential mean of earlier returns for each return (RAE of SPIRAL, arXiv:2506.24119).
+
+        A_k = R_k - b_k,     b_(k+1) = decay b_k + (1 - decay) R_k
+
+    b_k does not depend on the k-th episode, so the gradient is unbiased. The paper prints the update of b before the
+    subtraction, which multiplies every advantage by the decay; its code subtracts first, as here.
+
+    Args:
+        values: R_k of the episodes of one role in order [N], NaN where it could not be scored.
+        start: The mean b_0 before the first episode.
+        decay: Weight of the earlier mean, in [0, 1).
+
+    Returns:
+        b_k before every episode [N], and the mean after the last one.
+    """
+    baselines = np.zeros(len(values))
+    for k, value in enumerate(values):
+        baselines[k] = start
+        if not np.isnan(value):
+            start = float(decay * start + (1 - decay) * value)
+    return baselines, start
+
+
 def between_decisions(rewards: Sequence[float], turns: Sequence[int], gamma: float) -> tuple[Array, Array]:
     """Compute the reward from each decision to the next, and the discount between the two.
 

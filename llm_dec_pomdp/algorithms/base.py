@@ -123,6 +123,22 @@ class Algorithm:
         for updater in self.updaters:
             updater.expect(updates, stale=stale)
 
+    def scale_learning_rates(self, factor: float) -> None:
+        """Multiply all learning rates, as they were configured, by a factor.
+
+        It is no part of `state_dict`: the training loop calls this method again after a restart.
+
+        Raises:
+            ConfigError: The learner has no updaters.
+        """
+        if not self.updaters:
+            raise ConfigError(
+                f"on_divergence is 'rollback', but {type(self).__name__} has no updaters whose learning rate could be "
+                "lowered; use 'stop', or override scale_learning_rates"
+            )
+        for updater in self.updaters:
+            updater.scale_learning_rate(factor)
+
     def learning_rates(self) -> dict[str, float]:
         """Return the learning rates of the trained agents, before the schedule; {} if it does not report them."""
         return {agent: rate for updater in self.updaters for agent, rate in updater.learning_rates().items()}

@@ -37,7 +37,7 @@ weights. `examples/magrpo_in_one_file.py` has the same algorithm in one file.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -59,7 +59,11 @@ __all__ = ["MAGRPO", "MAGRPOConfig"]
 
 
 class MAGRPO(PolicyLearner):
-    """Group-relative policy optimization: trains each policy of a team on its own samples."""
+    """Group-relative policy optimization: trains each policy of a team on its own samples.
+
+    Attributes:
+        baselines: With advantage = "role", the exponential mean of each agent's returns.
+    """
 
     Config = MAGRPOConfig
     config: MAGRPOConfig
@@ -67,6 +71,7 @@ class MAGRPO(PolicyLearner):
     def __init__(self, team: Team, sampling: Sampling, config: MAGRPOConfig | None = None) -> None:
         super().__init__(team, sampling, config)
         check_importance(team, self.config)
+        self.baselines: dict[str, float] = {}
 
     @property
     def rollout(self) -> Rollout:
@@ -111,7 +116,10 @@ class MAGRPO(PolicyLearner):
         return metrics
 
     def samples(self, groups: Sequence[Group]) -> list[Sample]:
-        """Return every completion to train on with its advantage; completions without a score are left out."""
+        """Return every completion to train on with its advantage; completions without a score are left out.
+
+        With advantage = "role", `baselines` then include the returns of these groups.
+        """
         check_rewards(groups)
         c = self.config
         if c.overlong:
@@ -122,7 +130,7 @@ class MAGRPO(PolicyLearner):
             for s in self.credit(group)
             if s.agent != group.partner
         ]
-        return usable(s for s in c.credit.over_update(credited) if s.agent in self.learning)
+        return usable(s for s in c.credit.over_update(credited, self.baselines) if s.agent in self.learning)
 
     def _limits(self, group: Group) -> dict[str, int]:
         """Return the token limit of each agent in a group, as `Team.generate` and the rollouts apply it."""
@@ -159,3 +167,12 @@ class MAGRPO(PolicyLearner):
             An advantage for each return, [N].
         """
         return self.config.credit.advantages(returns)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the states of the updaters, and the baselines if there are any."""
+        return super().state_dict() | ({"baselines": dict(self.baselines)} if self.baselines else {})
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore the state that `state_dict` returned."""
+        super().load_state_dict(state)
+        self.baselines = dict(state.get("baselines", {}))

@@ -92,6 +92,11 @@ class Staged(Algorithm):
             pairs = zip(self.stages, counts, strict=True)
             learner.expect(sum(count for stage, count in pairs if stage.learner is learner))
 
+    def scale_learning_rates(self, factor: float) -> None:
+        """Multiply the learning rates of all stages by a factor."""
+        for stage in self.stages:
+            stage.learner.scale_learning_rates(factor)
+
     def learning_rates(self) -> dict[str, float]:
         """Return the learning rates of the present stage."""
         return self.stages[self.number].learner.learning_rates()

@@ -162,6 +162,7 @@ class Updater:
         self.updates = 0
         self.horizon = options.horizon
         self.stale = False  # samples may come from older weights
+        self.rate_factor = 1.0  # see scale_learning_rate
         self.micro_batch = BatchSize("micro_batch", options.micro_batch)
         self.reference: Any = None
         self.term_ratio = (TrajectoryRatio if str(options.objective.ratio) == "trajectory" else TermRatio)(self)
@@ -191,9 +192,13 @@ class Updater:
         """Return the learning rate of each agent's policy, before the schedule; after a restart, the saved one."""
         rates: dict[str, float] = {}
         for group, settings in zip(self.groups, self.optimizer.param_groups, strict=True):
-            for agent in group.agents:
-                rates.setdefault(agent, settings["full_lr"])  # parameters of a critic come after the policy's
+            for agent in group.agents:  # parameters of a critic come after the policy's
+                rates.setdefault(agent, settings["full_lr"] * self.rate_factor)
         return rates
+
+    def scale_learning_rate(self, factor: float) -> None:
+        """Multiply the learning rates, as they were configured, by a factor; see `Algorithm.scale_learning_rates`."""
+        self.rate_factor = factor
 
     def expect(self, updates: int, stale: bool = False) -> None:
         """Set the number of steps of the run, and whether samples come from older weights than the present ones.
@@ -245,7 +250,7 @@ class Updater:
         self.policy.offload()
         self.updates += 1
         for group in self.optimizer.param_groups:
-            group["lr"] = group["full_lr"] * factor(self.updates, c.schedule, c.warmup, self.horizon)
+            group["lr"] = group["full_lr"] * self.rate_factor * factor(self.updates, c.schedule, c.warmup, self.horizon)
 
         tokens = float(sum(len(s.completion.token_ids) for s in texts))
         metrics = {"loss": 0.0, "grad_norm": 0.0, "skipped": 1.0, "clipped": 0.0, "tokens": tokens}

@@ -4,6 +4,7 @@ A cell is the configuration of one run: environment, method, model and seed. The
 
 - `cell.json`: the complete configuration;
 - `train.jsonl`: a line for each update;
+- `rollbacks.json`: the rollbacks of a training that diverged, if there were any;
 - `curve.jsonl`: a line for each evaluation on the evaluation tasks;
 - `checkpoints/`;
 - `episodes/`: the episodes of the evaluations before and after training, and with traces of every evaluation. The
@@ -47,7 +48,7 @@ from ..storage.files import replace_json
 from ..storage.reading import find_json, is_there
 from ..storage.runfolder import append, cut, read_lines
 from ..storage.signals import finishing
-from ..training import TrainingStep, restore, train
+from ..training import Rollback, TrainingStep, restore, train
 from ..training.checkpoint import CheckpointError, Checkpoints
 from ..training.divergence import describe_learning_rates
 from ..training.partners import WithPartners
@@ -55,7 +56,7 @@ from ..training.tracking import Tracker, Trackers, train_numbers
 from ..training.workers import Executor, run
 from ..types import Group
 from .kept import forget_after, keeping
-from .result import Result, find_result
+from .result import ROLLBACKS, Result, find_result
 from .setup import bind_base, build_env, build_team, with_defaults
 from .suite import FREE_IN_CHECKPOINT, Cell, conflicts
 
@@ -297,9 +298,18 @@ def _train(
     learner = WithPartners(setup.algorithm, cell.training.partners) if cell.training.partners else setup.algorithm
     done = restore(learner, setup.train_env, places)
     (folder / "train.jsonl").touch()  # tells readers of the folder that this cell learns
-    cut(folder / "train.jsonl", "number", done.step)
-    cut(folder / "curve.jsonl", "step", done.step)
-    forget_after(folder, done.step)
+    rollbacks = list(done.rollbacks)
+
+    def go_back(step: int) -> None:
+        cut(folder / "train.jsonl", "number", step)
+        cut(folder / "curve.jsonl", "step", step)
+        forget_after(folder, step)
+        if rollbacks:
+            replace_json(folder / ROLLBACKS, [asdict(rollback) for rollback in rollbacks])
+        else:
+            (folder / ROLLBACKS).unlink(missing_ok=True)
+
+    go_back(done.step)
 
     def note(steps: int) -> None:
         written = traces or steps == 0
@@ -330,6 +340,11 @@ def _train(
             if cell.evaluation.every and step.number % cell.evaluation.every == 0 and step.number < cell.training.steps:
                 note(step.number)
 
+        def on_rollback(rollback: Rollback) -> None:
+            rollbacks.append(rollback)
+            go_back(rollback.to)
+            advance(rollback.to + 1 - rollback.at, "")
+
         if not read_lines(folder / "curve.jsonl"):
             note(0)
         with finishing("step") as stop:
@@ -343,6 +358,7 @@ def _train(
                 checkpoints=places,
                 done=done,
                 stop=stop,
+                on_rollback=on_rollback,
             ).seconds
 
 

@@ -14,6 +14,8 @@ from ..storage.reading import FileError, conform, find_json
 from ..types import Scale
 from .suite import Cell, conflicts
 
+ROLLBACKS = "rollbacks.json"  # file of a cell: returns to checkpoints after divergence
+
 
 @dataclass(frozen=True, slots=True)
 class Result:

@@ -25,7 +25,8 @@ gives the reason. Checkpoints are kept.
 
  2  Wrong usage or input. Nothing was run. The last line names the option, file or value, and a remedy.
 
- 3  Training diverged: a loss or gradient was not finite three times. Lower the learning rate; see the option bad_steps.
+ 3  Training diverged: a loss or gradient was not finite three times, or --on-divergence stopped the run.
+Lower the learning rate.
 
 75  A signal stopped a run that can be resumed. Nothing is lost. The last line is the command that resumes it.
 """

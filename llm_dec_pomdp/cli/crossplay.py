@@ -36,7 +36,8 @@ def crossplay(
 ) -> None:
     """Evaluate every pair of teams: the member of one role from one team, the remaining members from another.
 
-    A large gap between own and other members shows that the teams have conventions of their own.
+    A large gap between own and other members shows that the teams have conventions of their own. In games of two
+    players with opposite rewards, the report has Elo ratings.
 
     Examples: [bold]llm-dec-pomdp crossplay runs/seed0 runs/seed1 runs/seed2[/]
               [bold]llm-dec-pomdp crossplay runs/my-bench --out runs/crossed[/]
@@ -46,6 +47,7 @@ def crossplay(
     from ..benchmarks.runner import run_folder, write_results
     from ..benchmarks.setup import build_env
     from ..evaluation.crossplay import CrossPlay, roles_of
+    from ..evaluation.elo import differences
     from ..progress import shown
     from ..report.partners import crossplay_blocks, crossplay_figures, crossplay_sentences, write_partners_report
     from ..results.runs import read_entry
@@ -70,10 +72,11 @@ def crossplay(
     ):
         results = evaluate_all(cells, folder, progress, traces=options["traces"])
         summaries = {sources: result.summary for sources, result in results.items()}
-        found = CrossPlay.of([team.name for team in teams], list(roles_of(env)), summaries)
+        entries = [read_entry(folder / "cells" / cell.label, folder.name) for cell in cells.values()]
+        games = {sources: differences(env, entry.episodes()) for sources, entry in zip(cells, entries, strict=True)}
+        found = CrossPlay.of([team.name for team in teams], list(roles_of(env)), summaries, games)
         write_results(folder, list(results.values()))
         replace_json(folder / "crossplay.json", found.to_dict())
-        entries = [read_entry(folder / "cells" / cell.label, folder.name) for cell in cells.values()]
         sentences, blocks = crossplay_sentences(found), crossplay_blocks(found)
         title = f"Cross-play on {base.environment.title}"
         write_partners_report(folder, title, sentences, blocks, crossplay_figures(found), entries)

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from ..config import ConfigT
 
 
-_LENGTH = ("steps", "prompts_per_step", "group_size", "save_every", "staleness", "learnability")
+_LENGTH = ("steps", "prompts_per_step", "group_size", "save_every", "staleness", "learnability", "on_divergence")
 _ASSIGNMENTS = ("setting", "env_option", "load")
 _SETTINGS = (  # parameters that a file of settings may have
     *("algorithm", "protocol", "split", "eval_split", "every", *_LENGTH, *_ASSIGNMENTS),
@@ -105,7 +105,7 @@ def train(
         list[str] | None,
         typer.Option(
             help='Partners that replace a member in some groups: pool=self, \'pool=["RUN", "silent"]\', share=0.5, '
-            "every=10; docs/algorithms.md explains them. Default: none."
+            "every=10, last=5; docs/algorithms.md explains them. Default: none."
         ),
     ] = None,
     resume: Annotated[

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ from ..config import ConfigError
 from ..envs.base import TextDecPOMDP
 from ..seeding import generator
 from . import play
+from .elo import Elo, Games, differences, elo
 from .intervals import LEAST_SEEDS, LEVEL, Array, Interval, within_percent
 from .metrics import Summary
 
@@ -41,21 +42,33 @@ class CrossPlay:
         roles: Names of the R roles.
         summaries: By role r and teams i and j, the evaluation of the member of role r of team i with the remaining
             members of team j.
+        games: In a game of two players with opposite rewards, the differences of their rewards, see `evaluation.elo`.
     """
 
     teams: tuple[str, ...]
     roles: tuple[str, ...]
     summaries: Sequence[Sequence[Sequence[Summary]]]
+    games: Games = field(default_factory=dict[Composition, Sequence[float]])
 
     @classmethod
-    def of(cls, teams: Sequence[str], roles: Sequence[str], played: Mapping[Composition, Summary]) -> CrossPlay:
-        """Return the cross-play of some teams from the evaluation of each of `compositions`."""
+    def of(
+        cls,
+        teams: Sequence[str],
+        roles: Sequence[str],
+        played: Mapping[Composition, Summary],
+        games: Games | None = None,
+    ) -> CrossPlay:
+        """Return the cross-play of some teams from the evaluation and the games of each of `compositions`.
+
+        Without `games`, or if a pair has none, there are no Elo ratings.
+        """
         numbers = range(len(teams))
         summaries = [
             [[played[composition(role, i, j, len(roles))] for j in numbers] for i in numbers]
             for role in range(len(roles))
         ]
-        return cls(tuple(teams), tuple(roles), summaries)
+        complete: Games = games if games and all(games.values()) else {}
+        return cls(tuple(teams), tuple(roles), summaries, complete)
 
     @property
     def by_role(self) -> Array:
@@ -94,14 +107,21 @@ class CrossPlay:
         half = float(stdtrit(count - 1, 1 - LEVEL / 2)) * math.sqrt(count / (count - 1)) * errors
         return [Interval(float(m), float(m - h), float(m + h)) for m, h in zip(means, half, strict=True)]
 
+    @property
+    def elo(self) -> Elo | None:
+        """Return Elo ratings, or None if the environment is no game of two players with opposite rewards."""
+        return elo(self.games, len(self.teams)) if self.games else None
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
+        ratings = self.elo
         return {
             "teams": list(self.teams),
             "roles": list(self.roles),
             "matrix": self.matrix.tolist(),
             "by_role": self.by_role.tolist(),
             **{name: asdict(getattr(self, name)) for name in ("own", "other", "gap")},
+            **({"elo": asdict(ratings)} if ratings else {}),
         }
 
     def __repr__(self) -> str:
@@ -168,7 +188,7 @@ def crossplay(
         seed: The seed of completions and of the environment's chance; the same for all pairs.
 
     Returns:
-        The matrix of evaluations, with `own`, `other` and `gap`.
+        The matrix of evaluations, with `own`, `other` and `gap`; and with `elo` in a game of two players.
 
     Raises:
         ConfigError: There are fewer than two teams, a team lacks an agent, or the environment has a single agent.
@@ -183,8 +203,10 @@ def crossplay(
             )
     roles = roles_of(env)
     played: dict[Composition, Summary] = {}
+    games: dict[Composition, Sequence[float]] = {}
     for sources in compositions(len(roles), len(teams)):
         members = {a: teams[i] for agents, i in zip(roles.values(), sources, strict=True) for a in agents}
         team = mixed_team({agent: members[agent] for agent in env.possible_agents})
-        played[sources] = play.evaluate(team, env, team.sampling, seed, items=items, samples=samples)[1]
-    return CrossPlay.of([str(number + 1) for number in range(len(teams))], list(roles), played)
+        groups, played[sources] = play.evaluate(team, env, team.sampling, seed, items=items, samples=samples)
+        games[sources] = differences(env, [episode for group in groups for episode in group.episodes])
+    return CrossPlay.of([str(number + 1) for number in range(len(teams))], list(roles), played, games)

@@ -122,12 +122,19 @@ class Findings:
         return [*(pair.sentence for pair in pairs if pair), *self.alarms()]
 
     def alarms(self) -> list[str]:
-        """Return warnings about agents of trained teams without influence on the return, or with empty texts.
+        """Return warnings about rollbacks, and about agents of trained teams without influence or with empty texts.
 
-        They use means over seeds; see `evaluation.sections.influence`.
+        The latter use means over seeds; see `evaluation.sections.influence`.
         """
+        repeated = [
+            f"Warning, {line.name} on {line.environment}, seed {entry.cell.seed}: training diverged at update "
+            f"{back['at']}, and was repeated from update {back['to']} on with a third of the learning rate"
+            for line in self.lines
+            for entry in line.entries
+            for back in entry.rollbacks()
+        ]
         doubts = ((line, alarm(means(line.measured("influence")))) for line in self.lines if line.learns)
-        return [f"Warning, {line.name} on {line.environment}: {doubt}" for line, doubt in doubts if doubt]
+        return repeated + [f"Warning, {line.name} on {line.environment}: {doubt}" for line, doubt in doubts if doubt]
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""

@@ -49,6 +49,18 @@ def crossplay_blocks(found: CrossPlay) -> list[Block]:
         ["role", "return %, with this member from another team"],
         ([role, number(float(values[apart].mean()))] for role, values in zip(found.roles, found.by_role, strict=True)),
     )
+    ratings = found.elo
+    rated = zip(numbers, ratings.ratings, found.teams, strict=True) if ratings else ()
+    games = Block(
+        "Elo",
+        "Ratings with a mean of 1500 from all games, with 95 % intervals by a bootstrap over games. The first role has "
+        f"an advantage of {number(ratings.first.mean)} points ({bounds(ratings.first)})."
+        if ratings
+        else "",
+        frame(
+            ["team", "rating", "95 % interval", "name"], ([n, number(v.mean), bounds(v), name] for n, v, name in rated)
+        ),
+    )
     return [
         Block("Own against other", "Intervals are over teams; pairs that share a team are not independent.", summary),
         Block(
@@ -58,6 +70,7 @@ def crossplay_blocks(found: CrossPlay) -> list[Block]:
             matrix,
         ),
         Block("Roles", "Mean over all pairs of different teams.", by_role),
+        *([games] if ratings else []),
     ]
 
 

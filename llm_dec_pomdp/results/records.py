@@ -21,6 +21,15 @@ class StepRecord(TypedDict):
     metrics: dict[str, _Logged]
 
 
+class RollbackRecord(TypedDict):
+    """An entry of `rollbacks.json`: a return to a checkpoint after divergence, see `training.loop.Rollback`."""
+
+    at: int
+    to: int
+    reason: str
+    learning_rates: dict[str, float]
+
+
 class MeanRecord(TypedDict):
     """An interval as JSON."""
 

@@ -16,14 +16,14 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from ..benchmarks.result import Result, cells_in, failure_in, find_result
+from ..benchmarks.result import ROLLBACKS, Result, cells_in, failure_in, find_result
 from ..benchmarks.suite import FREE_IN_LINE, Cell
 from ..episodes import read, to_episode
 from ..episodes.files import last_evaluation
 from ..storage.reading import conform, find_json, is_there, read_json, read_text
 from ..storage.runfolder import read_lines
 from ..types import Episode, grouped
-from .records import PointRecord, StepRecord
+from .records import PointRecord, RollbackRecord, StepRecord
 
 _SHARED = ("environment", "evaluation", "sampling")  # parts of a configuration that must be equal for a comparison
 
@@ -100,6 +100,10 @@ class CellRecord:
     def training(self) -> Sequence[StepRecord]:
         """Return the records of all updates."""
         return read_lines(self.folder / "train.jsonl", StepRecord)
+
+    def rollbacks(self) -> Sequence[RollbackRecord]:
+        """Return the returns to checkpoints after divergence; none if training did not diverge."""
+        return find_json(self.folder / ROLLBACKS, list[RollbackRecord]) or []
 
     def returns(self) -> dict[str, float]:
         """Return the mean score of the last actions on each evaluation task, in % of the maximum."""

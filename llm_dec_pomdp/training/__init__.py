@@ -1,5 +1,14 @@
 """Training: the loop, and its checkpoints."""
 
-from .loop import Counters, DivergedError, TrainerConfig, TrainingError, TrainingStep, restore, train
+from .loop import Counters, DivergedError, Rollback, TrainerConfig, TrainingError, TrainingStep, restore, train
 
-__all__ = ["Counters", "DivergedError", "TrainingStep", "TrainerConfig", "TrainingError", "restore", "train"]
+__all__ = [
+    "Counters",
+    "DivergedError",
+    "Rollback",
+    "TrainingStep",
+    "TrainerConfig",
+    "TrainingError",
+    "restore",
+    "train",
+]

@@ -90,14 +90,18 @@ class Checkpoints:
         self._prune(step)
         return draft.place
 
-    def newest(self) -> Checkpoint | None:
+    def newest(self, before: int | None = None) -> Checkpoint | None:
         """Return the newest undamaged checkpoint, with a warning for each damaged one; None if nothing was saved.
+
+        Args:
+            before: Only checkpoints of steps before this one; None: all.
 
         Raises:
             CheckpointError: There are checkpoints, and all of them are damaged.
         """
         damaged: list[str] = []
-        for folder in reversed(self._folders()):
+        folders = [folder for folder in self._folders() if before is None or _step(folder) < before]
+        for folder in reversed(folders):
             try:
                 return read_checkpoint(folder)
             except DamagedError as error:
@@ -148,15 +152,19 @@ class Checkpoints:
     def _folders(self) -> list[Path]:
         """Return the folders of checkpoints, oldest first."""
         numbered = [path for path in self.folder.glob("step-*") if path.name.removeprefix("step-").isdecimal()]
-        return sorted(numbered, key=lambda path: int(path.name.removeprefix("step-")))
+        return sorted(numbered, key=_step)
 
     def _prune(self, step: int) -> None:
-        """Remove old checkpoints, and damaged ones of later steps than `step`, which the run has not continued from."""
+        """Remove old checkpoints, and those of later steps than `step`, which the run has not continued from."""
         folders = self._folders()
-        newer = [folder for folder in folders if int(folder.name.removeprefix("step-")) > step]
+        newer = [folder for folder in folders if _step(folder) > step]
         older = folders[: len(folders) - len(newer)]
         for folder in (*newer, *older[: -self.keep]):
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def _step(folder: Path) -> int:
+    return int(folder.name.removeprefix("step-"))
 
 
 def read_checkpoint(folder: Path) -> Checkpoint:

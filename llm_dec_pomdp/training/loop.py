@@ -35,11 +35,13 @@ from ..storage.runfolder import finite
 from ..storage.signals import StopRequest
 from ..types import Episode, Group, all_played
 from .checkpoint import CheckpointError, Checkpoints
-from .divergence import DivergenceMonitor, describe_learning_rates
+from .divergence import DivergenceMonitor, MonitorState, describe_learning_rates
 from .learnability import learnability, sample_by_learnability
 
 MAX_UNSCORABLE = 0.05  # largest share of a step's episodes without a score; a run with more stops
 MAX_SKIPPED = 3  # number of steps in a row without a finite gradient after which a run stops
+MAX_ROLLBACKS = 2  # number of times that a run returns to a checkpoint, with on_divergence = "rollback"
+RATE_FACTOR = 1 / 3  # factor of the learning rates after each of them
 _log = logging.getLogger(__name__)
 
 
@@ -48,7 +50,16 @@ class TrainingError(RuntimeError):
 
 
 class DivergedError(TrainingError):
-    """A run with several steps in a row without a finite loss, gradient or ratio, or with damaged weights."""
+    """A run with several steps in a row without a finite loss, gradient or ratio, or with damaged weights.
+
+    Args:
+        message: The cause and a remedy.
+        damaged: The first update that may have damaged the weights; 0 if they were damaged before.
+    """
+
+    def __init__(self, message: str, damaged: int = 0) -> None:
+        super().__init__(message)
+        self.damaged = damaged
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +108,23 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True)
+class Rollback:
+    """A return to a checkpoint after divergence.
+
+    Attributes:
+        at: Number of the step that diverged.
+        to: Number of updates of the checkpoint.
+        reason: The finding.
+        learning_rates: Learning rates of the trained agents from then on, before the schedule.
+    """
+
+    at: int
+    to: int
+    reason: str
+    learning_rates: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
 class Counters:
     """Progress of a run.
 
@@ -107,6 +135,8 @@ class Counters:
         seconds: Wall time spent in `train`.
         ahead: Batches that are sampled for the next updates, with `staleness`.
         scores: Score of each task that was played, with `learnability`.
+        rollbacks: Returns to checkpoints, with `on_divergence`.
+        monitor: State of the monitor of the first updates.
     """
 
     step: int = 0
@@ -115,10 +145,18 @@ class Counters:
     seconds: float = 0.0
     ahead: tuple[Batch, ...] = ()
     scores: Mapping[str, float] = field(default_factory=dict[str, float])
+    rollbacks: tuple[Rollback, ...] = ()
+    monitor: MonitorState = field(default_factory=MonitorState)
 
 
-def restore(learner: Algorithm, env: TextDecPOMDP, checkpoints: Checkpoints) -> Counters:
+def restore(learner: Algorithm, env: TextDecPOMDP, checkpoints: Checkpoints, *, before: int | None = None) -> Counters:
     """Load the newest undamaged checkpoint into a learner and its team.
+
+    Args:
+        learner: The learner.
+        env: Its training environment.
+        checkpoints: The checkpoints.
+        before: Only checkpoints of steps before this one; None: all.
 
     Returns:
         Progress, for the argument `done` of `train`; all zero if nothing has been saved yet.
@@ -126,7 +164,7 @@ def restore(learner: Algorithm, env: TextDecPOMDP, checkpoints: Checkpoints) -> 
     Raises:
         CheckpointError: All checkpoints are damaged, or the newest one belongs to other tasks, versions or options.
     """
-    newest = checkpoints.newest()
+    newest = checkpoints.newest(before)
     if newest is None:
         return Counters()
     where = f"{newest.folder / 'checkpoint.json'}, field counters"
@@ -160,6 +198,7 @@ def train(
     checkpoints: Checkpoints | None = None,
     done: Counters = Counters(),  # frozen
     stop: StopRequest | None = None,
+    on_rollback: Callable[[Rollback], object] = lambda rollback: None,
 ) -> Counters:
     """Train a learner on all tasks of an environment, each epoch in a new order.
 
@@ -173,17 +212,19 @@ def train(
         checkpoints: Where to save; left out, nothing is saved.
         done: Progress to continue from, as `restore` returns it.
         stop: Ends the run after the step in which a signal arrives, with a checkpoint; see `storage.signals.finishing`.
+        on_rollback: Called after a return to a checkpoint (`on_divergence`), whose later steps are then repeated.
 
     Returns:
         The progress of the run.
 
     Raises:
         TrainingError: More than 5 % of a step could not be scored.
-        DivergedError: Three steps in a row were not finite, or a model's weights are not.
+        DivergedError: Three steps in a row were not finite, or a model's weights are not; or `on_divergence` is stop,
+            or the run diverged again after two rollbacks.
         EngineError: The engine cannot sample; without staleness, a checkpoint of the step before is saved.
-        ConfigError, ValueError: The learner cannot learn in the environment; or with staleness, a policy cannot sample
-            during updates, or a learner cannot be trained on samples of older weights; or with learnability, the tasks
-            are a stream.
+        ConfigError, ValueError: The learner cannot learn in the environment; with staleness, a policy cannot sample
+            during updates, or a learner cannot be trained on samples of older weights; with learnability, the tasks
+            are a stream; or rollbacks are impossible, since there are no checkpoints or the learner has no updaters.
     """
     learner.check_compatible(env)
     if config.learnability and env.stream is not None:
@@ -193,6 +234,14 @@ def train(
         )
     started = time.perf_counter() - done.seconds
     learner.expect(config.steps, **({"stale": True} if config.staleness else {}))
+    if config.on_divergence == "rollback":
+        if checkpoints is None:
+            raise ConfigError(
+                "on_divergence is 'rollback', but nothing is saved; give a folder of checkpoints, or 'stop'"
+            )
+        learner.scale_learning_rates(RATE_FACTOR ** len(done.rollbacks))
+        if done.step == 0 and not done.rollbacks:
+            _save(learner, env, config, checkpoints, done)
     source = _Ahead(learner, env, sampling, config, seed, done) if config.staleness else None
     _log.info("%s", describe_learning_rates(learner.learning_rates()))
     if env.facts.needs_messages and not env.facts.shares_texts:
@@ -201,8 +250,9 @@ def train(
             "'sequential' or 'discussion'",
             env.facts.name,
         )
-    stop, monitor = stop or StopRequest(), DivergenceMonitor()
-    for number in range(done.step + 1, config.steps + 1):
+    stop, monitor = stop or StopRequest(), DivergenceMonitor(done.monitor)
+    while done.step < config.steps:
+        number = done.step + 1
         stop.work = f"step {number}"
         try:
             if source:
@@ -210,24 +260,54 @@ def train(
             else:
                 batch = _play(learner, learner.policy, env, sampling, config, seed, number, number - 1, done.scores)
             step = _learn(learner, env, batch, number, source)
+            bad = not all(math.isfinite(value) for value in step.metrics.values())
+            if bad:
+                _keep_bad_step(checkpoints, step, batch.groups)
+            skipped, ahead = done.skipped + 1 if bad else 0, tuple(source.batches) if source else ()
+            if skipped == MAX_SKIPPED:
+                raise DivergedError(
+                    f"step {number}: {skipped} steps in a row had a loss or gradient that is not finite "
+                    f"({dict(step.metrics)}); lower the learning rate, or inspect the last batches",
+                    number - MAX_SKIPPED + 1,
+                )
+            if found := monitor.check(number, step.metrics, step.learning_rates):
+                if found.damaged is not None and config.on_divergence != "warn":
+                    raise DivergedError(f"step {number}: {found.text}", found.damaged)
+                _log.warning("%s", found.text)
         except EngineError:  # without staleness, this step has not changed any weights
             if checkpoints is not None and source is None:
                 _save(learner, env, config, checkpoints, replace(done, seconds=time.perf_counter() - started))
             raise
-        bad = not all(math.isfinite(value) for value in step.metrics.values())
-        if bad:
-            _keep_bad_step(checkpoints, step, batch.groups)
-        skipped, ahead = done.skipped + 1 if bad else 0, tuple(source.batches) if source else ()
-        new = {group.item_id: learnability(group) for group in all_played(batch.groups)} if config.learnability else {}
-        scores = {**done.scores, **new}
-        done = Counters(number, skipped, done.bad + bad, time.perf_counter() - started, ahead, scores)
-        if done.skipped == MAX_SKIPPED:
-            raise DivergedError(
-                f"step {number}: {done.skipped} steps in a row had a loss or gradient that is not finite "
-                f"({dict(step.metrics)}); lower the learning rate, or inspect the last batches"
+        except DivergedError as error:
+            if checkpoints is None or config.on_divergence != "rollback":
+                raise
+            past = done.rollbacks
+            done = _roll_back(learner, env, checkpoints, past, number, error)
+            done = replace(done, seconds=time.perf_counter() - started)
+            _save(learner, env, config, checkpoints, done)
+            _log.warning(
+                "%s; the run returns to update %d with %s",
+                error,
+                done.step,
+                describe_learning_rates(learner.learning_rates()),
             )
-        if trouble := monitor.check(number, step.metrics, step.learning_rates):
-            _log.warning("%s", trouble)
+            on_rollback(done.rollbacks[-1])
+            if stop.signal:
+                break
+            source = _Ahead(learner, env, sampling, config, seed, done) if config.staleness else None
+            monitor = DivergenceMonitor(done.monitor)
+            continue
+        new = {group.item_id: learnability(group) for group in all_played(batch.groups)} if config.learnability else {}
+        done = replace(
+            done,
+            step=number,
+            skipped=skipped,
+            bad=done.bad + bad,
+            seconds=time.perf_counter() - started,
+            ahead=ahead,
+            scores={**done.scores, **new},
+            monitor=monitor.state,
+        )
         on_step(step)
         due = number == config.steps or (config.save_every > 0 and number % config.save_every == 0)
         if checkpoints is not None and (due or stop.signal):
@@ -236,6 +316,40 @@ def train(
         if stop.signal:
             break
     return done
+
+
+def _roll_back(
+    learner: Algorithm,
+    env: TextDecPOMDP,
+    checkpoints: Checkpoints,
+    past: Sequence[Rollback],
+    number: int,
+    error: DivergedError,
+) -> Counters:
+    """Load the newest checkpoint from before the damage, lower the learning rates, and return the progress.
+
+    Args:
+        learner, env, checkpoints: See `train`.
+        past: Earlier rollbacks.
+        number: Number of the step that diverged.
+        error: Its error.
+
+    Raises:
+        DivergedError: There were `MAX_ROLLBACKS` before, or no checkpoint is old enough.
+    """
+    if len(past) == MAX_ROLLBACKS:
+        raise DivergedError(
+            f"{error}; the run was rolled back {MAX_ROLLBACKS} times before (at steps "
+            f"{', '.join(str(rollback.at) for rollback in past)}); start a new run with a lower learning rate"
+        ) from error
+    if checkpoints.newest(error.damaged) is None:
+        raise DivergedError(
+            f"{error}; there is no checkpoint from before update {error.damaged} to return to; save more often "
+            "(save_every), or keep more checkpoints (keep)"
+        ) from error
+    done = restore(learner, env, checkpoints, before=error.damaged)
+    learner.scale_learning_rates(RATE_FACTOR ** (len(past) + 1))
+    return replace(done, rollbacks=(*past, Rollback(number, done.step, str(error), learner.learning_rates())))
 
 
 def _play(
@@ -320,8 +434,8 @@ def _learn(learner: Algorithm, env: TextDecPOMDP, batch: Batch, number: int, sou
     env = learner.training_env(env)  # before the update, after which the next stage may begin
     episodes = [episode for group in played for episode in group.episodes]
     _check_rewards(played, env, number)
-    _check_logprobs(episodes, number)
-    rates = learner.learning_rates()
+    _check_logprobs(episodes, number, batch.version)
+    rates = learner.learning_rates()  # before the update, after which the next stage may begin
     started = time.perf_counter()
     metrics = source.update_while_sampling(lambda: learner.update(groups), number) if source else learner.update(groups)
     seconds = time.perf_counter() - started
@@ -453,8 +567,8 @@ def _check_rewards(groups: Sequence[Group], env: TextDecPOMDP, number: int) -> N
         )
 
 
-def _check_logprobs(episodes: Sequence[Episode], number: int) -> None:
-    """Raise DivergedError for a log-probability that is not finite: the weights are damaged."""
+def _check_logprobs(episodes: Sequence[Episode], number: int, version: int) -> None:
+    """Raise DivergedError for a log-probability that is not finite: the weights after `version` updates are damaged."""
     for episode in episodes:
         for turn in episode.turns:
             for agent, completion in turn.actions.items():
@@ -462,5 +576,6 @@ def _check_logprobs(episodes: Sequence[Episode], number: int) -> None:
                     raise DivergedError(
                         f"step {number}: an action of {agent} on task {episode.item_id!r} has a log-probability that "
                         "is not finite, so its weights are damaged; lower the learning rate and start from an earlier "
-                        "checkpoint"
+                        "checkpoint",
+                        version,
                     )

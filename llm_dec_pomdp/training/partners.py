@@ -6,7 +6,7 @@ replaced member is chosen at random, then an entry of the pool (`options.Partner
 
 | entry | partner |
 |---|---|
-| `self` | the member's weights at the start, or after `every`, 2 `every`, ... updates (arXiv:2110.08176) |
+| `self` | weights at the start, or after `every`, 2 `every`, ... updates (arXiv:2110.08176), or the `last` of them |
 | `frozen` | the member's weights at the start |
 | `silent`, `noisy`, `late` | the member with its present weights and a fault, see `agents.partners` |
 | folder of a run | the same agent of the team that was trained there |
@@ -186,7 +186,8 @@ class WithPartners(Algorithm):
         metrics = self.learner.update(groups)
         self.updates += 1
         if self.updates % self.partners.every == 0 and SELF in self.partners.pool:
-            self.pool[self.partners.pool.index(SELF)].append(_weights(self.team))
+            place = self.partners.pool.index(SELF)
+            self.pool[place] = [*self.pool[place], _weights(self.team)][-(self.partners.last or 0) :]
         return {**metrics, "partners": sum(bool(group.partner) for group in groups) / max(len(groups), 1)}
 
     def check_compatible(self, env: TextDecPOMDP) -> None:
@@ -200,6 +201,10 @@ class WithPartners(Algorithm):
     def expect(self, updates: int, *, stale: bool = False) -> None:
         """See `Algorithm`."""
         self.learner.expect(updates, stale=stale)
+
+    def scale_learning_rates(self, factor: float) -> None:
+        """See `Algorithm`."""
+        self.learner.scale_learning_rates(factor)
 
     def learning_rates(self) -> dict[str, float]:
         """See `Algorithm`."""

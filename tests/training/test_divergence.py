@@ -82,7 +82,7 @@ def warnings(steps: Sequence[Mapping[str, float]], rates: Mapping[str, float] = 
     """The steps at which there is a warning, with it."""
     monitor = DivergenceMonitor()
     found = [(number, monitor.check(number, metrics, rates)) for number, metrics in enumerate(steps, 1)]
-    return [(number, text) for number, text in found if text]
+    return [(number, finding.text) for number, finding in found if finding]
 
 
 HEALTHY: dict[str, list[dict[str, float]]] = {

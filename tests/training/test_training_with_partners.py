@@ -153,6 +153,15 @@ def test_the_pool_self_holds_the_weights_at_the_start_and_after_every_so_many_up
     assert same([trained.partner(choice, ()).state_dict()], moved[2][place : place + 1])
 
 
+def test_with_last_the_pool_self_holds_the_newest_weights() -> None:
+    trained = learner(pool="self", every=1, last=2, options={"learning_rate": 1.0})
+    moved = [weights(trained.team)]
+    for step in range(3):
+        trained.update(played(trained, range(100 * step, 100 * step + 4)))
+        moved.append(weights(trained.team))
+    assert [same(kept, wanted) for kept, wanted in zip(trained.pool[0], moved[2:], strict=True)] == [True, True]
+
+
 def test_a_run_in_the_pool_acts_as_its_team(other: Path) -> None:
     trained = learner(pool=[str(other)], share=1.0)
     team = llm_dec_pomdp.load_team(ENV, "builtin:table", weights=other)
@@ -233,6 +242,8 @@ def test_the_command_line_stores_the_partners_with_the_run(tmp_path: Path) -> No
         ({"pool": []}, "pool is empty"),
         ({"pool": ["self", "self"]}, "twice"),
         ({"share": 0.0}, "share"),
+        ({"last": 0}, "last"),
+        ({"pool": "frozen", "last": 2}, "last is 2"),
         ({"share": 1.5}, "share"),
         ({"pool": "selff"}, "'selff'"),
         ({"pool": "self", "staleness": 1}, "staleness is 1"),

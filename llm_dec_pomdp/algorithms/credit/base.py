@@ -6,17 +6,26 @@ Read `joint.py` first, the credit of MAGRPO.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from ...config import Config, Count
-from ...rollout import Rollout
+from ...rollout import Rollout, Trajectories
 from ...types import Group, grouped
-from ..advantages import Array, Choices, Compare, Kind, group_advantages, returns, weighted_advantages
+from ..advantages import (
+    Array,
+    Choices,
+    Compare,
+    Kind,
+    exponential_baselines,
+    group_advantages,
+    returns,
+    weighted_advantages,
+)
 from ..controls import BaselineScope
 from ..samples import Sample
 
@@ -70,24 +79,49 @@ class Credit(Config, ABC):
             advantages: Function from returns [N] to advantages [N]; left out, `advantages` of this credit.
         """
 
-    def over_update(self, samples: Sequence[Sample]) -> Sequence[Sample]:
-        """Return the samples of all groups of an update; a credit that compares these with each other changes them."""
+    def over_update(self, samples: Sequence[Sample], baselines: MutableMapping[str, float]) -> Sequence[Sample]:
+        """Return the samples of all groups of an update; a credit that compares these with each other changes them.
+
+        Args:
+            samples: The samples of all groups.
+            baselines: The baseline of each agent from earlier updates, which the credit may use and change.
+        """
         return samples
+
+
+_OVER_UPDATE = ("batch", "agent", "role")  # advantages that compare completions of different groups
 
 
 class BaselineCredit(Credit):
     """Credit with the baseline as an option; MAGRPO and its relatives differ in it."""
 
-    advantage: Literal[Kind, "batch", "agent"] = "std"
+    advantage: Literal[Kind, "batch", "agent", "role"] = "std"
     """Baseline and scale of the advantage: std, mean, leave_one_out, max or raw over a group; batch over all
-    completions of an update; or agent over all completions of the same agent in an update. batch needs no groups (ReBN,
+    completions of an update; agent over all completions of the same agent in an update; or role, the return minus the
+    exponential mean of the same agent's returns in all earlier episodes. batch needs no groups (ReBN,
     arXiv:2510.01051), but has one baseline for all tasks: if returns differ more between tasks than between
     completions, little is learned. With agent, the spread of one agent's returns has no effect on another's step size
-    (Dr. MAS, arXiv:2602.08847)."""
+    (Dr. MAS, arXiv:2602.08847). role needs no groups either; it is made for self-play, where roles have different
+    values (RAE of SPIRAL, arXiv:2506.24119)."""
+    baseline_decay: Annotated[float, Field(ge=0, lt=1)] = 0.95
+    """Weight of the earlier mean in the baseline of advantage = "role"."""
+
+    @model_validator(mode="after")
+    def _check_role_baseline(self) -> BaselineCredit:
+        if self.advantage != "role" and "baseline_decay" in self.model_fields_set:
+            raise ValueError(
+                f"baseline_decay is for advantage='role', and advantage is {self.advantage!r}; leave baseline_decay out"
+            )
+        if self.advantage == "role" and not isinstance(self.rollout, Trajectories):
+            raise ValueError(
+                "advantage is 'role', whose baseline is a mean over trajectories, but this credit samples several "
+                "joint actions at a decision point; use credit='joint' without a tree, or another advantage"
+            )
+        return self
 
     @model_validator(mode="after")
     def _check_replacements_over_an_update(self) -> BaselineCredit:
-        if self.replacements and self.advantage in ("batch", "agent"):
+        if self.replacements and self.advantage in _OVER_UPDATE:
             raise ValueError(
                 f"replacements is {self.replacements}, but advantage is {self.advantage!r}, which compares completions "
                 "of different groups; set replacements to 0, or advantage to 'std'"
@@ -96,33 +130,56 @@ class BaselineCredit(Credit):
 
     @property
     def baseline_scope(self) -> BaselineScope:
-        """See `Credit`; raw and max do not centre advantages."""
-        kinds: dict[str, BaselineScope] = {"batch": "update", "agent": "update", "raw": "nothing", "max": "nothing"}
-        return kinds.get(self.advantage, "group")
+        """See `Credit`; raw, max and role do not centre the advantages of an update."""
+        centred: dict[str, BaselineScope] = {"batch": "update", "agent": "update"}
+        return "nothing" if self.advantage in ("raw", "max", "role") else centred.get(self.advantage, "group")
 
     @property
     def least_group_size(self) -> int:
         """See `Credit`; 1 if advantages do not depend on the group."""
-        return 1 if self.advantage in ("raw", "batch", "agent") else 2
+        return 1 if self.advantage in ("raw", *_OVER_UPDATE) else 2
 
     @property
     def kind(self) -> Kind:
-        """The baseline within a group; raw for batch and agent, whose baseline follows in `over_update`."""
-        return "raw" if self.advantage in ("batch", "agent") else self.advantage
+        """The baseline within a group; raw for batch, agent and role, whose baseline follows in `over_update`."""
+        return "raw" if self.advantage in _OVER_UPDATE else self.advantage
 
     def advantages(self, returns: Array) -> Array:
         """Call `group_advantages` with the baseline `self.kind`."""
         return group_advantages(returns, self.kind)
 
-    def over_update(self, samples: Sequence[Sample]) -> Sequence[Sample]:
-        """Compute (R - mean R) / std R over all samples, weighted by `Sample.weight`, if advantage is batch (ReBN).
+    def over_update(self, samples: Sequence[Sample], baselines: MutableMapping[str, float]) -> Sequence[Sample]:
+        """Compute advantages over all samples, which hold returns R, if advantage is batch, agent or role.
 
-        The samples hold returns R. All tasks share one baseline. With agent, each agent has its own baseline. Equal
-        returns have advantage 0. Texts without a score are left out of the mean.
+        | advantage | A |
+        |---|---|
+        | batch | (R - mean R) / std R over all samples, weighted by `Sample.weight` (ReBN) |
+        | agent | the same over the samples of each agent |
+        | role | R - `exponential_baselines`, with the returns from the first action of an agent in each episode |
+
+        All tasks share a baseline. With batch and agent, equal returns have advantage 0. Texts without a score are left
+        out of every mean.
+
+        Args:
+            samples: The samples of all groups.
+            baselines: The mean of each agent for role, which is updated.
         """
-        if self.advantage not in ("batch", "agent"):
+        if self.advantage not in _OVER_UPDATE:
             return samples
         result = list(samples)
+        if self.advantage == "role":
+            for agent, places in grouped(range(len(samples)), lambda place: samples[place].agent).items():
+                earned: dict[tuple[int, int], float] = {}  # return of each episode from the agent's first action on
+                for s in (samples[place] for place in places):
+                    earned.setdefault((s.group, s.trajectory), s.advantage)
+                before, baselines[agent] = exponential_baselines(
+                    [*earned.values()], baselines.get(agent, 0.0), self.baseline_decay
+                )
+                of = dict(zip(earned, before.tolist(), strict=True))
+                for place in places:
+                    s = samples[place]
+                    result[place] = replace(s, advantage=s.advantage - of[s.group, s.trajectory])
+            return result
         by_agent = self.advantage == "agent"
         for places in grouped(range(len(samples)), lambda place: samples[place].agent if by_agent else "").values():
             compared = [samples[place] for place in places]

@@ -44,4 +44,4 @@ class JointCredit(BaselineCredit):
             for g, episode in enumerate(group.episodes):
                 for turn in episode.turns[t : t + 1]:  # empty if it has ended
                     for agent, completion in turn.actions.items():
-                        yield Sample(agent, completion, float(of_agents[agent][g]))  # (advantage)
+                        yield Sample(agent, completion, float(of_agents[agent][g]), trajectory=g)  # (advantage)

@@ -150,6 +150,10 @@ class RemoteUpdater:
         """See `Updater.expect`."""
         self._ask("expect", updates, stale)
 
+    def scale_learning_rate(self, factor: float) -> None:
+        """See `Updater.scale_learning_rate`."""
+        self._ask("scale_learning_rate", factor)
+
     def learning_rates(self) -> dict[str, float]:
         """See `Updater.learning_rates`."""
         return self._ask("learning_rates")
