@@ -6,20 +6,20 @@ the student's own prompt, or the observations of all agents (a privileged teache
     r_t = log T(y_t | c, y_<t) - log pi(y_t | h, y_<t),                                                       (reward)
 
 the negative of a one-sample estimate of the reverse KL divergence KL(pi || T). log pi is the one that the sampler
-recorded. The advantages of tokens are
+recorded. The expected gradient of an update is minus that of a divergence:
 
-| estimator | advantage of token t | its expectation is minus the gradient of |
+| estimator | advantage of token t | divergence |
 |---|---|---|
-| token (default) | r_t | the mean of KL(pi(. \\| h, y_<t) \\|\\| T(. \\| c, y_<t)), where the distribution of h and y_<t is held fixed |
-| trajectory | r_t, all later r of the team, and those of teammates in the same turn | KL(P_pi \\|\\| P_T) of whole episodes |
+| token (default) | r_t | sum over tokens of KL(pi(. given h, y_<t), T(. given c, y_<t)), h and y_<t held fixed |
+| trajectory | r_t, all later r of the team, r of teammates in the same turn | KL(P_pi, P_T) of whole episodes |
 
-P_pi is the distribution of episodes of the team, and P_T the same with T in place of every policy; the environment's
-own factors cancel. The first row is on-policy distillation with discount 0 (Thinking Machines Lab 2025, and GKD,
-arXiv:2306.13649, with lambda 1 and beta 1). The second is the policy gradient of MiniLLM (arXiv:2306.08543, equation
-2) for a team. For one turn with one token and one agent they are equal. `trajectory` also rewards an action for later
-histories in which student and teacher agree, such as a message that lets a teammate act as its teacher does; its
-variance grows with the length of an episode. The sampled tokens go to the updater of the other learners, whose
-objective is a mean over tokens.
+P_pi is the distribution of episodes of the team, and P_T the same with T in place of every policy; the factors of the
+environment cancel. The tests compare both rows with autograd on an enumerated problem. The first row is per-token
+distillation with discount 0 (Thinking Machines Lab, "On-Policy Distillation", 2025; reverse KL on samples of the
+student in GKD, arXiv:2306.13649). The second is the policy gradient of MiniLLM (arXiv:2306.08543, section 2.2) for a
+team. For one agent, one turn and one token they are equal. `trajectory` also rewards an action for later histories in
+which student and teacher agree, such as a message after which a teammate acts as its teacher does. Its variance grows
+with the length of an episode. The updater divides the sum over tokens by their number, as for other learners.
 
 No reward of the environment is used. With a privileged teacher, different contexts c have the same history h. The
 minimum over such c is the normalised geometric mean of the teachers, exp(E[log T(. | c) given h]). So a student
@@ -38,15 +38,15 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from llm_dec_pomdp.agents.base import Policy, Request, Sampling, Team
+from llm_dec_pomdp.agents import Policy, Request, Sampling, Team
 from llm_dec_pomdp.agents.io.models import server_model
 from llm_dec_pomdp.algorithms.base import Metrics
 from llm_dec_pomdp.algorithms.learner import PolicyLearner
 from llm_dec_pomdp.algorithms.options import UpdaterOptions
 from llm_dec_pomdp.algorithms.samples import Sample
 from llm_dec_pomdp.config import ConfigError
-from llm_dec_pomdp.envs.base import TextDecPOMDP
-from llm_dec_pomdp.envs.wrappers.protocols import Centralized
+from llm_dec_pomdp.envs import TextDecPOMDP
+from llm_dec_pomdp.envs.wrappers import Centralized
 from llm_dec_pomdp.rollout import Rollout, Trajectories
 from llm_dec_pomdp.seeding import generator
 from llm_dec_pomdp.types import Completion, Episode, Group
@@ -208,8 +208,9 @@ class Distil(PolicyLearner):
         They are repeated or cut to the number of its tokens. A completion without such a counterpart is not trained on.
         """
         episodes = [(place, episode) for place, group in enumerate(groups) for episode in group.episodes]
-        order = generator(episodes[0][1].seed if episodes else 0, "shuffled").permutation(len(episodes)).tolist()
-        donors = {n: episodes[other][1] for n, other in zip(order, [*order[1:], *order[:1]], strict=True)}
+        order = generator(episodes[0][1].seed if episodes else 0, "shuffled").permutation(len(episodes))
+        places: list[int] = order.tolist()
+        donors = {n: episodes[other][1] for n, other in zip(places, [*places[1:], *places[:1]], strict=True)}
         shuffled: list[list[Episode]] = [[] for _ in groups]
         for number, (place, episode) in enumerate(episodes):
             donor = donors[number] if len(episodes) > 1 else replace(episode, turns=())

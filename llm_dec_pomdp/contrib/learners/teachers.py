@@ -34,11 +34,10 @@ from typing import Any, NamedTuple
 
 import torch
 
-from llm_dec_pomdp.agents.base import Team
-from llm_dec_pomdp.agents.remote import Remote
+from llm_dec_pomdp.agents import Remote, Team
 from llm_dec_pomdp.config import ConfigError
-from llm_dec_pomdp.envs.base import TextDecPOMDP
-from llm_dec_pomdp.envs.wrappers.protocols import Centralized
+from llm_dec_pomdp.envs import TextDecPOMDP
+from llm_dec_pomdp.envs.wrappers import Centralized
 from llm_dec_pomdp.http import WireError
 from llm_dec_pomdp.seeding import derive
 from llm_dec_pomdp.types import Completion, Episode, Message, grouped
@@ -120,8 +119,8 @@ class ScriptTeacher(Teacher):
         played = self._say(agent, asked.history)
         if played not in actions:
             raise ValueError(
-                f"script:{self._name} acts {played[:60]!r}, which is not among the {len(actions)} actions of {agent!r}; "
-                "choose another teacher"
+                f"script:{self._name} acts {played[:60]!r}, which is not among the {len(actions)} actions of "
+                f"{agent!r}; choose another teacher"
             )
         rest = self._epsilon / len(actions)
         return math.log(rest + (1 - self._epsilon) * (completion.text == played))

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import torch
-from models import gradients, language_model, separate_team, tokenizer
+from models import WORDS, gradients, language_model, match, network, separate_team, tokenizer
 from servers import Reply, Server
 
 import llm_dec_pomdp
@@ -19,8 +19,8 @@ from llm_dec_pomdp.agents import Policy, Request, Sampling, Team
 from llm_dec_pomdp.algorithms.registration import find_algorithm
 from llm_dec_pomdp.config import ConfigError
 from llm_dec_pomdp.contrib.learners.distil import Distil, DistilConfig, Scored
-from llm_dec_pomdp.contrib.learners.teachers import ModelTeacher, ScriptTeacher, ServerTeacher, joint_contexts
-from llm_dec_pomdp.types import Completion, Episode, Group, Turn
+from llm_dec_pomdp.contrib.learners.teachers import Asked, ModelTeacher, ScriptTeacher, ServerTeacher, joint_contexts
+from llm_dec_pomdp.types import Completion, Episode, Group, Turn, conversation
 
 AGENTS = ("agent_0", "agent_1")
 TEXTS = ((1,), (0, 0), (0, 1))  # completions over two tokens: token 1 ends one, and two tokens are the most
@@ -85,17 +85,17 @@ def exact(students: dict[str, Tree], teachers: dict[str, Tree], *, whole: bool) 
     """The reverse KL by enumeration: of whole episodes, or of each token with the distribution of prefixes fixed."""
     total = torch.zeros((), dtype=torch.float64)
     for steps in trajectories():
-        pairs = [(students[a].of(h, text), teachers[a].of(h, text).detach()) for h, ts in steps for a, text in ts.items()]
+        written = [(agent, history, text) for history, texts in steps for agent, text in texts.items()]
+        pairs = [(students[a].of(h, text), teachers[a].of(h, text).detach()) for a, h, text in written]
         probability = torch.stack([own.sum() for own, _ in pairs]).sum().exp()
         if whole:
             total = total + probability * torch.stack([(own - of).sum() for own, of in pairs]).sum()
             continue
-        for history, texts in steps:
-            for agent, text in texts.items():
-                for place in range(len(text)):
-                    own = students[agent].logits[history, place].log_softmax(-1)
-                    of = teachers[agent].logits[history, place].log_softmax(-1).detach()
-                    total = total + probability.detach() * (own.exp() * (own - of)).sum()
+        for agent, history, text in written:
+            for place in range(len(text)):
+                own = students[agent].logits[history, place].log_softmax(-1)
+                of = teachers[agent].logits[history, place].log_softmax(-1).detach()
+                total = total + probability.detach() * (own.exp() * (own - of)).sum()
     return total
 
 
@@ -160,20 +160,14 @@ def test_a_script_has_the_stated_probabilities() -> None:
     env = tiger()
     env.reset(seed=0)
     teacher = ScriptTeacher(env, "optimal", 0.3)
-    team = llm_dec_pomdp.load_team(env, "builtin:table")
     history = env.history(AGENTS[0])
-    asked = [_asked(AGENTS[0], Completion(text, (1,), (n,), (0.0,)), history) for n, text in enumerate(env.choices(AGENTS[0]))]
+    asked = [
+        Asked(AGENTS[0], Completion(text, (1,), (n,), (0.0,)), history) for n, text in enumerate(env.choices(AGENTS[0]))
+    ]
     probabilities = [math.exp(p) for (p,) in teacher.logprobs(asked)]
     assert probabilities == pytest.approx([0.8, 0.1, 0.1])  # the script listens
-    assert team.members[AGENTS[0]].menu[0] == "listen"
     with pytest.raises(ValueError, match="2 tokens"):
-        teacher.logprobs([_asked(AGENTS[0], Completion("listen", (1,), (0, 1), (0.0, 0.0)), history)])
-
-
-def _asked(*values: Any) -> Any:
-    from llm_dec_pomdp.contrib.learners.teachers import Asked
-
-    return Asked(*values)
+        teacher.logprobs([Asked(AGENTS[0], Completion("listen", (1,), (0, 1), (0.0, 0.0)), history)])
 
 
 def test_a_saved_table_is_a_teacher(tmp_path: Path) -> None:
@@ -185,7 +179,13 @@ def test_a_saved_table_is_a_teacher(tmp_path: Path) -> None:
     options = {"teacher": "builtin:table", "weights": str(tmp_path / "teacher")}
     kl: list[float] = []
     llm_dec_pomdp.train(
-        student, env, "distil", steps=15, learning_rate=1.0, on_step=lambda s: kl.append(s.metrics["reverse_kl"]), **options
+        student,
+        env,
+        "distil",
+        steps=15,
+        learning_rate=1.0,
+        on_step=lambda s: kl.append(s.metrics["reverse_kl"]),
+        **options,
     )
     assert kl[0] > 1
     assert abs(kl[-1]) < 0.3
@@ -195,22 +195,18 @@ def test_a_teacher_equal_to_its_student_gives_no_advantage() -> None:
     team = separate_team()
     completion = _sampled(team)
     teacher = ModelTeacher(team, team, {AGENTS[0]: 0.7})
-    [logprobs] = teacher.logprobs([_asked(AGENTS[0], completion, ())])
+    [logprobs] = teacher.logprobs([Asked(AGENTS[0], completion, ())])
     assert logprobs == pytest.approx(completion.logprobs, abs=1e-5)
 
 
 def _sampled(team: Team) -> Completion:
-    from llm_dec_pomdp.types import conversation
-
     request = Request(AGENTS[0], conversation("say red"), (3,))
     [[completion]] = team.members[AGENTS[0]].generate([request], Sampling(temperature=0.7, max_new_tokens=6))
     return completion
 
 
 def test_another_tokenizer_is_refused() -> None:
-    from models import WORDS, network
-
-    from llm_dec_pomdp.agents.language_model.policy import LanguageModel
+    from llm_dec_pomdp.agents.language_model.policy import LanguageModel  # loads transformers
 
     team = separate_team()
     other = Team(dict.fromkeys(AGENTS, LanguageModel(network(), tokenizer(words=WORDS[::-1]))))
@@ -220,10 +216,11 @@ def test_another_tokenizer_is_refused() -> None:
 
 def test_a_privileged_teacher_scores_parts_of_its_own_joint_action() -> None:
     """The log-probabilities of all parts, in order, are those of the joint action (equation parts)."""
-    from models import match
-
     env, single = match(), language_model(5)
-    said, end = {agent: single.prompts.text_ids(word) for agent, word in zip(AGENTS, ("red", "blue now"), strict=True)}, (2,)
+    said, end = (
+        {agent: single.prompts.text_ids(word) for agent, word in zip(AGENTS, ("red", "blue now"), strict=True)},
+        (2,),
+    )
     texts = dict(zip(AGENTS, ("red", "blue now"), strict=True))
     actions = {a: Completion(texts[a], (0,), (*said[a], *end), (0.0,) * (len(said[a]) + 1)) for a in AGENTS}
     asked = joint_contexts(env, Episode("t1", 0, (Turn({}, actions, 0.0),), True))
@@ -249,15 +246,20 @@ def test_a_server_scores_as_the_model_behind_it(server: Server) -> None:
     def answer(body: dict[str, Any], number: int) -> Reply:
         assert body["model"] == "base"
         if server.paths[-1] == "/tokenize":
-            return 200, json.dumps({"tokens": behind.tokenizer.encode(body["prompt"], add_special_tokens=False)}).encode()
+            return 200, json.dumps(
+                {"tokens": behind.tokenizer.encode(body["prompt"], add_special_tokens=False)}
+            ).encode()
         ids = body["prompt"]
         with torch.no_grad():
             logprobs, _ = behind.token_logprobs([(AGENTS[0], Completion("", tuple(ids[:1]), tuple(ids[1:])))], 1.0)
-        told = [{str(i): {"logprob": p, "rank": 1, "decoded_token": "?"}} for i, p in zip(ids[1:], logprobs[0].tolist(), strict=True)]
+        told = [
+            {str(i): {"logprob": p, "rank": 1, "decoded_token": "?"}}
+            for i, p in zip(ids[1:], logprobs[0].tolist(), strict=True)
+        ]
         return 200, json.dumps({"choices": [{"text": "", "prompt_logprobs": [None, *told]}]}).encode()
 
     server.answer = answer
-    asked = [_asked(AGENTS[0], completion, ())]
+    asked = [Asked(AGENTS[0], completion, ())]
     [found] = ServerTeacher(server.url, "base", team).logprobs(asked)
     [wanted] = ModelTeacher(team, team, {AGENTS[0]: 1.0}).logprobs(asked)
     assert found == pytest.approx(wanted, abs=1e-4)
