@@ -115,7 +115,8 @@ class Distil(PolicyLearner):
         config: Options.
 
     Raises:
-        ConfigError: A server is the teacher, and the temperature of an agent is not 1.
+        ConfigError: A script is the teacher of a policy that is no table; or a server is the teacher, and the
+            temperature of an agent is not 1.
     """
 
     Config = DistilConfig
@@ -129,6 +130,14 @@ class Distil(PolicyLearner):
             raise ConfigError(
                 f"the temperature is {others}, but the server {self.config.teacher} scores at temperature 1; set "
                 "temperature to 1, or load the teacher in this process"
+            )
+        members = {agent: team.members[agent] for agent in self.learning}
+        writing = [agent for agent, policy in members.items() if not hasattr(policy, "menu")]
+        if self.config.teacher.startswith(_SCRIPT) and writing:
+            raise ConfigError(
+                f"teacher is {self.config.teacher}, which scores whole actions, but {writing[0]} has a "
+                f"{type(members[writing[0]]).__name__}, which writes several tokens; train tables (builtin:table), or "
+                "give a language model as teacher"
             )
         self._rollout = Lessons(self)
 

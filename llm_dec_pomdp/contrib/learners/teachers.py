@@ -100,22 +100,15 @@ class ScriptTeacher(Teacher):
         self._say = env.task.script(name)
 
     def logprobs(self, asked: Sequence[Asked]) -> list[tuple[float, ...]]:
-        """Return the log-probability of each action.
+        """Return the log-probability of each action, which is one token.
 
         Raises:
-            ValueError: A completion is not one token, or the script's action is not among the listed actions.
+            ValueError: The script's action is not among the listed actions.
         """
         return [(self._logprob(a),) for a in asked]
 
     def _logprob(self, asked: Asked) -> float:
-        agent, completion = asked.agent, asked.completion
-        actions = list(self._task.choices(agent, asked.history))
-        if len(completion.token_ids) != 1 or completion.text not in actions:
-            raise ValueError(
-                f"teacher is script:{self._name}, which scores whole actions, but {agent!r} wrote "
-                f"{len(completion.token_ids)} tokens ({completion.text[:60]!r}); train tables (builtin:table), or give "
-                "a language model as teacher"
-            )
+        agent, actions = asked.agent, list(self._task.choices(asked.agent, asked.history))
         played = self._say(agent, asked.history)
         if played not in actions:
             raise ValueError(
@@ -123,7 +116,7 @@ class ScriptTeacher(Teacher):
                 f"{agent!r}; choose another teacher"
             )
         rest = self._epsilon / len(actions)
-        return math.log(rest + (1 - self._epsilon) * (completion.text == played))
+        return math.log(rest + (1 - self._epsilon) * (asked.completion.text == played))
 
 
 class ModelTeacher(Teacher):

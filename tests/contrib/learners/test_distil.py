@@ -11,7 +11,18 @@ from typing import Any
 
 import pytest
 import torch
-from models import WORDS, gradients, language_model, match, network, separate_team, tokenizer
+from models import (
+    WORDS,
+    gradients,
+    language_model,
+    match,
+    network,
+    same,
+    save_model,
+    separate_team,
+    tokenizer,
+    weights,
+)
 from servers import Reply, Server
 
 import llm_dec_pomdp
@@ -105,7 +116,7 @@ def test_the_expected_update_is_the_gradient_of_the_exact_divergence(estimator: 
     teachers = {agent: Tree(seed + 10) for seed, agent in enumerate(AGENTS)}
     team = Team(students)
     options = {"average": "constant", "normaliser": 1, "learning_rate": 0.0, "max_grad_norm": 1e9}
-    learner = Distil(team, Sampling(), DistilConfig(estimator=estimator, **options))
+    learner = Distil(team, Sampling(), DistilConfig(teacher="given", estimator=estimator, **options))
     metrics = learner.update([enumerated(students, teachers)])
     found = gradients(team)
     for student in students.values():
@@ -128,7 +139,7 @@ def test_the_control_has_no_gradient_on_average() -> None:
             own, of = (trees[AGENTS[0]].of(0, written).tolist() for trees in (students, teachers))
             scored = Scored("x", (0,), written, tuple(own), teacher=tuple(of))
             episodes.append(Episode("t", 0, (Turn({}, {AGENTS[0]: scored}, 0.0),), True))
-        learner = Distil(Team(students), Sampling(), DistilConfig())
+        learner = Distil(Team(students), Sampling(), DistilConfig(teacher="given"))
         [group] = learner.shuffle_rewards([Group("t", tuple(episodes))])
         [[advantages]] = [[turn[AGENTS[0]] for turn in learner.advantages(group.episodes[0])]]
         rewards = episodes[1].turns[0].actions[AGENTS[0]].rewards
@@ -166,8 +177,6 @@ def test_a_script_has_the_stated_probabilities() -> None:
     ]
     probabilities = [math.exp(p) for (p,) in teacher.logprobs(asked)]
     assert probabilities == pytest.approx([0.8, 0.1, 0.1])  # the script listens
-    with pytest.raises(ValueError, match="2 tokens"):
-        teacher.logprobs([Asked(AGENTS[0], Completion("listen", (1,), (0, 1), (0.0, 0.0)), history)])
 
 
 def test_a_saved_table_is_a_teacher(tmp_path: Path) -> None:
@@ -238,6 +247,25 @@ def test_a_privileged_teacher_scores_parts_of_its_own_joint_action() -> None:
     assert sum(map(sum, scored)) == pytest.approx(float(whole.sum()), abs=1e-4)
 
 
+def test_a_team_is_trained_by_a_single_agent_that_sees_all_observations(tmp_path: Path) -> None:
+    env, team, kl = match(), separate_team(), list[float]()
+    before = weights(team)
+    options: dict[str, Any] = {"teacher": save_model(tmp_path, seed=5), "sees": "all", "learning_rate": 1e-3}
+    llm_dec_pomdp.train(
+        team,
+        env,
+        "distil",
+        steps=2,
+        prompts_per_step=2,
+        group_size=2,
+        sampling=Sampling(max_new_tokens=4),
+        on_step=lambda step: kl.append(step.metrics["reverse_kl"]),
+        **options,
+    )
+    assert all(map(math.isfinite, kl))
+    assert not same(before, weights(team))
+
+
 def test_a_server_scores_as_the_model_behind_it(server: Server) -> None:
     team = separate_team()
     behind: Any = team.members[AGENTS[0]]
@@ -280,6 +308,11 @@ def test_a_server_scores_as_the_model_behind_it(server: Server) -> None:
 def test_options_that_cannot_be_together_are_refused(options: dict[str, Any], named: str) -> None:
     with pytest.raises(ConfigError, match=named):
         find_algorithm("distil").config(options)
+
+
+def test_a_script_teaches_tables_only() -> None:
+    with pytest.raises(ConfigError, match="script:optimal"):
+        Distil(separate_team(), Sampling(), DistilConfig())
 
 
 def test_an_environment_without_the_script_is_refused() -> None:
