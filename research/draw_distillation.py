@@ -80,6 +80,20 @@ def table(groups: dict[str, dict[str, list[dict[str, Any]]]]) -> str:
     return "\n".join(lines)
 
 
+def differences(groups: dict[str, dict[str, list[dict[str, Any]]]]) -> str:
+    """Return the difference between distillation and other methods in the mean over the evaluations, paired by seed."""
+    lines = ["| environment | mean of the curve minus that of | difference in points |", "|---|---|---|"]
+    for name, methods in groups.items():
+        means = {
+            method: {row["cell"]["seed"]: float(np.mean(curve_of(row, "return"))) for row in rows}
+            for method, rows in methods.items()
+        }
+        for method in (method for method in METHODS[1:] if method in means):
+            gaps = [value - means[method][seed] for seed, value in means["distil"].items()]
+            lines.append(f"| {name} | {method} | {shown(gaps)} |")
+    return "\n".join(lines)
+
+
 def draw(groups: dict[str, dict[str, list[dict[str, Any]]]], teachers: dict[str, float], out: Path) -> None:
     mpl.rcParams.update({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "svg.fonttype": "none"})
     figure, axes = plt.subplots(1, len(groups), figsize=(2.9 * len(groups), 3.2), layout="constrained", squeeze=False)
@@ -112,7 +126,7 @@ def main() -> None:
             teachers[task] = row["summary"]["return_percent"]["mean"]
         else:
             groups.setdefault(task, {}).setdefault(method, []).append(row)
-    print(table(groups))
+    print(table(groups), differences(groups), sep="\n\n", end="\n\n")
     for task, value in teachers.items():
         print(f"teacher on {task}: {value:.1f}")
     draw(groups, teachers, options.out)
