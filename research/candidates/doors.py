@@ -5,10 +5,11 @@
     options = { shows = "mate" }
 
 Each of two agents has a door, left or right, and opens one or waits. An agent receives 1 for its own door, `waiting`
-(0.6) for `wait`, and 0 for everything else; the team's reward is the mean. With `shows = "own"` an agent observes its own door.
-With `shows = "mate"` it observes the door of its teammate, and messages do not exist: waiting is the best that a team
-can do, with a return of 60 %. A single agent observes both doors and can reach 100 %. Run as a program, this file prints
-the joint actions of such an agent, as a source for `imitation`.
+(0.6) for `wait`, and 0 for everything else; the team's reward is the mean. With `shows = "own"` an agent observes its
+own door. With `shows = "mate"` it observes the door of its teammate, and there are no messages: waiting is the best
+that a team can do, with a return of 60 %. A single agent observes both doors and can reach 100 %.
+
+Run as a program, this file prints the joint actions of such an agent, as a source for `imitation`.
 """
 
 from __future__ import annotations
