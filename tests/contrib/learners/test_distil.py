@@ -157,14 +157,21 @@ def tiger(turns: int = 2) -> Any:
     return llm_dec_pomdp.make("dectiger-v0", max_turns=turns)
 
 
-def test_a_table_learns_the_script() -> None:
-    env, reached = tiger(), {}
-    for learner in ("distil", "distil_shuffled"):
+def test_tables_learn_from_a_script_and_from_a_saved_table(tmp_path: Path) -> None:
+    env, saved = tiger(), tmp_path / "teacher"
+    reached: list[float] = []
+    for learner, options in (
+        ("distil", {}),
+        ("distil", {"teacher": "builtin:table", "weights": str(saved)}),
+        ("distil_shuffled", {}),
+    ):
         team = llm_dec_pomdp.load_team(env, "builtin:table")
-        llm_dec_pomdp.train(team, env, learner, steps=15, learning_rate=1.0)
-        reached[learner] = llm_dec_pomdp.evaluate(team, env, samples=100).return_percent.mean
-    assert reached["distil"] > 90
-    assert reached["distil_shuffled"] < 60
+        llm_dec_pomdp.train(team, env, learner, steps=10, prompts_per_step=2, learning_rate=1.0, **options)
+        reached.append(llm_dec_pomdp.evaluate(team, env, samples=50).return_percent.mean)
+        if not saved.exists():
+            llm_dec_pomdp.save_team(team, saved)
+    assert min(reached[:2]) > 90
+    assert reached[2] < 60
 
 
 def test_a_script_has_the_stated_probabilities() -> None:
@@ -177,27 +184,6 @@ def test_a_script_has_the_stated_probabilities() -> None:
     ]
     probabilities = [math.exp(p) for (p,) in teacher.logprobs(asked)]
     assert probabilities == pytest.approx([0.8, 0.1, 0.1])  # the script listens
-
-
-def test_a_saved_table_is_a_teacher(tmp_path: Path) -> None:
-    env = tiger()
-    teacher = llm_dec_pomdp.load_team(env, "builtin:table")
-    llm_dec_pomdp.train(teacher, env, "distil", steps=15, learning_rate=1.0)
-    llm_dec_pomdp.save_team(teacher, tmp_path / "teacher")
-    student = llm_dec_pomdp.load_team(env, "builtin:table")
-    options = {"teacher": "builtin:table", "weights": str(tmp_path / "teacher")}
-    kl: list[float] = []
-    llm_dec_pomdp.train(
-        student,
-        env,
-        "distil",
-        steps=15,
-        learning_rate=1.0,
-        on_step=lambda s: kl.append(s.metrics["reverse_kl"]),
-        **options,
-    )
-    assert kl[0] > 1
-    assert abs(kl[-1]) < 0.3
 
 
 def test_a_teacher_equal_to_its_student_gives_no_advantage() -> None:
