@@ -1,6 +1,7 @@
 """Draw and tabulate on-policy distillation.
 
     python research/draw_distillation.py research/data/distil.json.xz --out docs/results/distillation.svg
+    python research/draw_distillation.py research/data/distil_privileged.json.xz # only prints the tables
 
 A panel for each task shows the return over the episodes of training. Lines are means and bands are ranges of the seeds;
 the dashed line is a trained teacher.
@@ -116,7 +117,7 @@ def main() -> None:
     """Print the table and draw the figure."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path)
-    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     groups: dict[str, dict[str, list[dict[str, Any]]]] = {}
     teachers: dict[str, float] = {}
@@ -129,7 +130,8 @@ def main() -> None:
     print(table(groups), differences(groups), sep="\n\n", end="\n\n")
     for task, value in teachers.items():
         print(f"teacher on {task}: {value:.1f}")
-    draw(groups, teachers, options.out)
+    if options.out:
+        draw(groups, teachers, options.out)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,8 @@ the sampled parts of the agents before i, and the header of i. For agents 1 to n
     log T(y_1, ..., y_n | o) = sum over i of log T(y_i | o, y_1, ..., y_{i-1}).                                (parts)
 
 Agent i ends its part with its end token, where the single agent writes the header of the next part. So the end token of
-every part but the last is scored by the log-probability of that header.
+every part but the last is scored by the log-probability of that header. A part cannot contain this header: a token that
+completes it inside a part has probability 0.001.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ from llm_dec_pomdp.seeding import derive
 from llm_dec_pomdp.types import Completion, Episode, Message, grouped
 
 _BATCH = 16  # completions per forward pass
+_HEADER = math.log(0.001)  # log-probability of a token that completes the next header inside a part
 _PART = "\x00part\x00"  # the place of a part in a joint action
 _PROBE = "Teacher and student: 1234 tokens, naïve café, \n\tdef f(x): return x"  # text that tokenizers must agree on
 
@@ -156,7 +158,7 @@ class ModelTeacher(Teacher):
                         [(self._names[agent], row) for row in rows], self._temperatures[agent]
                     )
                 for n, row, values in zip(batch, rows, logprobs.double().tolist(), strict=True):
-                    found[n] = _folded(values, asked[n].completion, row)
+                    found[n] = _folded(values, asked[n], row, policy)
         return [found[n] for n in range(len(asked))]
 
 
@@ -195,11 +197,12 @@ class ServerTeacher(Teacher):
             return list(threads.map(self._scored, asked))
 
     def _scored(self, asked: Asked) -> tuple[float, ...]:
-        row = _row(asked, self._students.members[asked.agent])
+        policy = self._students.members[asked.agent]
+        row = _row(asked, policy)
         ids = [*row.prompt_ids, *row.token_ids]
         body = {"model": self._remote.model, "prompt": ids, "max_tokens": 1, "temperature": 0, "prompt_logprobs": 0}
         read = partial(_prompt_logprobs, ids=ids, start=len(row.prompt_ids))
-        return _folded(self._remote.answered("/completions", body, read), asked.completion, row)
+        return _folded(self._remote.answered("/completions", body, read), asked, row, policy)
 
 
 def _tokens_of(answer: bytes) -> list[int]:
@@ -266,10 +269,13 @@ def _row(asked: Asked, policy: Any) -> Completion:
     return Completion("", (*policy.encode(asked.history, len(before) + len(ids)), *before), ids)
 
 
-def _folded(values: Sequence[float], completion: Completion, row: Completion) -> tuple[float, ...]:
+def _folded(values: Sequence[float], asked: Asked, row: Completion, policy: Any) -> tuple[float, ...]:
     """Return one log-probability per token of the completion; the last one has those of all further tokens."""
-    last = len(completion.token_ids) - 1
-    return (*values[:last], math.fsum(values[last : len(row.token_ids)]))
+    ids, header = asked.completion.token_ids, asked.after.strip().lower()
+    scores = [*values[: len(ids) - 1], math.fsum(values[len(ids) - 1 : len(row.token_ids)])]
+    if header and header in policy.raw_text(ids).lower():
+        scores[next(n for n in range(len(ids)) if header in policy.raw_text(ids[: n + 1]).lower())] = _HEADER
+    return tuple(scores)
 
 
 def _vocabulary(policy: Any) -> Any:

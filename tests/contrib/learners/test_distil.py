@@ -233,6 +233,17 @@ def test_a_privileged_teacher_scores_parts_of_its_own_joint_action() -> None:
     assert sum(map(sum, scored)) == pytest.approx(float(whole.sum()), abs=1e-4)
 
 
+def test_a_part_that_writes_the_next_header_is_unlikely() -> None:
+    """Else a student would write the part of its teammate too, as its teacher does."""
+    model = language_model(5)
+    completion = Completion("", (0,), (*model.prompts.text_ids("red please red"), 2), (0.0,) * 4)
+    asked = Asked(AGENTS[0], completion, conversation("red"), "say", " please ")
+    team = Team({AGENTS[0]: model})
+    [logprobs] = ModelTeacher(team, team, {AGENTS[0]: 1.0}).logprobs([asked])
+    assert logprobs[1] == pytest.approx(math.log(0.001))
+    assert min(logprobs[0], logprobs[2]) > -6
+
+
 def test_a_team_is_trained_by_a_single_agent_that_sees_all_observations(tmp_path: Path) -> None:
     env, team, kl = match(), separate_team(), list[float]()
     before = weights(team)
