@@ -50,7 +50,11 @@ MAY_IMPORT: dict[str, set[str]] = {
     "report": {*EVALUATED, "benchmarks", "results", "report"},
     "board": {*EVALUATED, "board"},
     "api": EVALUATED,
-    "contrib": {*LEAVES, "sandbox", "storage.reading", "envs", "integrations.libraries", "contrib"},
+    "contrib": {
+        *LEAVES,
+        *("sandbox", "storage.reading", "envs", "integrations.libraries", "contrib"),
+        *("http", "agents", "rollout", "algorithms", PACKAGE),  # for learners
+    },
     "cli": {
         *EVALUATED,
         PACKAGE,
@@ -69,12 +73,14 @@ MAY_IMPORT: dict[str, set[str]] = {
     PACKAGE: {"envs", "algorithms.registration", "programs", "__about__"},
 }
 # The surface for `contrib`: the names in `__all__` of packages, and all names of modules.
-PUBLIC_PACKAGES = {"envs", "envs.tools", "sandbox"}
+PUBLIC_PACKAGES = {"", "envs", "envs.tools", "envs.wrappers", "sandbox", "agents", "rollout"}
 PUBLIC_MODULES = {
     *("types", "registries", "seeding", "sandbox", "storage.reading", "integrations.libraries"),
     *("envs.parsing", "envs.fences", "envs.coding.analysis", "envs.hierarchy.base"),
     *("envs.tools.python", "envs.tools.ready", "envs.tools.search", "envs.tools.sql"),
     "envs.wrappers.choices",
+    *("config", "http", "agents.io.models"),  # these and the next line: for learners
+    *("algorithms.base", "algorithms.learner", "algorithms.options", "algorithms.samples"),
 }
 HEAVY = {"torch", "transformers"}
 

@@ -1,4 +1,4 @@
-"""Environment families outside the core, one folder each, with lower promises about stability.
+"""Environment families and learners outside the core, one folder each, with lower promises about stability.
 
 | folder | ids |
 |---|---|
@@ -11,6 +11,7 @@
 | `games` | bandit-v0, pennies-v0, kuhn-v0, staghunt-v0, verify-v0, debate-v0 |
 | `incident` | incident-v0 |
 | `external_games` | games of GEM and TextArena, by address |
+| `learners` | distil |
 
 A family imports only the public names of the core, as packages of other authors do, and no other family. Its ids are
 entry points of this distribution. The core never imports a family.

@@ -42,6 +42,7 @@ def test_a_team_that_loses_by_going_on_learns_to_stop(name: str, options: dict[s
 LEARNERS = [name for name in algorithms if find_algorithm(name).load().learns()]
 CONTROLS = {"shuffled", "mgrpo_shuffled"}  # learn from rewards of others
 LEARNERS.remove("reward_model")  # learns from recordings what others are paid
+LEARNERS.remove("distil")  # learns from the script with tables alone, see tests/contrib/learners
 
 
 @pytest.mark.every(2)

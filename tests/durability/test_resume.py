@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import torch
 from evaluated import write_evaluation
-from models import COLOURS, ITEMS, Colourful, language_model, same, weights
+from models import COLOURS, ITEMS, Colourful, language_model, same, save_model, weights
 
 from llm_dec_pomdp.agents import Sampling, Team
 from llm_dec_pomdp.algorithms.magrpo import MAGRPO
@@ -56,7 +56,10 @@ class Run:
         options_of: dict[str, Any] = {
             "madpo": {"replay": 1},
             "reward_model": {"source": _pairs(folder.parent), "pairs": "all"},
+            "distil": {"teacher": str(folder.parent / "teacher"), "epochs": 2},
         }
+        if name == "distil" and not (folder.parent / "teacher").exists():
+            save_model(folder.parent / "teacher", 9)
         passes = options_of.get(name, {"epochs": 2})
         options = spec.config({"learning_rate": 0.01, **passes, **config})
         self.learner: Any = (kind or spec.load())(self.team, SAMPLING, options)

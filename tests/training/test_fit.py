@@ -39,9 +39,11 @@ def cell(env_id: str, learner: str, model: str = "", **options: Any) -> Cell:
 
 
 def refused(env_id: str) -> list[str]:
-    """The learners that need pairs, or a team to imitate."""
-    taught = env_id in HIERARCHIES or llm_dec_pomdp.make(env_id, **options_of(env_id)).facts.optimum is not None
-    return ["reward_model"] if taught else ["reward_model", "imitation"]
+    """The learners that need pairs, or a team to imitate, or one whose actions are listed."""
+    env = llm_dec_pomdp.make(env_id, **options_of(env_id))
+    taught = env_id in HIERARCHIES or env.facts.optimum is not None
+    listed = "optimal" in env.facts.scripts and all(map(env.choices, env.possible_agents))
+    return ["reward_model", *([] if taught else ["imitation"]), *([] if listed else ["distil"])]
 
 
 @pytest.mark.parametrize("env_id", list(llm_dec_pomdp.registry))

@@ -1,0 +1,1 @@
+"""Learners outside the core, found through the entry point group of algorithms."""
