@@ -2,7 +2,7 @@
 
     python research/think_first.py SmolLM2-135M-Instruct.Q4_1.gguf --out runs/think_first
 
-The teacher is `script:optimal`, which writes a thought about its last observation first. The chat template of SmolLM2
+The teacher is `script:optimal`, which first writes the last line of its observation as a thought. The chat template of SmolLM2
 knows no thoughts, so `thinking` names the tags. The script prints how many actions of a team have a thought, and the
 return: untrained, after imitation, and after MAGRPO.
 """
@@ -47,7 +47,7 @@ def teach(env: TextDecPOMDP, path: Path, episodes: int) -> None:
     script = env.script("optimal")
 
     def say(agent: str, history: Sequence[Message]) -> str:
-        seen = next(line for line in history[-1].text.splitlines() if line)
+        seen = history[-1].text.strip().splitlines()[-1]
         return f"{TAGS['open']}{seen}{TAGS['close']}{script(agent, history)}"
 
     header = Header.of(env, "dectiger-v0", options={"max_turns": env.max_turns}, models="script:optimal")
