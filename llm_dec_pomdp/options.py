@@ -77,6 +77,26 @@ class TrainerConfig(Config):
     partners: PartnersConfig | None = None
     """Partners that replace members in some groups, see `training.partners`; by default, the team trains by itself."""
 
+    judge: str = ""
+    """`principles:FILE`: a language model ranks the episodes of each group by the principles in a text file, one in
+    each line, and this rank is the reward, see `training.judged`; by default, the reward of the environment."""
+    judge_model: str = ""
+    """Model of the judge: a .gguf file, a folder, a name on the Hugging Face hub, or a server as
+    http://HOST:PORT/v1#NAME."""
+
+    @model_validator(mode="after")
+    def _check_judge(self) -> TrainerConfig:
+        if bool(self.judge) != bool(self.judge_model):
+            raise ValueError(
+                f"judge is {self.judge!r} and judge_model is {self.judge_model!r}; give both, or leave both out"
+            )
+        if self.judge and self.staleness:
+            raise ValueError(
+                f"staleness is {self.staleness}, but groups with a judge are not sampled during updates; set it to 0, "
+                "or leave judge out"
+            )
+        return self
+
     @model_validator(mode="after")
     def _check_partners(self) -> TrainerConfig:
         if self.partners and self.staleness:

@@ -92,6 +92,10 @@ class Algorithm:
         """Train on groups of episodes; return metrics by name, {} for none."""
         raise NotImplementedError(f"{type(self).__name__} does not learn; override update(groups)")
 
+    def reward_range(self, env: TextDecPOMDP) -> tuple[float, float]:
+        """Return the lowest and the highest reward of a turn on which it may be trained."""
+        return env.facts.reward_range
+
     def check_compatible(self, env: TextDecPOMDP) -> None:
         """Raise ConfigError if it cannot learn in an environment; see `incompatibility`."""
         if why := self.incompatibility(self.config, env):
