@@ -8,13 +8,13 @@ The judge is the package's own `PrincipleJudge` with a scripted policy in place 
 the prompt, and compares every two texts in it. With probability `bias` it prefers the text shown first. Otherwise, with
 probability 2 x `flip` its answer is a coin, so that a flip of 0.5 carries no information and is the control. Otherwise
 the text with the higher return wins. Texts are ranked by the number of texts that they beat. With `fixed`, the coin
-depends on the task and the two texts only, so that the judge repeats its errors.
+depends on the seed of the run, the task and the two texts only, so that the judge repeats its errors.
 
 | method | judged |
 |---|---|
 | magrpo | each group of 8 episodes is ranked |
 | madpo | the same; the best and the worst episode are a pair |
-| labels | pairs of 24 recorded episodes of the untrained team, 24 for each task; MADPO is trained on the file of answers |
+| labels | 24 pairs for each task, of 24 recorded episodes of the untrained team; MADPO is trained on these answers |
 
 All methods train tables for 40 updates (relay-v0: 60) of 8 tasks x 8 episodes. On relay-v0, with two agents that act in
 turn, only flips and the first two methods are measured: labels do not train this team, even without noise (40 % on a
@@ -81,8 +81,8 @@ ARMS = {"bandit-v0": (*map(Arm, FLIPS), *BIASED, *REPEATED), "relay-v0": tuple(m
 class NoisyRanker(Policy):
     """A policy that ranks the texts of a prompt of `PrincipleJudge` by their returns, with errors; see the module."""
 
-    def __init__(self, value: Callable[[str, str], float], arm: Arm) -> None:
-        self.value, self.arm = value, arm
+    def __init__(self, value: Callable[[str, str], float], arm: Arm, seed: int) -> None:
+        self.value, self.arm, self.seed = value, arm, seed
 
     def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:
         """Return a ranking per request."""
@@ -97,7 +97,7 @@ class NoisyRanker(Policy):
             difference = self.value(task, texts[first]) - self.value(task, texts[second])
             if self.arm.fixed:
                 pair = sorted([texts[first], texts[second]])
-                coin, side = generator(derive(0, "fixed", task, *pair)).random(2)
+                coin, side = generator(derive(self.seed, "fixed", task, *pair)).random(2)
                 side = side if pair[0] == texts[first] else 1 - side
             if coin < 2 * self.arm.flip:
                 difference = side - 0.5
@@ -128,7 +128,7 @@ def trained(task: str, method: str, arm: Arm, seed: int) -> dict[str, float]:
     """Return the return after training in %, and the metrics of the judge."""
     env, value = make(task)
     team = llm_dec_pomdp.load_team(env, "builtin:table", sharing="separate", seed=seed)
-    judge = PrincipleJudge(NoisyRanker(value, arm), ["Prefer the higher return."], orders=arm.orders)  # type: ignore[arg-type]
+    judge = PrincipleJudge(NoisyRanker(value, arm, seed), ["Prefer the higher return."], orders=arm.orders)  # type: ignore[arg-type]
     measured: dict[str, list[float]] = {}
 
     def note(step: Any) -> None:
