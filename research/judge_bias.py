@@ -2,14 +2,15 @@
 
     python research/judge_bias.py MODEL --pairs 20 --out research/data/judge_bias.json.xz
 
-Each pair has the reference of a training post of tldr-v0, and the reference of the next post, which is off the topic. So
-the better text is known. Prints the share of usable answers that prefer the text shown first, the share of pairs that
-both orders rank alike, the share that is decided for the right text, and the share without a usable answer.
+Each pair has the reference of a training post of tldr-v0, and the reference of the next post, which is off the topic.
+So the better text is known. Prints the share of usable answers that prefer the text shown first, the share of pairs
+that both orders rank alike, the share that is decided for the right text, and the share without a usable answer.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import time
 from pathlib import Path
 
@@ -35,7 +36,7 @@ def main() -> None:
     items = make("tldr-v0", split="train").items[: given.pairs + 1]
     rows: list[dict[str, float]] = []
     started = time.perf_counter()
-    for place, (item, other) in enumerate(zip(items, items[1:], strict=False)):
+    for place, (item, other) in enumerate(itertools.pairwise(items)):
         texts = (item.reference[0], other.reference[0])
         [[right, wrong]] = judge.scores([Comparison(item.prompt, texts, place)])
         rows.append({**judge.measured(), "right": float(right > wrong), "tie": float(right == wrong)})

@@ -102,8 +102,8 @@ class Labels:
         """Yield the pairs of all tasks in random order, each in random order."""
         found: list[Shown] = []
         for task, played in self._tasks.items():
-            pairs = itertools.combinations(played, 2)
-            different = [(a, b) for a, b in pairs if a[0] == b[0] and a[1] != b[1]]
+            distinct = {(asked, text): (asked, text, episode) for asked, text, episode in played}
+            different = [(a, b) for a, b in itertools.combinations(distinct.values(), 2) if a[0] == b[0]]
             random = generator(seed, "pairs to label", task)
             for place in random.permutation(len(different))[:per_task].tolist():
                 a, b = different[place][:: 1 if random.random() < 0.5 else -1]
