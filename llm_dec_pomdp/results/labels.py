@@ -105,8 +105,9 @@ class Labels:
             distinct = {(asked, text): (asked, text, episode) for asked, text, episode in played}
             different = [(a, b) for a, b in itertools.combinations(distinct.values(), 2) if a[0] == b[0]]
             random = generator(seed, "pairs to label", task)
-            for place in random.permutation(len(different))[:per_task].tolist():
-                a, b = different[place][:: 1 if random.random() < 0.5 else -1]
+            places: list[int] = random.permutation(len(different))[:per_task].tolist()
+            for a, b in (different[place] for place in places):
+                a, b = (a, b) if random.random() < 0.5 else (b, a)
                 name = hashlib.sha256(json.dumps([task, a[1], b[1]]).encode()).hexdigest()[:16]
                 found.append(Shown(name, task, a[0], (a[1], b[1]), (a[2], b[2])))
         for place in generator(seed, "order of pairs").permutation(len(found)).tolist():

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import Result
 from servers import Server, reply
 from typer.testing import CliRunner
 
@@ -32,7 +31,7 @@ def traces(tmp_path: Path) -> Path:
     return place
 
 
-def label(traces: Path, *answers: str, options: tuple[str, ...] = ()) -> Result:
+def label(traces: Path, *answers: str, options: tuple[str, ...] = ()) -> Any:
     return CliRunner().invoke(app, ["label", str(traces), *options], input="".join(f"{a}\n" for a in answers))
 
 
