@@ -15,7 +15,7 @@ from .console import out, stop, usage
 if TYPE_CHECKING:
     from ..results.labels import Labels
 
-_KEYS = {"t": "tie", "s": "skip", "": ""}
+_KEYS = {"t": "tie", "s": "skip"}
 _HELP = "a or b: the better text; tie (t); skip (s); back: change the last answer; quit (q)"
 
 

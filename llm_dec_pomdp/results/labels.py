@@ -90,8 +90,17 @@ class Labels:
         self._written: bytes | None = None
         if place.exists():
             self._written = place.read_bytes()
-            rows = [parse(line, "the row") for _, line in iterate_lines(place)]
-            self.answers = {row["pair"]: row["answer"] for row in rows if "pair" in row}
+            for number, line in iterate_lines(place):
+                match parse(line, "the row"):
+                    case {"pair": str(name), "answer": answer} if answer in ANSWERS:
+                        self.answers[name] = answer
+                    case {"task": _, **others} if not others:
+                        pass
+                    case _:
+                        raise LabelError(
+                            f"{str(place)!r}, row {number}: it is not an answer of `label`, and the file would be "
+                            "replaced; give a new file with --out"
+                        )
             if strange := set(self.answers) - {pair.id for pair in self.pairs}:
                 raise LabelError(
                     f"{str(place)!r} has {len(strange)} answers for pairs that are not chosen now; give the same run, "

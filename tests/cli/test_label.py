@@ -84,6 +84,10 @@ def test_answers_to_other_pairs_and_runs_without_pairs_are_refused(traces: Path,
     other = label(traces, "a", options=("--pairs", "3", "--seed", "1"))
     assert other.exit_code == 2
     assert "not chosen now" in other.output
+    own = tmp_path / "own.jsonl"
+    own.write_text('{"task": "bandit/0", "chosen": {"agent_0": "w1"}, "rejected": {"agent_0": "w2"}}')
+    assert "is not an answer of `label`" in label(traces, "a", options=("--out", str(own))).output
+    assert "chosen" in own.read_text()
     one = tmp_path / "one.jsonl"
     one.write_text(traces.read_text().splitlines()[0] + "\n")
     assert "no two different episodes" in label(one).output
