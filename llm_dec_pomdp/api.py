@@ -209,8 +209,8 @@ def train(
     save_every: int | None = None,
     staleness: int | None = None,
     partners: PartnersConfig | Mapping[str, Any] | None = None,
-    judge: str | ComparingJudge = "",
-    judge_model: str = "",
+    judge: str | ComparingJudge | None = None,
+    judge_model: str | None = None,
     track: str | Sequence[str] = (),
     progress: bool = False,
     **options: Any,
@@ -230,8 +230,8 @@ def train(
         partners: Partners that replace members in some groups, as `options.PartnersConfig` or its fields:
             `{"pool": "self", "share": 0.5}`; see `training.partners`. None: the team trains by itself.
         judge, judge_model: A judge whose ranking of each group is the reward, see `training.judged`: "principles:FILE"
-            with the name of a model, or your own object with the methods of `ComparingJudge`. By default, the reward of
-            the environment.
+            with the name of a model, or your own object with the methods of `ComparingJudge`. None: the reward of the
+            environment.
         track: Trackers that also receive the metrics of updates: "tensorboard" (event files in the folder of
             checkpoints, else in a new folder in runs/), "wandb", "mlflow", or several of them.
         progress: Show progress on standard error.
@@ -259,7 +259,7 @@ def train(
         "save_every": save_every,
         "staleness": staleness,
         "partners": partners,
-        **({"judge": judge} if isinstance(judge, str) else {}),
+        "judge": judge if isinstance(judge, str) else None,
         "judge_model": judge_model,
         "num_generations": options.pop("num_generations", None),
     }
@@ -276,11 +276,13 @@ def train(
         check_pool(training.partners, env)
     if judge:
         check_judged(env, training.group_size)
-        judge = load_principles(judge, judge_model) if isinstance(judge, str) else judge
+    if training.judge:
+        judge = load_principles(training.judge, training.judge_model)
     first_rows(env, 1).task.try_rows()
     learner = spec.build(team, sampling, config)
     trained_learner = WithPartners(learner, training.partners) if training.partners else learner
-    trained_learner = trained_learner if isinstance(judge, str) else WithJudge(trained_learner, judge)
+    if judge and not isinstance(judge, str):
+        trained_learner = WithJudge(trained_learner, judge)
     about = {"algorithm": algorithm, "environment": env.metadata["name"], "seed": seed}
     places, done = None, Counters()
     if checkpoints is not None:
