@@ -20,6 +20,7 @@ from typing import Any
 from .agents.base import Policy, Sampling, Team
 from .agents.io.load import MemberConfig, TeamConfig, agents_by_name, assemble_team, read_members
 from .agents.io.save import load_weights, read_sampling, read_samplings
+from .agents.principles import ComparingJudge, load_principles
 from .algorithms.base import Algorithm
 from .algorithms.registration import find_algorithm, learns
 from .config import ConfigError, build
@@ -38,6 +39,7 @@ from .training import train as train_learner
 from .training.checkpoint import Checkpoints, find_team
 from .training.divergence import describe_learning_rates
 from .training.fit import check_compatible
+from .training.judged import WithJudge, check_judged
 from .training.partners import WithPartners, check_pool
 from .training.tracking import Trackers, check_trackers, train_numbers
 from .types import Group
@@ -209,6 +211,8 @@ def train(
     learnability: float | None = None,
     on_divergence: str | None = None,
     partners: PartnersConfig | Mapping[str, Any] | None = None,
+    judge: str | ComparingJudge | None = None,
+    judge_model: str | None = None,
     track: str | Sequence[str] = (),
     progress: bool = False,
     **options: Any,
@@ -228,6 +232,9 @@ def train(
         checkpoints: A folder for checkpoints. If it has checkpoints of this training, training resumes from the newest.
         partners: Partners that replace members in some groups, as `options.PartnersConfig` or its fields:
             `{"pool": "self", "share": 0.5}`; see `training.partners`. None: the team trains by itself.
+        judge, judge_model: A judge whose ranking of each group is the reward, see `training.judged`: "principles:FILE"
+            with the name of a model, or your own object with the methods of `ComparingJudge`. None: the reward of the
+            environment.
         track: Trackers that also receive the metrics of updates: "tensorboard" (event files in the folder of
             checkpoints, else in a new folder in runs/), "wandb", "mlflow", or several of them.
         progress: Show progress on standard error.
@@ -257,6 +264,8 @@ def train(
         "learnability": learnability,
         "on_divergence": on_divergence,
         "partners": partners,
+        "judge": judge if isinstance(judge, str) else None,
+        "judge_model": judge_model,
         "num_generations": options.pop("num_generations", None),
     }
     training = build(TrainerConfig, {n: v for n, v in length.items() if v is not None}, source="train()")
@@ -270,9 +279,15 @@ def train(
     check_compatible(algorithm, config, env)
     if training.partners:
         check_pool(training.partners, env)
+    if judge:
+        check_judged(env, training.group_size)
+    if training.judge:
+        judge = load_principles(training.judge, training.judge_model)
     first_rows(env, 1).task.try_rows()
     learner = spec.build(team, sampling, config)
     trained_learner = WithPartners(learner, training.partners) if training.partners else learner
+    if judge and not isinstance(judge, str):
+        trained_learner = WithJudge(trained_learner, judge)
     about = {"algorithm": algorithm, "environment": env.metadata["name"], "seed": seed}
     places, done = None, Counters()
     if checkpoints is not None:
@@ -286,6 +301,8 @@ def train(
             trained["on_divergence"] = training.on_divergence
         if training.partners:
             trained["partners"] = training.partners.model_dump()
+        if training.judge:
+            trained |= training.model_dump(include={"judge", "judge_model"})
         if team.samplings:
             trained["samplings"] = {a: change.model_dump(exclude_unset=True) for a, change in team.samplings.items()}
         places = Checkpoints(Path(checkpoints), trained, keep=training.keep)

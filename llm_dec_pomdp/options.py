@@ -88,6 +88,26 @@ class TrainerConfig(Config):
     """Probability that a task of an update is sampled in proportion to the variance of the returns in its last group
     (arXiv:2408.15099), see `training.learnability`. The remaining tasks are those of the shuffled epochs."""
 
+    judge: str = ""
+    """`principles:FILE`: a language model ranks the episodes of each group by the principles in a text file, one in
+    each line, and this rank is the reward, see `training.judged`; by default, the reward of the environment."""
+    judge_model: str = ""
+    """Model of the judge: a .gguf file, a folder, a name on the Hugging Face hub, or a server as
+    http://HOST:PORT/v1#NAME."""
+
+    @model_validator(mode="after")
+    def _check_judge(self) -> TrainerConfig:
+        if bool(self.judge) != bool(self.judge_model):
+            raise ValueError(
+                f"judge is {self.judge!r} and judge_model is {self.judge_model!r}; give both, or leave both out"
+            )
+        if self.judge and self.staleness:
+            raise ValueError(
+                f"staleness is {self.staleness}, but groups with a judge are not sampled during updates; set it to 0, "
+                "or leave judge out"
+            )
+        return self
+
     @model_validator(mode="after")
     def _check_staleness(self) -> TrainerConfig:
         if self.learnability and self.staleness:

@@ -2,9 +2,9 @@
 
     python research/think_first.py SmolLM2-135M-Instruct.Q4_1.gguf --out runs/think_first
 
-The teacher is `script:optimal`, which first writes the last line of its observation as a thought. The chat template of SmolLM2
-knows no thoughts, so `thinking` names the tags. The script prints how many actions of a team have a thought, and the
-return: untrained, after imitation, and after MAGRPO.
+The teacher is `script:optimal`, which first writes the last line of its observation as a thought. The chat template of
+SmolLM2 knows no thoughts, so `thinking` names the tags. The script prints how many actions of a team have a thought,
+and the return: untrained, after imitation, and after MAGRPO.
 """
 
 from __future__ import annotations

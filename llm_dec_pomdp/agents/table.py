@@ -114,6 +114,12 @@ class Table(Rows, Policy):
         completions = iter([Completion(self.menu[token], (number,), (token,), (p,)) for number, token, p in drawn])
         return [[next(completions) for _ in request.seeds] for request in requests]
 
+    def to_completion(self, request: Request, text: str, limit: int, thought: str = "") -> Completion:
+        """Return a given action of the menu as a completion, and any other text without tokens; see `Policy`."""
+        if text not in self.menu:
+            return Completion(text)
+        return Completion(text, (number_of(request.history),), (self.menu.index(text),), (0.0,))
+
     @property
     def default_learning_rate(self) -> float:
         """Return 0.3; docs/which_learner.md compares learning rates."""

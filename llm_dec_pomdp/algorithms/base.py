@@ -96,6 +96,10 @@ class Algorithm:
         """Train on groups of episodes; return metrics by name, {} for none."""
         raise NotImplementedError(f"{type(self).__name__} does not learn; override update(groups)")
 
+    def reward_range(self, env: TextDecPOMDP) -> tuple[float, float]:
+        """Return the lowest and the highest reward of a turn on which it may be trained."""
+        return env.facts.reward_range
+
     def check_compatible(self, env: TextDecPOMDP) -> None:
         """Raise ConfigError if it cannot learn in an environment; see `incompatibility`."""
         if why := self.incompatibility(self.config, env):
@@ -156,3 +160,61 @@ class Algorithm:
         """Restore the state that `state_dict` returned."""
         for updater, saved in zip(self.updaters, state.get("updaters", ()), strict=True):
             updater.load_state_dict(saved)
+
+
+class LearnerWrapper(Algorithm):
+    """Base of learners around another learner; every method calls that of the inner learner.
+
+    Args:
+        learner: The inner learner.
+    """
+
+    def __init__(self, learner: Algorithm) -> None:
+        super().__init__(learner.team, learner.sampling, learner.config)
+        self.learner = learner
+
+    @property
+    def policy(self) -> Policy:
+        """The policy of the learner."""
+        return self.learner.policy
+
+    @property
+    def rollout(self) -> Rollout:
+        """The rollout of the learner."""
+        return self.learner.rollout
+
+    def training_env(self, env: TextDecPOMDP) -> TextDecPOMDP:
+        """See `Algorithm`."""
+        return self.learner.training_env(env)
+
+    def update(self, groups: Sequence[Group]) -> Metrics:
+        """Run an update of the learner."""
+        return self.learner.update(groups)
+
+    def reward_range(self, env: TextDecPOMDP) -> tuple[float, float]:
+        """See `Algorithm`."""
+        return self.learner.reward_range(env)
+
+    def check_compatible(self, env: TextDecPOMDP) -> None:
+        """See `Algorithm`."""
+        self.learner.check_compatible(env)
+
+    def expect(self, updates: int, *, stale: bool = False) -> None:
+        """See `Algorithm`."""
+        self.learner.expect(updates, stale=stale)
+
+    def scale_learning_rates(self, factor: float) -> None:
+        """See `Algorithm`."""
+        self.learner.scale_learning_rates(factor)
+
+    def learning_rates(self) -> dict[str, float]:
+        """See `Algorithm`."""
+        return self.learner.learning_rates()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state of the learner."""
+        return self.learner.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore the state that `state_dict` returned."""
+        self.learner.load_state_dict(state)

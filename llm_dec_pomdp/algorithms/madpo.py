@@ -161,6 +161,11 @@ class MADPO(PolicyLearner):
             for group in groups
             for chosen, rejected, agents in self.preferred(group)
         ]
+        if self.config.source and pairs and not any(pairs):
+            raise ValueError(
+                f"no policy of the team can be trained on the texts in {self.config.source}, such as those outside of "
+                "the menu of a table; give at least one agent a language model"
+            )
         masked = self.config.truncated == "mask"
         return [pair for pair in pairs if not (masked and any(text.completion.truncated for text in pair))]
 

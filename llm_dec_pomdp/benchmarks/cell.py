@@ -6,6 +6,7 @@ A cell is the configuration of one run: environment, method, model and seed. The
 - `train.jsonl`: a line for each update;
 - `rollbacks.json`: the rollbacks of a training that diverged, if there were any;
 - `curve.jsonl`: a line for each evaluation on the evaluation tasks;
+- `principles.json`: the principles of `training.judge`, if it is set;
 - `checkpoints/`;
 - `episodes/`: the episodes of the evaluations before and after training, and with traces of every evaluation. The
   episodes of an unfinished evaluation are in `part-N.jsonl`;
@@ -31,6 +32,7 @@ from ..agents.base import Sampling, Team
 from ..agents.io.load import load_team
 from ..agents.io.models import TABLE, server_model
 from ..agents.io.save import load_weights, save_team
+from ..agents.principles import load_principles, read_principles
 from ..algorithms.base import Algorithm
 from ..algorithms.registration import find_algorithm
 from ..algorithms.staged import Stage, Staged
@@ -51,6 +53,7 @@ from ..storage.signals import finishing
 from ..training import Rollback, TrainingStep, restore, train
 from ..training.checkpoint import CheckpointError, Checkpoints
 from ..training.divergence import describe_learning_rates
+from ..training.judged import WithJudge
 from ..training.partners import WithPartners
 from ..training.tracking import Tracker, Trackers, train_numbers
 from ..training.workers import Executor, run
@@ -296,6 +299,9 @@ def _train(
     config = cell.without(*FREE_IN_CHECKPOINT)
     places = Checkpoints(folder / "checkpoints", config, keep=cell.training.keep, other_versions=other_versions)
     learner = WithPartners(setup.algorithm, cell.training.partners) if cell.training.partners else setup.algorithm
+    if cell.training.judge:
+        _keep_principles(folder, cell.training.judge)
+        learner = WithJudge(learner, load_principles(cell.training.judge, cell.training.judge_model))
     done = restore(learner, setup.train_env, places)
     (folder / "train.jsonl").touch()  # tells readers of the folder that this cell learns
     rollbacks = list(done.rollbacks)
@@ -360,6 +366,17 @@ def _train(
                 stop=stop,
                 on_rollback=on_rollback,
             ).seconds
+
+
+def _keep_principles(folder: Path, judge: str) -> None:
+    """Write the principles of a judge to `principles.json`; raise CheckpointError if a resumed run had others."""
+    path, principles = folder / "principles.json", read_principles(judge)
+    if is_there(path) and find_json(path, list[str]) != principles:
+        raise CheckpointError(
+            f"{judge} has changed since {str(folder)!r} began; restore the principles in {str(path)!r}, or give a new "
+            "folder"
+        )
+    replace_json(path, principles)
 
 
 def _note(folder: Path, steps: int, summary: Summary) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from ..agents.io.load import MemberConfig, check_members, check_model
 from ..agents.io.models import TABLE, WHOLE_TEAMS
+from ..agents.principles import read_principles
 from ..agents.word_model import NAME as WORDS
 from ..algorithms.options import UpdaterOptions, check_warmup
 from ..algorithms.registration import learns
@@ -14,6 +15,7 @@ from ..config import ConfigError
 from ..envs.base import TextDecPOMDP, first_rows
 from ..envs.wrappers import with_protocol
 from ..training.fit import check_compatible
+from ..training.judged import check_judged
 from ..training.partners import check_pool
 from .setup import build_env, build_task, shows_texts, with_defaults
 from .suite import Cell, StageConfig
@@ -82,6 +84,9 @@ def validated(cell: Cell, env: TextDecPOMDP, *, learn: bool = True) -> Cell:
             f"{cell.method.title} trains on texts of other policies, and {cell.model.name} cannot read texts; give "
             "another model, such as builtin:tiny"
         )
+    if learn and cell.method.learns and cell.training.judge:
+        read_principles(cell.training.judge)
+        check_judged(env, cell.training.group_size)
     complete = with_defaults(cell, env)
     if learn and cell.method.learns and cell.training.partners:
         alike = {} if cell.model.members else complete.model.model_dump(include={"name", "sharing", "lora_rank"})

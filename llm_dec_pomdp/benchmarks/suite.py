@@ -358,6 +358,7 @@ class Cell:
         """The names of all models of the cell, also those in options of the environment."""
         players = [member.model for member in self.model.members] or [self.model.name]
         named = [*filter(None, map(named_model, self.environment.options.values())), self.judge]
+        named += [self.training.judge_model]
         return [*filter(None, players), *(name for name in named if name not in ("", BASE))]
 
     @property

@@ -53,7 +53,8 @@ _PANELS = {  # of help pages
     "Model": "model team sharing device dtype load",
     "Tasks": "tasks split eval_tasks eval_split field turns env_option protocol items samples",
     "Sampling": "temperature top_p max_new_tokens",
-    "Training": "config steps prompts_per_step group_size every save_every staleness on_divergence setting",
+    "Training": "config steps prompts_per_step group_size every save_every staleness learnability on_divergence "
+    "setting partners judge judge_model",
     "Run": "seed out_folder resume overwrite other_versions executor address jobs track traces trust dry_run as_json",
 }
 _PANEL_OF = {name: panel for panel, names in _PANELS.items() for name in names.split()}

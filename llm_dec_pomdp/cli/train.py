@@ -44,7 +44,10 @@ if TYPE_CHECKING:
     from ..config import ConfigT
 
 
-_LENGTH = ("steps", "prompts_per_step", "group_size", "save_every", "staleness", "learnability", "on_divergence")
+_LENGTH = (
+    *("steps", "prompts_per_step", "group_size", "save_every", "staleness", "learnability", "on_divergence"),
+    *("judge", "judge_model"),
+)
 _ASSIGNMENTS = ("setting", "env_option", "load")
 _SETTINGS = (  # parameters that a file of settings may have
     *("algorithm", "protocol", "split", "eval_split", "every", *_LENGTH, *_ASSIGNMENTS),

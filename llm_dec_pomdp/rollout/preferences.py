@@ -60,8 +60,10 @@ class Preferences(BatchRollout):
 
     Attributes:
         source: A file of rows {"task": id, "chosen": {agent: text}, "rejected": {agent: text}}, with lists of texts if
-            there are several turns. Or recorded episodes, which are paired by their returns: a file of traces with
-            their texts, a file in `episodes/` of a run's cell, or the folder of a cell or a run.
+            there are several turns, and the seeds of the chance of both episodes as "seeds", if they are known. A row
+            with "task" alone is a task without a preference (`results.labels`). Or recorded episodes, which are paired
+            by their returns: a file of traces with their texts, a file in `episodes/` of a run's cell, or the folder of
+            a cell or a run.
         choice: The pairs of a task's episodes, see `pairs_by_return`; "random" samples a new pair each time.
         margin: The return of the preferred episode must be higher by more than this.
 
@@ -112,7 +114,9 @@ def _recorded(source: str, choice: Choice, margin: float) -> Mapping[str, Sequen
     episodes: dict[str, list[Recorded]] = {}
     for path in files:
         for task, recorded in read_rows(path, _pair_or_episode, "pair", _SHAPE):
-            if isinstance(recorded, Pair):
+            if recorded is None:
+                pairs.setdefault(task, [])
+            elif isinstance(recorded, Pair):
                 pairs.setdefault(task, []).append(recorded)
             else:
                 episodes.setdefault(task, []).append(recorded)
@@ -122,6 +126,8 @@ def _recorded(source: str, choice: Choice, margin: float) -> Mapping[str, Sequen
     for task, played in episodes.items():
         places = pairs_by_return([episode.total for episode in played], kind, margin, 0)
         pairs.setdefault(task, []).extend(Pair(played[a], played[b]) for a, b in places)
+    if not episodes and not any(pairs.values()):
+        raise ValueError(f"{source} has no preference; compare pairs first: llm-dec-pomdp label RUN --out {source}")
     if not any(pairs.values()):
         raise ValueError(
             f"{source} has no two episodes of a task whose returns differ by more than {margin:g}; record several "
@@ -130,9 +136,16 @@ def _recorded(source: str, choice: Choice, margin: float) -> Mapping[str, Sequen
     return pairs
 
 
-def _pair_or_episode(row: Any) -> tuple[str, Pair | Recorded]:
+def _pair_or_episode(row: Any) -> tuple[str, Pair | Recorded | None]:
+    """Return the pair or the episode of a row; None for a task without a preference."""
     if "events" in row:
         episode = recorded_episode(row)
         return episode.task, episode
     task = str(row["task"])
-    return task, Pair(Recorded(task, texts_of(row["chosen"])), Recorded(task, texts_of(row["rejected"])))
+    if set(row) <= {"task", "pair", "answer"}:
+        return task, None
+    chosen, rejected = (
+        Recorded(task, texts_of(row[name]), seed=seed)
+        for name, seed in zip(("chosen", "rejected"), row.get("seeds", (None, None)), strict=True)
+    )
+    return task, Pair(chosen, rejected)

@@ -433,7 +433,7 @@ def _learn(learner: Algorithm, env: TextDecPOMDP, batch: Batch, number: int, sou
     groups, played = batch.groups, all_played(batch.groups)
     env = learner.training_env(env)  # before the update, after which the next stage may begin
     episodes = [episode for group in played for episode in group.episodes]
-    _check_rewards(played, env, number)
+    _check_rewards(played, learner.reward_range(env), number)
     _check_logprobs(episodes, number, batch.version)
     rates = learner.learning_rates()  # before the update, after which the next stage may begin
     started = time.perf_counter()
@@ -545,9 +545,9 @@ def _mean(weighed: Iterable[tuple[float, float]]) -> float:
     return sum(weight * value for weight, value in pairs) / (sum(weight for weight, _ in pairs) or 1.0)
 
 
-def _check_rewards(groups: Sequence[Group], env: TextDecPOMDP, number: int) -> None:
+def _check_rewards(groups: Sequence[Group], reward_range: tuple[float, float], number: int) -> None:
     """Raise TrainingError for a reward out of range, and if too many episodes could not be scored."""
-    low, high = env.facts.reward_range
+    low, high = reward_range
     lost: list[Episode] = []
     everything = [episode for group in groups for episode in group.episodes]
     for group in groups:

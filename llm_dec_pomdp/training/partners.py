@@ -29,7 +29,7 @@ from typing import Any, NamedTuple, get_args
 from ..agents.base import Policy, Request, Sampling, Team
 from ..agents.io.save import folder_of, load_weights, read_saved
 from ..agents.partners import Fault, Frozen, replace_members
-from ..algorithms.base import Algorithm, Metrics
+from ..algorithms.base import Algorithm, LearnerWrapper, Metrics
 from ..algorithms.registration import algorithms, find_algorithm
 from ..algorithms.staged import Staged
 from ..config import ConfigError
@@ -102,7 +102,7 @@ class Choice(NamedTuple):
     weights: int
 
 
-class WithPartners(Algorithm):
+class WithPartners(LearnerWrapper):
     """A learner whose team has a partner in a share of the groups.
 
     Args:
@@ -119,8 +119,8 @@ class WithPartners(Algorithm):
     """
 
     def __init__(self, learner: Algorithm, partners: PartnersConfig) -> None:
-        super().__init__(learner.team, learner.sampling, learner.config)
-        self.learner, self.partners, self.updates = learner, partners, 0
+        super().__init__(learner)
+        self.partners, self.updates = partners, 0
         trainable = self.team.trainable
         self.replaceable = [agent for agent, policy in self.team.members.items() if policy in trainable]
         stages = [stage.learner for stage in learner.stages] if isinstance(learner, Staged) else [learner]
@@ -149,11 +149,6 @@ class WithPartners(Algorithm):
                 self.pool.append([_weights(self._others)])
 
     # --- playing ------------------------------------------------------------------------------------------------------
-
-    @property
-    def policy(self) -> Policy:
-        """The policy of the learner."""
-        return self.learner.policy
 
     @property
     def rollout(self) -> Rollout:
@@ -190,34 +185,14 @@ class WithPartners(Algorithm):
             self.pool[place] = [*self.pool[place], _weights(self.team)][-(self.partners.last or 0) :]
         return {**metrics, "partners": sum(bool(group.partner) for group in groups) / max(len(groups), 1)}
 
-    def check_compatible(self, env: TextDecPOMDP) -> None:
-        """See `Algorithm`."""
-        self.learner.check_compatible(env)
-
-    def training_env(self, env: TextDecPOMDP) -> TextDecPOMDP:
-        """See `Algorithm`."""
-        return self.learner.training_env(env)
-
-    def expect(self, updates: int, *, stale: bool = False) -> None:
-        """See `Algorithm`."""
-        self.learner.expect(updates, stale=stale)
-
-    def scale_learning_rates(self, factor: float) -> None:
-        """See `Algorithm`."""
-        self.learner.scale_learning_rates(factor)
-
-    def learning_rates(self) -> dict[str, float]:
-        """See `Algorithm`."""
-        return self.learner.learning_rates()
-
     def state_dict(self) -> dict[str, Any]:
         """Return the state of the learner, the number of updates, and the weights of the pool."""
-        return {"learner": self.learner.state_dict(), "updates": self.updates, "pool": self.pool}
+        return {"learner": super().state_dict(), "updates": self.updates, "pool": self.pool}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore the state that `state_dict` returned."""
         self.updates, self.pool = state["updates"], state["pool"]
-        self.learner.load_state_dict(state["learner"])
+        super().load_state_dict(state["learner"])
 
 
 @dataclass(frozen=True, slots=True)

@@ -213,8 +213,8 @@ def test_more_than_five_percent_without_a_score_stop_the_run() -> None:
 def test_branches_without_a_score_count_by_their_share() -> None:
     """One of 27 leaves, and half of the trajectories of one task in nine."""
     with pytest.raises(TrainingError, match="step 7: 1 of 27 episodes could not be scored"):
-        _check_rewards([tree(math.nan), *[tree(0.0)] * 8], match(), 7)
-    _check_rewards([tree(math.nan), *[tree(0.0)] * 9], match(), 7)
+        _check_rewards([tree(math.nan), *[tree(0.0)] * 8], match().facts.reward_range, 7)
+    _check_rewards([tree(math.nan), *[tree(0.0)] * 9], match().facts.reward_range, 7)
 
 
 BAD = {"loss": math.nan}
