@@ -21,7 +21,7 @@ from llm_dec_pomdp.episodes import Header, TraceWriter, from_episode
 from llm_dec_pomdp.types import Message
 
 TAGS = {"open": "<think>", "close": "</think>"}
-SAMPLING = Sampling(max_new_tokens=48, temperature=0.7)
+SAMPLING = Sampling(max_new_tokens=64, temperature=0.7)
 
 
 class Thoughts(NamedTuple):

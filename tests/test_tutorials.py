@@ -147,7 +147,7 @@ def test_the_teams_of_the_page_on_robustness_understand_only_themselves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    train, crossed, faults, sizes, varied = SHELL.findall(
+    train, crossed, games, faults, sizes, varied = SHELL.findall(
         (DOCS / "tutorials" / "robust.md").read_text(encoding="utf-8")
     )
     types(train)
@@ -155,6 +155,8 @@ def test_the_teams_of_the_page_on_robustness_understand_only_themselves(
     found = json.loads((tmp_path / "runs" / "crossed" / "crossplay.json").read_text(encoding="utf-8"))
     assert found["own"]["mean"] > 90
     assert found["gap"]["mean"] > found["own"]["mean"] / 2
+    types(games)
+    assert "Elo" in (tmp_path / "runs" / "games" / "report.md").read_text(encoding="utf-8")
     assert "The critical role is" in types(faults)
     assert "Other sizes" in types(sizes)
     types(varied)
