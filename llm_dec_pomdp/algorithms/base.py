@@ -163,7 +163,7 @@ class Algorithm:
 
 
 class LearnerWrapper(Algorithm):
-    """Base of learners around another learner; every method calls that of the inner learner.
+    """Base of learners around another learner; every method calls the inner learner's method.
 
     Args:
         learner: The inner learner.
