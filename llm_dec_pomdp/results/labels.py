@@ -32,7 +32,7 @@ _AT_ONCE = 8  # pairs in one call of a judge
 ANSWERS = ("a", "b", "tie", "skip")
 
 
-class Shown(NamedTuple):
+class ShownPair(NamedTuple):
     """A pair of episodes as it is shown, without returns.
 
     Attributes:
@@ -107,9 +107,9 @@ class Labels:
                     "--pairs and --seed, or a new file with --out"
                 )
 
-    def _chosen(self, per_task: int, seed: int) -> Iterator[Shown]:
+    def _chosen(self, per_task: int, seed: int) -> Iterator[ShownPair]:
         """Yield the pairs of all tasks in random order, each in random order."""
-        found: list[Shown] = []
+        found: list[ShownPair] = []
         for task, played in self._tasks.items():
             distinct = {(asked, text): (asked, text, episode) for asked, text, episode in played}
             different = [(a, b) for a, b in itertools.combinations(distinct.values(), 2) if a[0] == b[0]]
@@ -118,11 +118,11 @@ class Labels:
             for a, b in (different[place] for place in places):
                 a, b = (a, b) if random.random() < 0.5 else (b, a)
                 name = hashlib.sha256(json.dumps([task, a[1], b[1]]).encode()).hexdigest()[:16]
-                found.append(Shown(name, task, a[0], (a[1], b[1]), (a[2], b[2])))
+                found.append(ShownPair(name, task, a[0], (a[1], b[1]), (a[2], b[2])))
         for place in generator(seed, "order of pairs").permutation(len(found)).tolist():
             yield found[place]
 
-    def next(self) -> Shown | None:
+    def next(self) -> ShownPair | None:
         """Return the first pair without an answer; None if all have one."""
         return next((pair for pair in self.pairs if pair.id not in self.answers), None)
 
@@ -173,7 +173,7 @@ def judge_pairs(labels: Labels, judge: ComparingJudge) -> dict[str, float]:
     return judge.measured()
 
 
-def _row(pair: Shown, answer: str) -> Mapping[str, Any]:
+def _row(pair: ShownPair, answer: str) -> Mapping[str, Any]:
     row: dict[str, Any] = {"task": pair.task, "pair": pair.id, "answer": answer}
     if answer in ("a", "b"):
         chosen, rejected = pair.episodes if answer == "a" else pair.episodes[::-1]

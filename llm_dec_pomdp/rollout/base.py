@@ -121,7 +121,7 @@ class Question(NamedTuple):
     seed: int
 
 
-class Stepped(NamedTuple):
+class StepResult(NamedTuple):
     """The result of one step of an environment."""
 
     turn: Turn
@@ -208,7 +208,7 @@ def ask(policy: Policy, sampling: Sampling, questions: Sequence[Question]) -> li
     return [answers[question] for question in questions]
 
 
-def step_envs(envs: Sequence[TextDecPOMDP], joint_actions: Sequence[Mapping[str, Completion]]) -> list[Stepped]:
+def step_envs(envs: Sequence[TextDecPOMDP], joint_actions: Sequence[Mapping[str, Completion]]) -> list[StepResult]:
     """Step all environments; an agent without a completion acts with the empty text."""
     observations = [
         {agent: env.history(agent)[-1].text for agent in s} for env, s in zip(envs, joint_actions, strict=True)
@@ -219,12 +219,12 @@ def step_envs(envs: Sequence[TextDecPOMDP], joint_actions: Sequence[Mapping[str,
     ]
     for env, joint in zip(envs, joint_actions, strict=True):
         env.note_thoughts({agent: completion.thought for agent, completion in joint.items() if completion.thought})
-    stepped: list[Stepped] = []
+    stepped: list[StepResult] = []
     for i, (_, rewards, _, _, _) in enumerate(step_many(envs, actions)):
         after = envs[i].latest.transition
         paid = {} if envs[i].facts.joint_reward else rewards
         turn = Turn(observations[i], joint_actions[i], after.reward, after.score, paid, after.events, unasked[i])
-        stepped.append(Stepped(turn, after.terminated))
+        stepped.append(StepResult(turn, after.terminated))
     return stepped
 
 

@@ -14,7 +14,7 @@ from ..registries import nearest
 from ..seeding import derive
 from ..types import Group, grouped
 from .base import Batch, BatchRollout
-from .recorded import Recorded, Shown, files_of, of_task, play_recorded, read_rows, recorded_episode, texts_of
+from .recorded import Recorded, TeacherPolicy, files_of, of_task, play_recorded, read_rows, recorded_episode, texts_of
 from .trajectories import Trajectories
 
 TEACHERS: Mapping[str, Callable[[TextDecPOMDP], Policy]] = {
@@ -76,7 +76,7 @@ class Demonstrations(BatchRollout):
             ValueError: No episode of a task was recorded.
         """
         if make_teacher := TEACHERS.get(self.teacher):
-            teacher = Shown(make_teacher(batch.env.task), batch.policy)
+            teacher = TeacherPolicy(make_teacher(batch.env.task), batch.policy)
             return Trajectories(chance="own").groups(batch._replace(policy=teacher))
 
         def choose(item_id: str, seed: int) -> list[Recorded]:

@@ -152,7 +152,7 @@ def _again(recorded: Recorded, batch: Batch, seed: int) -> Episode:
             env.facts.join([of_turn.get(agent, "") for agent in env.task.possible_agents]) for of_turn in joint_texts
         ]
         texts = {env.possible_agents[0]: joint}
-    return _played(env, Shown(Replay(texts), batch.policy), recorded.task, seed, sampling)
+    return _played(env, TeacherPolicy(Replay(texts), batch.policy), recorded.task, seed, sampling)
 
 
 def _played(env: TextDecPOMDP, policy: Policy, item_id: str, seed: int, sampling: Sampling) -> Episode:
@@ -160,7 +160,7 @@ def _played(env: TextDecPOMDP, policy: Policy, item_id: str, seed: int, sampling
 
 
 @dataclass(frozen=True)
-class Shown(Policy):
+class TeacherPolicy(Policy):
     """A policy that returns the teacher's actions with the token ids of the pupil.
 
     Attributes:

@@ -18,7 +18,7 @@ from .base import (
     BatchRollout,
     Question,
     RunningEpisode,
-    Stepped,
+    StepResult,
     agents_asked,
     ask,
     check_choice,
@@ -89,7 +89,7 @@ class _JointAction:
     """The index of each agent's completion, the step that followed, and the next decision point, if any."""
 
     choice: tuple[int, ...]
-    stepped: Stepped
+    stepped: StepResult
     next: _Node | None
 
 

@@ -40,10 +40,10 @@ class TableImitation(Imitation):
     @property
     def rollout(self) -> Any:
         """The rollout of the teacher's episodes, with the indices of its actions."""
-        return Shown(self.config.source)
+        return ImitationOfCandidates(self.config.source)
 
 
-class Shown(Demonstrations):
+class ImitationOfCandidates(Demonstrations):
     """Demonstrations for tables."""
 
     def groups(self, batch: Any) -> list[Group]:

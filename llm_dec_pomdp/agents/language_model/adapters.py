@@ -97,13 +97,13 @@ class _LowRank(torch.autograd.Function):
         """Return B (m * (A x)); `factors` are A_1, ..., A_n, B_1, ..., B_n."""
         ctx.save_for_backward(x, mask, *factors)
         ctx.scales = scales
-        down, up = _side_by_side(factors, scales, x.dtype)
+        down, up = _stack_factors(factors, scales, x.dtype)
         return linear(linear(x, down) * mask, up)
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
         x, mask, *factors = ctx.saved_tensors
-        down, up = _side_by_side(factors, ctx.scales, x.dtype)
+        down, up = _stack_factors(factors, ctx.scales, x.dtype)
         outputs = gradients[0].to(x.dtype)  # of another type under autocast
         low = linear(x, down) * mask
         by_low = (outputs @ up) * mask
@@ -114,7 +114,7 @@ class _LowRank(torch.autograd.Function):
         return by_low @ down, None, None, *by_factor
 
 
-def _side_by_side(
+def _stack_factors(
     factors: Sequence[torch.Tensor], scales: Sequence[float], dtype: torch.dtype
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return A and B of the equation in the module."""
@@ -140,7 +140,7 @@ class MixedLinear(LoraLinear):
         return result + low.to(result.dtype)
 
     @staticmethod
-    def side_by_side(
+    def stacked(
         base: Callable[[torch.Tensor], torch.Tensor], layers: Sequence[MixedLinear]
     ) -> Callable[..., torch.Tensor]:
         """Return a function from states [B, in] to the concatenated outputs [B, out] of layers, without gradient.
@@ -157,7 +157,7 @@ class MixedLinear(LoraLinear):
             factors: list[Any] = [part[name].weight for part in (layer.lora_A, layer.lora_B) for name in rows.policies]
             scales = [layer.scaling[name] for name in rows.policies]
             base_weight: Any = layer.base_layer.weight
-            pairs.append(_side_by_side(factors, scales, base_weight.dtype))
+            pairs.append(_stack_factors(factors, scales, base_weight.dtype))
         down, up = torch.cat([down for down, _ in pairs]), torch.block_diag(*(up for _, up in pairs))
 
         def function(x: torch.Tensor) -> torch.Tensor:

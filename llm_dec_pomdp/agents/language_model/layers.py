@@ -45,14 +45,14 @@ def linear(module: Any) -> Function:
     if plain(module):
         return functools.partial(functional.linear, weight=module.weight, bias=module.bias)
     if adapted(module):
-        return module.side_by_side(linear(module.base_layer), [module])
+        return module.stacked(linear(module.base_layer), [module])
     return lambda x: module(x[:, None])[:, 0]
 
 
 def joined(*modules: Any) -> Function:
     """Return a function of the concatenated outputs of linear layers; one product if these are plain and small."""
     if adapted(*modules):
-        return modules[0].side_by_side(joined(*(module.base_layer for module in modules)), modules)
+        return modules[0].stacked(joined(*(module.base_layer for module in modules)), modules)
     alike = plain(*modules) and len({module.bias is None for module in modules}) == 1
     if alike and sum(module.weight.numel() for module in modules) <= _COPIED:
         weight = torch.cat([module.weight for module in modules])

@@ -48,7 +48,7 @@ KEPT = 64  # cached games in progress
 _EXAMPLE = re.compile(r"\\boxed\{(?!\.\.\.)[^{}]+\}|\[(?!GAME\]|Player)[^\[\]]+\]")  # no names of speakers
 
 
-class Shown(NamedTuple):
+class GameView(NamedTuple):
     """The position of a game after a move, or at the start.
 
     Attributes:
@@ -66,14 +66,14 @@ class Shown(NamedTuple):
     whole: bool = False
 
 
-class Live(Protocol):
+class ExternalGame(Protocol):
     """A running game of another suite."""
 
-    def reset(self, seed: int) -> Shown:
+    def reset(self, seed: int) -> GameView:
         """Start the game."""
         ...
 
-    def step(self, text: str) -> Shown:
+    def step(self, text: str) -> GameView:
         """Make a move."""
         ...
 
@@ -81,12 +81,12 @@ class Live(Protocol):
 Moves = tuple[tuple[str, int], ...]  # (text, seed of the random generators during the move)
 
 
-class Played(NamedTuple):
+class GameState(NamedTuple):
     """The state: the start, the moves since, the position after them, and the return so far."""
 
     start: int
     moves: Moves
-    position: Shown
+    position: GameView
     paid: float = 0.0
 
 
@@ -95,14 +95,14 @@ class Table:
 
     _alone = threading.RLock()  # all games share the global random generators
 
-    def __init__(self, build: Callable[[], Live]) -> None:
+    def __init__(self, build: Callable[[], ExternalGame]) -> None:
         self._build = build
-        self._games: OrderedDict[tuple[int, Moves], Live] = OrderedDict()
+        self._games: OrderedDict[tuple[int, Moves], ExternalGame] = OrderedDict()
 
     def __getstate__(self) -> dict[str, Any]:
         return {"_build": self._build, "_games": OrderedDict()}
 
-    def play(self, start: int, moves: Moves) -> Shown:
+    def play(self, start: int, moves: Moves) -> GameView:
         """Return the position after these moves."""
         with self._alone:
             game = self._games.pop((start, moves[:-1]), None) if moves else None
@@ -135,7 +135,7 @@ def own_chance(seed: int) -> Generator[None]:
         np.random.set_state(numpy_before)  # noqa: NPY002
 
 
-class Game(Task[Played]):
+class Game(Task[GameState]):
     """A game of another suite as a task. See the module docstring.
 
     Args:
@@ -155,7 +155,7 @@ class Game(Task[Played]):
     def __init__(
         self,
         name: str,
-        build: Callable[[], Live],
+        build: Callable[[], ExternalGame],
         roles: Sequence[str] = TEAM,
         sees: Sees = "advisers",
         players: int = 1,
@@ -203,26 +203,26 @@ class Game(Task[Played]):
 
     # --- the game -----------------------------------------------------------------------------------------------------
 
-    def initial_state(self, item: TaskItem, seed: int) -> Played:
+    def initial_state(self, item: TaskItem, seed: int) -> GameState:
         """Return the state at the start that the row names."""
         start = int(item.fields["start"])
-        return Played(start, (), self._table.play(start, ()))
+        return GameState(start, (), self._table.play(start, ()))
 
-    def transition(self, state: Played, actions: Mapping[str, str], seed: int) -> Transition[Played]:
+    def transition(self, state: GameState, actions: Mapping[str, str], seed: int) -> Transition[GameState]:
         """Make the move of the player whose turn it is."""
         moves = (*state.moves, (actions[self._mover(state)], seed))
         position = self._table.play(state.start, moves)
         reward = sum(position.rewards) / self.players
-        following = Played(state.start, moves, position, state.paid + reward)
+        following = GameState(state.start, moves, position, state.paid + reward)
         rewards = None if self.players == 1 else dict(zip(self.possible_agents, position.rewards, strict=True))
         reset_history = frozenset(self.observations(following)) if position.whole else frozenset[str]()
         score = Score(following.paid, {"game": following.paid})
         return Transition(following, reward, score, position.over, rewards, reset_history=reset_history)
 
-    def _mover(self, state: Played) -> str:
+    def _mover(self, state: GameState) -> str:
         return self.possible_agents[-1 if self.players == 1 else state.position.player]
 
-    def observations(self, state: Played) -> Mapping[str, str | Message]:
+    def observations(self, state: GameState) -> Mapping[str, str | Message]:
         """Return the observation of each agent that acts next; empty when the game is over."""
         if state.position.over:
             return {}
@@ -246,7 +246,7 @@ class Game(Task[Played]):
             text = "\n".join([f"Every {len(roles)}. line of what the game shows, the others see the rest:", *lines])
         return f"{text}\n\n{request}" if len(roles) > 1 else text
 
-    def describe(self, state: Played) -> Mapping[str, Any]:
+    def describe(self, state: GameState) -> Mapping[str, Any]:
         """Return the start, the moves, and the return so far."""
         return {"start": state.start, "moves": [text for text, _ in state.moves], "paid": state.paid}
 

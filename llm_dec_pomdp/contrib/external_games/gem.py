@@ -19,7 +19,7 @@ from llm_dec_pomdp.envs import TaskOptions, Tasks
 from llm_dec_pomdp.integrations.libraries import construct, library
 from llm_dec_pomdp.registries import UnknownNameError, nearest
 
-from .games import TEAM, Game, Sees, Shown
+from .games import TEAM, Game, GameView, Sees
 
 
 def from_gem(
@@ -70,15 +70,15 @@ class GemGame:
     def __init__(self, game: str, options: Mapping[str, Any]) -> None:
         self._env = construct(library("gem", "gem").make, game, options)
 
-    def reset(self, seed: int) -> Shown:
+    def reset(self, seed: int) -> GameView:
         """Start the game."""
         text, info = self._env.reset(seed=seed)
-        return Shown(_with_suffix(text, info), (0.0,))
+        return GameView(_with_suffix(text, info), (0.0,))
 
-    def step(self, text: str) -> Shown:
+    def step(self, text: str) -> GameView:
         """Make a move; a game that GEM truncates is over."""
         observation, reward, terminated, truncated, info = self._env.step(text)
-        return Shown(_with_suffix(observation, info), (float(reward),), bool(terminated or truncated))
+        return GameView(_with_suffix(observation, info), (float(reward),), bool(terminated or truncated))
 
 
 def _with_suffix(text: Any, info: Mapping[str, Any]) -> str:

@@ -22,7 +22,7 @@ from llm_dec_pomdp.envs import TaskOptions, Tasks
 from llm_dec_pomdp.integrations.libraries import construct, library
 from llm_dec_pomdp.registries import UnknownNameError, nearest
 
-from .games import TEAM, Game, Sees, Shown
+from .games import TEAM, Game, GameView, Sees
 
 
 def from_textarena(
@@ -74,23 +74,23 @@ class TextArenaGame:
         self._players = players
         self._env = construct(library("textarena", "textarena").make, game, options)
 
-    def reset(self, seed: int) -> Shown:
+    def reset(self, seed: int) -> GameView:
         """Start the game."""
         self._env.reset(num_players=self._players, seed=seed)
         return self._look()
 
-    def step(self, text: str) -> Shown:
+    def step(self, text: str) -> GameView:
         """Make a move; TextArena gives rewards at the end of a game."""
         over, _ = self._env.step(action=text)
         if not over:
             return self._look()
         rewards, _ = self._env.close()
         paid = tuple(float(rewards[player]) if rewards else math.nan for player in range(self._players))
-        return Shown("", paid, over=True)
+        return GameView("", paid, over=True)
 
-    def _look(self) -> Shown:
+    def _look(self) -> GameView:
         player, seen = self._env.get_observation()
         nothing = (0.0,) * self._players
         if isinstance(seen, str):
-            return Shown(seen, nothing, player=player, whole=True)
-        return Shown("\n".join(message for sender, message, _ in seen if sender != player), nothing, player=player)
+            return GameView(seen, nothing, player=player, whole=True)
+        return GameView("\n".join(message for sender, message, _ in seen if sender != player), nothing, player=player)

@@ -146,7 +146,7 @@ LONGEST_REVIEW = 1000  # characters of a review for one author
 _ONLY = "Write only complete functions with `self`: no explanation, no code fences, no tests."
 
 
-class Found(NamedTuple):
+class TurnResult(NamedTuple):
     """The methods of a turn, and the verdict on the asserts of the tester."""
 
     written: Written
@@ -377,7 +377,7 @@ class ClassEval(TextTask):
             told[self.tester] = f"{_outcomes(found)}\n\nWrite all asserts again."
         return told
 
-    def _feedback(self, spec: Spec, found: Found, agent: str, score: Score) -> str:
+    def _feedback(self, spec: Spec, found: TurnResult, agent: str, score: Score) -> str:
         author = self.authors.index(agent)
         lines: list[str] = []
         if self.feedback == "passed":
@@ -414,17 +414,17 @@ class ClassEval(TextTask):
 
     # --- the tester ---------------------------------------------------------------------------------------------------
 
-    def _tested(self, item: TaskItem, actions: Mapping[str, str]) -> Found:
+    def _tested(self, item: TaskItem, actions: Mapping[str, str]) -> TurnResult:
         spec, found = spec_of(item), self.written(item, actions)
         asserts = _asserts(actions.get(self.tester, "")) if self.tester else ()
         if not asserts:
-            return Found(found)
+            return TurnResult(found)
         check = f"import unittest\nfrom solution import {spec.class_name}\n\n\nclass Asserts(unittest.TestCase):\n"
         for number, line in enumerate(asserts, 1):
             check += f"    def test_{number:02d}(self):\n" + textwrap.indent(line, " " * 8) + "\n"
         program = ((MODULE, assembled(spec, found.right(spec))),)
         [verdict] = cached_verdicts([Job("", check, "", modules=program, limits=reward.LIMITS)])
-        return Found(found, verdict, asserts)
+        return TurnResult(found, verdict, asserts)
 
     def measure(self, groups: Sequence[Group]) -> Mapping[str, Mapping[str, float]]:
         """Return class and method success in %; if authors choose, also coverage and overlap of their methods."""
@@ -454,7 +454,7 @@ def _asserts(text: str) -> tuple[str, ...]:
     return tuple(found[:MOST_ASSERTS])
 
 
-def _outcomes(found: Found) -> str:
+def _outcomes(found: TurnResult) -> str:
     if found.verdict is None:
         return "No assert of the tester was run."
     failed = [line for line, held in zip(found.asserts, found.verdict.cases, strict=True) if not held]

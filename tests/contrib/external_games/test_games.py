@@ -14,7 +14,7 @@ from llm_dec_pomdp.agents.base import Team
 from llm_dec_pomdp.agents.scripted import Scripted
 from llm_dec_pomdp.agents.table import Table
 from llm_dec_pomdp.algorithms.registration import build_algorithm
-from llm_dec_pomdp.contrib.external_games.games import KEPT, Game, Shown
+from llm_dec_pomdp.contrib.external_games.games import KEPT, Game, GameView
 from llm_dec_pomdp.envs import CheckFailure, TaskError, check_env
 from llm_dec_pomdp.envs.wrappers import with_protocol
 from llm_dec_pomdp.episodes import Header, from_episode, validate
@@ -28,17 +28,17 @@ class HighCard:
         self.silence, self.turn, self.moved = silence, 0, False
         self.draw = random.Random() if unseeded else random  # an unseeded one, which is what fails the check
 
-    def reset(self, seed: int) -> Shown:
+    def reset(self, seed: int) -> GameView:
         self.turn, self.moved = 0, False
-        return Shown(f"start {seed}\nthrow {self.draw.randint(1, 10**9)}\nSay a number such as [1] or [2].", (0.0,))
+        return GameView(f"start {seed}\nthrow {self.draw.randint(1, 10**9)}\nSay a number such as [1] or [2].", (0.0,))
 
-    def step(self, text: str) -> Shown:
+    def step(self, text: str) -> GameView:
         self.turn += 1
         number = text.strip("[]")
         valid = number in ("1", "2", "3")
         paid = float(number) / 10 if valid else self.silence if self.moved or self.silence < 0 else 0.0
         self.moved |= valid
-        return Shown(f"throw {self.draw.randint(1, 10**9)}", (paid,), self.turn == 3)
+        return GameView(f"throw {self.draw.randint(1, 10**9)}", (paid,), self.turn == 3)
 
 
 class Duel:
@@ -47,13 +47,13 @@ class Duel:
     def __init__(self) -> None:
         self.words: list[str] = []
 
-    def reset(self, seed: int) -> Shown:
-        return Shown("your word, 0", (0.0, 0.0))
+    def reset(self, seed: int) -> GameView:
+        return GameView("your word, 0", (0.0, 0.0))
 
-    def step(self, text: str) -> Shown:
+    def step(self, text: str) -> GameView:
         self.words.append(text)
         over = len(self.words) == 2
-        return Shown("your word, 1", tuple(len(w) / 10 for w in self.words) if over else (0.0, 0.0), over, player=1)
+        return GameView("your word, 1", tuple(len(w) / 10 for w in self.words) if over else (0.0, 0.0), over, player=1)
 
 
 def high_card(sees: Any = "advisers", roles: tuple[str, ...] = ("adviser", "player"), **options: Any) -> Game:
