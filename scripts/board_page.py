@@ -65,8 +65,8 @@ episodes of a single row) in the others.
 - **Hierarchies.** The agents of `research-v0` and `calls-v0` call each other, so `sequential` and `discussion` play
   these two tasks as `concat` does.
 - **SmolLM2-135M-Instruct and Gemma-3-270M** (a base model) played in bfloat16 on one core, which other work slowed
-  down, so their seconds are too long. All nine tasks took 36 minutes with `concat` and 14 minutes with `single`. Trained
-  teams only play the task of their training.
+  down, so their seconds are too long. All nine tasks took 36 minutes with `concat` and 14 minutes with `single`.
+  Trained teams only play the task of their training.
 
 """
 SUBMITTING = """\
