@@ -174,7 +174,7 @@ def _course(trace: Trace) -> Iterator[str]:
         turn = event["turn"]
         for field in ("agent", "to"):
             name = event.get(field, ENVIRONMENT)
-            if name != ENVIRONMENT and name not in players and not parts:
+            if name != ENVIRONMENT and name not in players and (not parts or event["type"] == "message"):
                 yield f"{place}, field {field}: {name!r:.60} is no player of the header; {nearest(name, players)}"
         if agent in spawned - there:
             yield f"{place}, field agent: {agent!r:.60} acts before its spawn"

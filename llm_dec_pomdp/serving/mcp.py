@@ -91,9 +91,12 @@ class Tools:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
         request, deadline, whole = Request(scope), asyncio.get_running_loop().time() + BODY_SECONDS, False
+        read: list[Message] = []  # a body that is passed on to the MCP server
 
         async def receive_in_time() -> Message:
             nonlocal whole
+            if read:
+                return read.pop()
             async with asyncio.timeout_at(None if whole else deadline):
                 message = await receive()
             whole = not message.get("more_body", False)
@@ -106,6 +109,10 @@ class Tools:
 
         try:
             response = self._without_body(request)
+            if response is None and request.headers.get("content-length") == "2":
+                read.append(await receive_in_time())
+                if read[0].get("body") == b"{}":  # OpenEnv's validation asks so whether MCP is served
+                    response = _error(200, "the message has no method")
             if response is None:
                 await self._manager.handle_request(scope, receive_in_time, send_with_session)
         except RefusedError as error:

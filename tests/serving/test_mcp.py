@@ -164,6 +164,8 @@ BEGIN = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params":
         (b"no JSON", "", {}, 400, "Parse error"),
         (b"[" * 100_000, "", {}, 400, "Parse error"),
         (b"[" + CALL + b"]", "", {}, 400, "Validation error"),
+        (b"{}", "", {}, 200, "no method"),  # of OpenEnv's validation
+        (b"[]", "", {}, 400, "Validation error"),
         (CALL, "", {}, 200, "send initialize first"),
         (CALL, "", {"mcp-session-id": "guessed"}, 404, "does not know this session"),
         (CALL, "session_id=guessed", {}, 200, "does not know this session"),
