@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 import pytest
 import toy
 
-import llm_dec_pomdp
 from llm_dec_pomdp.agents import Sampling
 from llm_dec_pomdp.agents.scripted import Scripted
 from llm_dec_pomdp.envs.wrappers import Choices, with_protocol
@@ -104,7 +103,5 @@ def test_offers_that_cannot_be_lettered_are_refused() -> None:
         Choices(toy.toy(), lambda item, role: {"a": "x", "b": "x"})
     with pytest.raises(ValueError, match="different numbers"):
         Choices(toy.toy(), lambda item, role: {str(n): str(n) for n in range(1 + (item.id == "t0"))})
-    with pytest.raises(ValueError, match="no candidate actions"):
-        llm_dec_pomdp.make("tldr-v0", candidates=True)
     with pytest.raises(TypeError, match="wraps a task"):
         Choices(with_protocol(toy.toy(), "sequential"), offers)

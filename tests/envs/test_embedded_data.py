@@ -53,17 +53,6 @@ def test_source_texts_have_the_published_length(env_id: str, least: int, most: i
     assert {item.id: words(item) for item in make(env_id).items if not least <= words(item) <= most} == {}
 
 
-def test_posts_have_the_published_form() -> None:
-    odd = [
-        item.id
-        for item in make("tldr-v0").items
-        if not (
-            item.prompt.startswith("SUBREDDIT: r/") and "\n\nTITLE: " in item.prompt and "\n\nPOST: " in item.prompt
-        )
-    ]
-    assert odd == []
-
-
 def functions(source: str) -> list[str]:
     return [node.name for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)]
 
@@ -95,15 +84,6 @@ def test_abstracts_load_by_path_with_a_mapping(shared_data: Path, name: str, cou
 def test_abstracts_without_a_mapping_say_which_field_to_map(shared_data: Path) -> None:
     with pytest.raises(TaskError, match=r"'abstract'.*--field prompt=NAME"):
         llm_dec_pomdp.make("arxiv-v0", tasks=shared_data / "data" / "scitldr_test.jsonl")
-
-
-@pytest.mark.parametrize("env_id", ["coophumaneval-v0", "humaneval-v0"])
-@pytest.mark.parametrize(
-    ("name", "count", "first"), [("coophumaneval", 82, "CoopHumanEval/0"), ("mbpp_collab", 257, "MBPP/0")]
-)
-def test_problems_load_by_path(shared_data: Path, env_id: str, name: str, count: int, first: str) -> None:
-    env = llm_dec_pomdp.make(env_id, tasks=shared_data / "data" / f"{name}.jsonl")
-    assert (len(env.items), env.items[0].id) == (count, first)
 
 
 @pytest.mark.parametrize("name", ["tldr", "arxiv", "coophumaneval"])

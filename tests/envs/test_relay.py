@@ -9,9 +9,7 @@ from tasks import references
 
 import llm_dec_pomdp
 from llm_dec_pomdp.envs.relay import NOTHING, WORDS
-from llm_dec_pomdp.envs.tasks import TaskError
 from llm_dec_pomdp.envs.wrappers import with_protocol
-from llm_dec_pomdp.types import TaskItem
 
 
 @pytest.mark.parametrize("n_agents", [2, 3, 4, 5])
@@ -53,21 +51,3 @@ def test_the_best_joint_action_is_right_for_every_task() -> None:
         gold = references(env, item)
         assert env.score(item, gold).total == 1.0
         assert sorted(gold.values()) == sorted([item.fields["word"]] * 2 + [NOTHING] * 2)
-
-
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ({"word": "pink", "speaker": "0"}, "field 'word': is 'pink'"),
-        ({"word": "red", "speaker": "-1"}, "field 'speaker': is '-1'"),
-    ],
-)
-def test_rows_that_cannot_be_played_are_refused(fields: dict[str, str], message: str) -> None:
-    with pytest.raises(TaskError, match=message):
-        llm_dec_pomdp.make("relay-v0", tasks=[TaskItem("a", "Name the word.", fields=fields)])
-
-
-@pytest.mark.parametrize("count", [1, 6, True])
-def test_too_few_or_too_many_agents_are_refused(count: int) -> None:
-    with pytest.raises(ValueError, match=r"n_agents is .* from 2 to 5"):
-        llm_dec_pomdp.make("relay-v0", n_agents=count)

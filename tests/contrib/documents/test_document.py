@@ -163,15 +163,6 @@ def test_rows_that_make_no_document_are_refused(field: str, text: str, problem: 
         make_document(tasks=[{**ROW, field: text}])
 
 
-@pytest.mark.parametrize(
-    "options", [{"writers": 1}, {"writers": 9}, {"facts": 5}, {"foreign": 4}, {"count": 2}], ids=str
-)
-def test_sizes_out_of_range_are_refused(options: dict[str, Any]) -> None:
-    [(name, value)] = options.items()
-    with pytest.raises(ValueError, match=f"{name} is {value}"):
-        llm_dec_pomdp.make("document-v0", **options)
-
-
 def test_values_of_kinds_are_all_different() -> None:
     values = [value for _, of in KINDS.values() for value in of]
     assert len(set(values)) == len(values)

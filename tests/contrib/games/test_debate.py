@@ -13,9 +13,7 @@ import pytest
 from llm_dec_pomdp import make
 from llm_dec_pomdp.agents import Sampling, Scripted
 from llm_dec_pomdp.contrib.games.self_play import History, Strategy, value
-from llm_dec_pomdp.envs.tasks import TaskError
 from llm_dec_pomdp.rollout import Trajectories
-from llm_dec_pomdp.types import TaskItem
 
 
 @pytest.mark.parametrize(
@@ -101,11 +99,3 @@ def test_claims_leave_the_judge_with_the_public_document_in_every_pure_equilibri
     stable &= (says_yes >= says_yes.max(0, keepdims=True) - 1e-9) & (says_yes <= says_yes.min(1, keepdims=True) + 1e-9)
     assert stable.any()
     assert right[stable] == pytest.approx(11 / 16)
-
-
-def test_wrong_options_and_rows_are_refused() -> None:
-    with pytest.raises(ValueError, match="evidence is 'heard'"):
-        make("debate-v0", evidence="heard")
-    fields: Mapping[str, str] = {"documents": "yes no"}
-    with pytest.raises(TaskError, match="field 'documents': 'yes no'"):
-        make("debate-v0", tasks=[TaskItem("t", "?", fields=fields)])

@@ -14,9 +14,7 @@ from llm_dec_pomdp import make
 from llm_dec_pomdp.agents import Sampling, Scripted
 from llm_dec_pomdp.contrib.games.self_play import value
 from llm_dec_pomdp.contrib.games.staghunt import HARE, STAG, StagHunt
-from llm_dec_pomdp.envs.tasks import TaskError
 from llm_dec_pomdp.rollout import Trajectories
-from llm_dec_pomdp.types import TaskItem
 
 WORDS = (STAG, HARE)
 
@@ -119,15 +117,3 @@ def test_without_messages_the_best_team_hunts_the_stag_only_if_hares_are_small()
     assert (small.facts.optimum, large.facts.optimum) == (pytest.approx(0.55), pytest.approx(0.8))
     small.reset(options={"task_id": "staghunt/warned_1"})
     assert set(small.step({"agent_0": HARE, "agent_1": STAG})[1].values()) == {0.1}
-
-
-def test_wrong_options_and_rows_are_refused() -> None:
-    for options, named in (
-        ({"hare": 1.0}, "hare is 1"),
-        ({"rewards": "own"}, "rewards is 'own'"),
-        ({"n_agents": 7}, "7"),
-    ):
-        with pytest.raises(ValueError, match=named):
-            make("staghunt-v0", **options)
-    with pytest.raises(TaskError, match="field 'warned': '3'"):
-        make("staghunt-v0", tasks=[TaskItem("t", "Hunt.", fields={"warned": "3"})])

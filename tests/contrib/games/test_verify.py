@@ -13,10 +13,8 @@ import pytest
 from llm_dec_pomdp import make
 from llm_dec_pomdp.agents import Sampling, Scripted
 from llm_dec_pomdp.contrib.games.self_play import value
-from llm_dec_pomdp.contrib.games.verify import ACCEPT, COST, NO, NOTHING, REJECT, RIGHT, WRONG, YES
-from llm_dec_pomdp.envs.tasks import TaskError
+from llm_dec_pomdp.contrib.games.verify import ACCEPT, COST, NOTHING, REJECT, RIGHT, WRONG, YES
 from llm_dec_pomdp.rollout import Trajectories
-from llm_dec_pomdp.types import TaskItem
 
 SIDES = ("yes", "no")
 
@@ -118,10 +116,3 @@ def test_returns_of_the_scripted_teams(script: str, total: float, asked: float) 
     measured = env.measure(groups)["verdicts"]
     assert (measured["asked %"], measured.get("true replies %", 100)) == (asked, 100)
     assert measured["accepted wrong %"] == (25 if script == "trusting" else 0)
-
-
-def test_wrong_options_and_rows_are_refused() -> None:
-    with pytest.raises(ValueError, match="rewards is 'own'"):
-        make("verify-v0", rewards="own")
-    with pytest.raises(TaskError, match="field 'solver': 'maybe'"):
-        make("verify-v0", tasks=[TaskItem("t", "?", fields={"answer": "yes", "solver": "maybe", "verifier": NO})])

@@ -12,9 +12,7 @@ import pytest
 from llm_dec_pomdp import make
 from llm_dec_pomdp.agents import Sampling, Scripted
 from llm_dec_pomdp.contrib.incident.incident import Incident, optimum
-from llm_dec_pomdp.envs.tasks import TaskError
 from llm_dec_pomdp.rollout import Trajectories
-from llm_dec_pomdp.types import TaskItem
 
 
 def play(env: Any, task: str, turns: Sequence[str]) -> float:
@@ -123,11 +121,3 @@ def test_the_optimal_script_receives_the_optimum_and_an_unprepared_team_less(opt
     assert measured["optimal"]["lost %"] < measured["unprepared"]["lost %"]
     assert [found["agent_1 leads %"] for found in measured.values()] == [100, 100]
     assert [found["recovery turns"] for found in measured.values()] == [1, 1]
-
-
-def test_wrong_options_and_rows_are_refused() -> None:
-    for options, named in (({"cost": 2}, "cost is 2"), ({"responders": 4}, "responders is 4")):
-        with pytest.raises(ValueError, match=named):
-            make("incident-v0", **options)
-    with pytest.raises(TaskError, match="field 'leaves': '4'"):
-        make("incident-v0", tasks=[TaskItem("t", "Act.", fields={"leaves": "4"})])

@@ -148,11 +148,6 @@ def test_a_table_may_keep_or_skip_and_give_every_answer() -> None:
     assert json.loads(env.state())["hidden"] == {"notes": []}
 
 
-def test_a_memory_holds_at_least_a_note() -> None:
-    with pytest.raises(ValueError, match="notes is 0"):
-        make_memory(notes=0)
-
-
 @pytest.mark.skipif(not installed(), reason=f"needs {COMMAND}")
 def test_the_questions_of_bfcl_are_answered_by_their_answers() -> None:
     env = llm_dec_pomdp.make("memory-v0", tasks=memory_rows(), split="all", notes=1)

@@ -71,21 +71,6 @@ def test_the_optimal_team_uses_what_a_person_wrote() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "problem"),
-    [
-        ({"n_agents": 6}, "n_agents is 6"),
-        ({"days": 0}, "days is 0"),
-        ({"common": 0}, "common is 0"),
-        ({"days": 1, "hours": 2, "common": 3}, "common is 3"),
-        ({"days": 5, "hours": 8}, "a calendar of 5 days of 8 hours .* 48 words"),
-    ],
-)
-def test_sizes_without_a_solution_or_that_do_not_fit_are_refused(options: dict[str, Any], problem: str) -> None:
-    with pytest.raises(ValueError, match=problem):
-        llm_dec_pomdp.make("meeting-v0", **options)
-
-
-@pytest.mark.parametrize(
     ("calendars", "problem"),
     [
         (CALENDARS.partition("\n")[2], "has 2 lines, one for each of n_agents = 3"),

@@ -162,21 +162,6 @@ def test_what_was_measured_of_the_optimal_team(env_id: str) -> None:
 
 
 @ids
-@pytest.mark.parametrize(
-    ("options", "problem"),
-    [
-        ({"turn_cost": -1}, "turn_cost is -1"),
-        ({"word_cost": float("nan")}, "word_cost is nan"),
-        ({"words": "fix"}, "words is 'fix'; did you mean fixed"),
-        ({"count": 2}, "count is 2"),
-    ],
-)
-def test_options_that_are_no_costs_are_refused(env_id: str, options: dict[str, Any], problem: str) -> None:
-    with pytest.raises(ValueError, match=problem):
-        llm_dec_pomdp.make(env_id, **options)
-
-
-@ids
 def test_scripts_refuse_the_history_of_another_task(env_id: str) -> None:
     env = small(env_id)
     other = llm_dec_pomdp.make("relay-v0")

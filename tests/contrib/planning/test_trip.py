@@ -90,20 +90,6 @@ def test_tasks_may_share_lists_of_events_whose_best_trips_differ() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "problem"),
-    [
-        ({"wishes": 1}, "wishes is 1"),
-        ({"events": 3}, "events is 3"),
-        ({"events": 9}, "events is 9; .* 4 to 8"),
-        ({"lists": -1}, "lists is -1"),
-    ],
-)
-def test_sizes_without_a_solution_are_refused(options: dict[str, Any], problem: str) -> None:
-    with pytest.raises(ValueError, match=problem):
-        llm_dec_pomdp.make("trip-v0", **options)
-
-
-@pytest.mark.parametrize(
     ("row", "problem"),
     [
         ({"wishes": "museum 5"}, "field 'wishes': 'museum 5'"),

@@ -135,11 +135,3 @@ def test_a_team_that_asks_for_all_open_steps_at_once_has_the_highest_measures() 
     groups = Trajectories().play(env, at_once, ids, range(2), Sampling())
     assert env.measure(groups)["measures of orchestration"] == dict.fromkeys(MEASURES, 1.0)
     assert {group.episodes[0].total for group in groups} == {1.0}
-
-
-@pytest.mark.parametrize(
-    ("weights", "named"), [({"spilt": 1.0}, "'spilt'"), ({"split": -1.0}, "-1.0"), ({"split": math.nan}, "nan")]
-)
-def test_wrong_weights_are_refused(weights: dict[str, float], named: str) -> None:
-    with pytest.raises(ValueError, match=named):
-        llm_dec_pomdp.make("research-v0", orchestration=weights)

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-import llm_dec_pomdp
 from llm_dec_pomdp.agents import Sampling, Scripted
 from llm_dec_pomdp.agents.io.load import load_team
 from llm_dec_pomdp.contrib.scouts.scouts import Scouts
@@ -83,20 +82,6 @@ def test_offers_follow_from_the_seed_and_are_uniform() -> None:
     for offer in range(4):  # 6000 draws of 1/4 each: six standard errors are 201
         assert abs(drawn.count(offer) - 1500) < 201
     assert env.shown_at(7, 1) == env.shown_at(7, 1) != env.shown_at(7, 2)
-
-
-@pytest.mark.parametrize(
-    ("options", "problem"),
-    [
-        ({"scouts": 0}, "scouts is 0"),
-        ({"offers": 1.5}, r"offers is 1\.5"),
-        ({"cost": 0}, "cost is 0"),
-        ({"cost": math.nan}, "cost is nan"),
-    ],
-)
-def test_options_that_make_no_search_are_refused(options: dict[str, Any], problem: str) -> None:
-    with pytest.raises(ValueError, match=problem):
-        llm_dec_pomdp.make("scouts-v0", **options)
 
 
 # --- values -----------------------------------------------------------------------------------------------------------

@@ -186,26 +186,6 @@ def test_feedback_is_about_ones_own_methods() -> None:
     assert "BankAccountTestDeposit" not in observations["agent_1"]
 
 
-@pytest.mark.parametrize(
-    ("options", "named"),
-    [
-        ({"n_agents": 9}, "n_agents is 9"),
-        ({"n_agents": 0}, "n_agents is 0"),
-        ({"assign": "taken"}, "'taken'"),
-        ({"reviewer": True, "max_turns": 2}, "max_turns is 2"),
-    ],
-)
-def test_wrong_options_are_named(options: dict[str, object], named: str) -> None:
-    with pytest.raises(ValueError, match=re.escape(named)):
-        ClassEval(**options)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("options", [{"n_agents": 3}, {"assign": "chosen"}])
-def test_candidates_are_offered_to_two_authors_of_given_methods(options: dict[str, object]) -> None:
-    with pytest.raises(ValueError, match="no candidate actions"):
-        llm_dec_pomdp.make("classeval-v0", candidates=True, **options)
-
-
 def test_a_solution_that_fails_its_tests_is_found() -> None:
     [row, *_] = own_rows()
     wrong = dict(row.fields) | {"solution": row.fields["solution"].replace("+=", "-=")}

@@ -149,15 +149,3 @@ def test_a_module_that_replaces_others_receives_nothing_for_them() -> None:
 def test_every_module_contributes() -> None:
     env = Modules(split="all", modules=3)
     assert min(env.contributions(env.items[0], env.items[0].reference)) > 0.2
-
-
-@pytest.mark.parametrize(
-    ("options", "named"),
-    [
-        ({"modules": 2}, "modules is 2"),
-        ({"call_cost": -1}, "-1"),
-    ],
-)
-def test_wrong_options_are_named(options: dict[str, object], named: str) -> None:
-    with pytest.raises(ValueError, match=re.escape(named)):
-        Modules(**options)  # type: ignore[arg-type]

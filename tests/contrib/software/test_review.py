@@ -9,7 +9,6 @@ import pytest
 import llm_dec_pomdp
 from llm_dec_pomdp.agents import Sampling, Scripted
 from llm_dec_pomdp.contrib.software.review import hidden_calls, module_of, read_tests
-from llm_dec_pomdp.envs import TaskError
 from llm_dec_pomdp.rollout import Trajectories
 
 
@@ -85,18 +84,3 @@ def test_a_reviewer_is_worth_the_change_of_the_module_minus_its_cost() -> None:
         if worth == 0.9:
             seen = groups[0].episodes[0].turns[1].observations["agent_2"]
             assert "0 of " in seen and wrong.strip() in seen
-
-
-def test_rows_without_tests_of_the_module_are_refused() -> None:
-    item = make_review().item
-    row = {"id": "a", "prompt": item.prompt, **item.fields}
-    for field, text in (("place", "3"), ("place", "first"), ("test", "import unittest")):
-        with pytest.raises(TaskError, match=f"field '{field}'"):
-            llm_dec_pomdp.make("review-v0", tasks=[{**row, field: text}])
-
-
-@pytest.mark.parametrize("options", [{"rewards": "own"}, {"rewrite_cost": 2}, {"count": 181}], ids=str)
-def test_options_that_make_no_review_are_refused(options: dict[str, Any]) -> None:
-    [(name, value)] = options.items()
-    with pytest.raises(ValueError, match=f"{name} is {value!r}"):
-        llm_dec_pomdp.make("review-v0", **options)

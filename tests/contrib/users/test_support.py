@@ -11,7 +11,6 @@ import pytest
 import llm_dec_pomdp
 from llm_dec_pomdp.agents import Sampling, Scripted
 from llm_dec_pomdp.contrib.users.support import PERSONAS, manual, reply
-from llm_dec_pomdp.envs import TaskError
 from llm_dec_pomdp.rollout import Trajectories
 from llm_dec_pomdp.types import TaskItem
 
@@ -181,22 +180,3 @@ def test_a_careful_assistant_satisfies_more_and_receives_less() -> None:
     returns = {name: fmean(score.total for score in of) for name, of in final.items()}
     assert satisfied["careful"] > 0.95 > satisfied["optimal"]
     assert returns["careful"] < returns["optimal"] == pytest.approx(env.facts.optimum)
-
-
-# --- rows and options -------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("field", "text"),
-    [("persona", "angry"), ("goal", "sleep"), ("later", ""), ("phone", "roaming on"), ("account", "pack maybe")],
-)
-def test_rows_without_a_user_are_refused(field: str, text: str) -> None:
-    with pytest.raises(TaskError, match=f"field '{field}'"):
-        make_support({**row("calm", []), field: text})
-
-
-@pytest.mark.parametrize("options", [{"user": "model"}, {"goals": 5}, {"turn_cost": -1}], ids=str)
-def test_options_that_make_no_support_are_refused(options: dict[str, Any]) -> None:
-    [(name, value)] = options.items()
-    with pytest.raises(ValueError, match=f"{name} is {value!r}"):
-        llm_dec_pomdp.make("support-v0", **options)

@@ -231,6 +231,4 @@ def test_the_problem_is_in_every_split_and_options_are_checked() -> None:
     assert [classic(split=split).items for split in ("train", "test", "all")] == [classic().items] * 3
     with pytest.raises(llm_dec_pomdp.envs.TaskError, match="split 'tset' does not exist"):
         classic(split="tset")
-    with pytest.raises(ValueError, match="words is 'paraphrase'; did you mean paraphrased"):
-        classic(words="paraphrase")
     assert classic(max_turns=4).facts.score_range == (-412.0, 80.0)

@@ -60,5 +60,3 @@ def test_with_candidates_tables_play_by_default() -> None:
     free = llm_dec_pomdp.make("coophumaneval-v0", split="train")
     assert default_model(llm_dec_pomdp.make("coophumaneval-v1", split="train", candidates=True)) == TABLE
     assert default_model(free) != TABLE and len(free.items) > len(ITEMS)
-    with pytest.raises(ValueError, match="humaneval-v0 has no candidate actions"):
-        llm_dec_pomdp.make("humaneval-v0", candidates=True)

@@ -6,8 +6,6 @@ import ast
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from llm_dec_pomdp.envs.coding import analysis
 from llm_dec_pomdp.envs.coding.analysis import cooperation, find_function, has_return, prelude
@@ -136,21 +134,6 @@ def test_a_definition_with_a_syntax_error_is_still_a_definition() -> None:
 def test_an_escape_that_python_frowns_on_is_no_syntax_error() -> None:
     """Under `-W error` the warning about `\\d` becomes a SyntaxError: the reward must not depend on warning filters."""
     assert analysis.parse(find_function('def f(x):\n    return "\\d"\n', "f")) is not None
-
-
-PIECES = (
-    '|def f(|def f(x):|\n|    |\t|return x|```|```python\n|"""|\'|(|)|#|\\|\x00|\ud800|\u2028|async |@d\n|if x:|é|:|,'
-)
-FRAGMENTS = st.lists(st.sampled_from(PIECES.split("|")), max_size=30).map("".join)
-
-
-@given(FRAGMENTS | st.text(max_size=100))
-def test_finding_never_raises(text: str) -> None:
-    found = find_function(text, "f")
-    assert found == "" or "def" in found
-    has_return(found)
-    cooperation(found, "f")
-    prelude(text, "f")
 
 
 @pytest.mark.parametrize(

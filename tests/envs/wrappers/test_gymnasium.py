@@ -17,7 +17,6 @@ import llm_dec_pomdp
 from llm_dec_pomdp.envs.base import NotAskedToStepError, TextDecPOMDP
 from llm_dec_pomdp.envs.wrappers import ByteObservation, Centralized, DiscreteMenu, GymnasiumView, with_protocol
 
-env_ids = pytest.mark.parametrize("env_id", sorted(llm_dec_pomdp.registry))
 WITH_REFERENCES = [env_id for env_id in sorted(llm_dec_pomdp.registry) if seen(env_id).items[0].reference]
 WRITING = "tldr-v0"
 
@@ -99,13 +98,6 @@ def test_unseeded_environments_differ() -> None:
     assert len({tuple(drawn(env, env.env, None)) for env in (view(), view(), view())}) > 1
 
 
-@pytest.mark.parametrize("options", [{"index": 4}, {"task_id": "tldr-005"}])
-def test_options_choose_the_task(options: dict[str, Any]) -> None:
-    env = view()
-    env.reset(seed=0, options=options)
-    assert env.env.item == task_of(env).items[4]
-
-
 # --- turns ------------------------------------------------------------------------------------------------------------
 
 
@@ -154,12 +146,6 @@ def test_it_renders_the_transcript_of_the_team() -> None:
     last = lines.splitlines()[-1]
     assert last.startswith("=== score 2.980 of 3:")
     assert "structure +0.500  coordination +1.000  vocabulary +0.500" in last
-
-
-def test_it_is_a_context_manager_and_may_be_closed_again() -> None:
-    with view() as env:
-        assert env.reset(seed=0)[0]
-    env.close()
 
 
 # --- with the rest of Gymnasium ---------------------------------------------------------------------------------------

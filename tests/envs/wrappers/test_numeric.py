@@ -222,13 +222,6 @@ def test_what_stays_is_an_end_of_the_text(text: str, length: int, keep: Any) -> 
     assert len(left.encode()) <= length
 
 
-def test_agents_that_are_not_asked_see_zeros() -> None:
-    env = ByteObservation(with_protocol(duo(), "sequential"), 64)
-    observations, _ = env.reset(seed=0)
-    assert observations["agent_0"].any()
-    assert not observations["agent_1"].any()
-
-
 def test_the_state_is_bytes_too() -> None:
     inner = duo()
     env = FixedRoster(ByteObservation(inner, 10, state_length=400))
@@ -272,25 +265,6 @@ def test_an_observation_may_be_the_whole_history() -> None:
 def test_bad_byte_options_are_refused(kwargs: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         ByteObservation(duo(), **kwargs)
-
-
-# --- the last turn ----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("wrapped", [lambda env: ByteObservation(env, 8), FixedRoster])
-def test_the_last_turn_terminates_and_no_other_does(wrapped: Any) -> None:
-    env = wrapped(duo(2))
-    env.reset(seed=0)
-    for ended in (False, True):
-        *_, terminations, truncations, _ = env.step(dict.fromkeys(AGENTS, "gamma"))
-        assert terminations == dict.fromkeys(AGENTS, ended)
-        assert truncations == dict.fromkeys(AGENTS, False)
-
-
-def test_a_mode_that_render_is_given_changes_nothing() -> None:
-    env = ByteObservation(duo(), 8)
-    env.reset(seed=0)
-    assert env.render("ansi") is env.render() is None
 
 
 # --- roster -----------------------------------------------------------------------------------------------------------

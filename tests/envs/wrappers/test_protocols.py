@@ -16,7 +16,6 @@ from llm_dec_pomdp.types import Score, TaskItem
 
 ITEMS = tuple(TaskItem(f"t{i}", f"post {i}", reference=("alpha", "beta", "gamma")) for i in range(3))
 AGENTS = ["agent_0", "agent_1", "agent_2"]
-NAMES = dict(zip(AGENTS, ["first", "second", "third"], strict=True))
 
 
 class Trio(Duo):
@@ -189,16 +188,6 @@ def test_a_solved_turn_ends_the_episode_early(protocol: str) -> None:
         _, _, terminations, truncations, _ = env.step(action)
         steps += 1
     assert steps == PHASES[protocol]
-    assert all(terminations.values())
-    assert not any(truncations.values())
-
-
-@pytest.mark.parametrize("protocol", PHASES)
-def test_running_out_of_turns_terminates(protocol: str) -> None:
-    env = trio(protocol, max_turns=2)
-    begin(env)
-    while env.agents:
-        _, _, terminations, truncations, _ = say(env)
     assert all(terminations.values())
     assert not any(truncations.values())
 

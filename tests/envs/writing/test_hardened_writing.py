@@ -7,8 +7,6 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from tasks import references
 
 import llm_dec_pomdp
@@ -18,7 +16,6 @@ from llm_dec_pomdp.envs.writing.v1.quality import PROPERTIES
 from llm_dec_pomdp.types import Score
 
 HARDENED = {env_id: llm_dec_pomdp.make(env_id) for env_id in ("tldr-v1", "arxiv-v1")}
-PLAIN = {env_id: llm_dec_pomdp.make(env_id.replace("v1", "v0")) for env_id in HARDENED}
 hardened = pytest.mark.parametrize("env_id", list(HARDENED))
 
 
@@ -95,29 +92,3 @@ def test_the_cue_of_published_posts_is_no_source() -> None:
     env = llm_dec_pomdp.make("tldr-v1", tasks=[dataclasses.replace(item, prompt=f"{item.prompt}\n\nTL;DR:")])
     assert scored(env, *item.reference) == scored(llm_dec_pomdp.make("tldr-v1", tasks=[item]), *item.reference)
     assert scored(env, "tl dr " * 8, "tl dr " * 16).diagnostics["relevance"] == 0.0
-
-
-VOCABULARY = (
-    "moreover namely indeed hence however lastly overall likewise unless until "
-    "so don't İıßſ \ud800 a\u0301 𝕬 \x00 ... ٣ . !? "
-    "the cat went to the market and it came home with a fish for the whole family"
-)
-LONG = st.lists(
-    st.sampled_from([*VOCABULARY.split(" "), "in fact", "\n"]) | st.text(st.characters(), max_size=6),
-    min_size=8,
-    max_size=40,
-).map(" ".join)
-
-
-@hardened
-@given(LONG, LONG, st.integers(1, 8), st.integers(1, 8))
-def test_any_texts_are_scored_within_the_range(env_id: str, first: str, second: str, m: int, n: int) -> None:
-    env = HARDENED[env_id]
-    score = scored(env, f"{first} " * m, f"{second} " * n)
-    low, high = env.facts.reward_range
-    assert low <= score.total <= high
-    assert math.isclose(score.total, sum(score.components.values()), abs_tol=1e-12)
-    assert tuple(score.components) == tuple(env.facts.components)
-    assert set(score.diagnostics) == set(env.facts.diagnostics)
-    assert all(math.isfinite(value) for value in score.diagnostics.values())
-    assert all(0.0 <= score.diagnostics[name] <= 1.0 for name in PROPERTIES)

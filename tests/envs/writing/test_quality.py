@@ -166,20 +166,3 @@ def test_every_property_of_any_texts_lies_between_0_and_1(first: str, second: st
     assert tuple(found) == quality.PROPERTIES
     assert all(0.0 <= value <= 1.0 for value in found.values())
     assert 0.0 <= math.prod(found.values()) <= min(found.values())
-
-
-@given(TEXTS, TEXTS, TEXTS)
-def test_all_but_independence_treat_both_texts_alike(first: str, second: str, source: str) -> None:
-    forward, other = properties(first, second, source), properties(second, first, source)
-    assert {**forward, "independence": 0} == {**other, "independence": 0}
-
-
-@given(TEXTS, TEXTS, TEXTS)
-def test_a_longer_source_never_raises_originality_and_never_lowers_relevance(text: str, source: str, more: str) -> None:
-    assert of("originality", text, FULL, f"{source} {more}") <= of("originality", text, FULL, source)
-    assert of("relevance", text, text, f"{source} {more}") >= of("relevance", text, text, source)
-
-
-@given(TEXTS)
-def test_saying_everything_twice_never_raises_variety(text: str) -> None:
-    assert of("variety", f"{text} {text}") <= of("variety", text)

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import llm_dec_pomdp
-from llm_dec_pomdp.envs.tasks import TaskError
 from llm_dec_pomdp.envs.wrappers import Centralized
 from llm_dec_pomdp.types import TaskItem
 
@@ -61,22 +56,11 @@ def test_words_said_by_several_are_counted_as_such() -> None:
     assert sent(words(1, 2, 3), words(2, 3), words(3))["words_twice"] == 2
 
 
-def test_a_post_without_content_words_is_refused() -> None:
-    with pytest.raises(TaskError, match=r"task 'a', field 'prompt': has only stop words"):
-        sent("anything", "", post="the of and")
-
-
 @pytest.mark.parametrize("count", [1, 3, 8])
 def test_every_number_of_senders_keeps_the_laws(count: int) -> None:
     env = llm_dec_pomdp.make("telegrams-v0", n_agents=count, max_turns=2)
     assert len(env.possible_agents) == count
     llm_dec_pomdp.check_env(env, rows=4)
-
-
-@pytest.mark.parametrize("count", [0, 9, -1, 2.5, True, "3"])
-def test_other_numbers_are_refused(count: Any) -> None:
-    with pytest.raises(ValueError, match=r"n_agents is .*1 to 8"):
-        llm_dec_pomdp.make("telegrams-v0", n_agents=count)
 
 
 def test_everyone_is_told_which_telegram_is_theirs() -> None:
@@ -102,12 +86,3 @@ def test_one_agent_can_write_all_telegrams() -> None:
     text = env.facts.join([words(*range(6)), words(*range(6, 12)), words(*range(12, 18))])
     _, rewards, _, _, _ = alone.step({"agent_0": text})
     assert rewards["agent_0"] == pytest.approx(1.0)
-
-
-@given(st.lists(st.text(max_size=60) | st.sampled_from([words(1), words(2, 3), POST]), min_size=1, max_size=8))
-def test_a_further_sender_who_says_nothing_changes_only_the_goal(texts: list[str]) -> None:
-    found = sent(*texts)
-    assert 0.0 <= found["carried"] <= 0.8
-    assert 0.0 <= found["distinct"] <= 0.2
-    if len(texts) < 8:
-        assert sent(*texts, "")["words_carried"] == found["words_carried"]

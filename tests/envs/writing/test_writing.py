@@ -55,14 +55,6 @@ def test_a_band_is_a_trapezoid(x: float, height: float | None) -> None:
     assert Band(1, 2, 3, 5)(x) == height
 
 
-@given(st.floats(allow_nan=True, allow_infinity=True))
-def test_a_band_is_nothing_or_between_0_and_1(x: float) -> None:
-    for formula in (TLDR, ARXIV, PAPER):
-        for band in (formula.length_ratio, formula.vocabulary_ratio):
-            height = band(x)
-            assert height is None or 0.0 <= height <= 1.0
-
-
 # --- structure --------------------------------------------------------------------------------------------------------
 
 
@@ -267,25 +259,6 @@ def test_a_whole_sum_by_hand() -> None:
     assert result.total == pytest.approx(0.5 + 0.5 + 0.5 * 0.6 / 0.7 + 0.16 + 0.6)
 
 
-@given(st.text(max_size=400), st.text(max_size=400))
-def test_any_texts_are_scored_within_the_range(first: str, second: str) -> None:
-    for formula in (TLDR, ARXIV, PAPER):
-        result = score(first, second, formula)
-        assert 0.0 <= result.total <= 2.98
-        assert result.total == pytest.approx(sum(result.components.values()))
-        assert tuple(result.components) == COMPONENTS
-
-
-WORDS = st.lists(
-    st.sampled_from(f"the cat cow dog q z of {EVERY_CATEGORY} . \ud800 İß".split()), min_size=8, max_size=60
-)
-
-
-@given(WORDS, WORDS)
-def test_wordy_texts_are_scored_within_the_range(first: list[str], second: list[str]) -> None:
-    assert 0.5 <= score(" ".join(first), " ".join(second), TLDR).total <= 2.98
-
-
 # --- the environments -------------------------------------------------------------------------------------------------
 
 
@@ -310,11 +283,6 @@ def test_length_ratio_paper_is_the_first_release() -> None:
     assert reward(llm_dec_pomdp.make("arxiv-v0"), *texts) == pytest.approx(1.0 + 0.2 / 0.5)
 
 
-def test_an_unknown_length_ratio_is_answered_with_the_nearest() -> None:
-    with pytest.raises(ValueError, match=r"length_ratio 'papre' does not exist; did you mean paper"):
-        llm_dec_pomdp.make("arxiv-v0", length_ratio="papre")
-
-
 @pytest.mark.parametrize("env_id", ["tldr-v0", "arxiv-v0"])
 def test_both_agents_see_the_source_and_different_requests(env_id: str) -> None:
     env = llm_dec_pomdp.make(env_id)
@@ -334,8 +302,3 @@ def test_tldr_agents_are_not_told_about_each_other() -> None:
     for agent in env.possible_agents:
         request = env.observe(env.items[0], agent).rpartition("\n\n")[2].lower()
         assert not {"another", "other", "agent", "partner"} & set(request.rstrip(".").split())
-
-
-def test_arxiv_agents_know_that_the_other_covers_the_rest() -> None:
-    env = llm_dec_pomdp.make("arxiv-v0")
-    assert all("covers the rest" in env.observe(env.items[0], agent) for agent in env.possible_agents)

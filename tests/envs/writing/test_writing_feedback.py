@@ -104,9 +104,3 @@ def test_writers_histories_grow_by_the_same_amount_each_turn(env_id: str, mode: 
         env.step({"agent_0": words("a", 130), "agent_1": words("b", 200)})
         sizes.append(len("".join(m.text for m in env.history("agent_0"))))
     assert len({after - before for before, after in pairwise(sizes)}) == 1
-
-
-@pytest.mark.parametrize("mode", ["level_feedbak", "expert", "passed"])
-def test_an_unknown_writing_mode_is_answered_with_the_nearest(mode: str) -> None:
-    with pytest.raises(ValueError, match=rf"feedback '{mode}' does not exist; .*level_"):
-        writing_env("tldr-v0", mode)

@@ -325,17 +325,6 @@ DAMAGE: Mapping[str, Strategy] = {
 }
 
 
-def beside_reference(strategy: Strategy, place: int) -> Strategy:
-    """One text of a strategy, by its place, with the reference's other text."""
-
-    def mixed(name: str, index: int) -> Pair:
-        pair = list(reference(name, index))
-        pair[place] = strategy(name, index)[place]
-        return pair[0], pair[1]
-
-    return mixed
-
-
 # --- the opposite -----------------------------------------------------------------------------------------------------
 
 VERBS = "is are was were has have had can could will would should may might do does did must".split()

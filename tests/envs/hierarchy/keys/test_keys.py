@@ -244,14 +244,6 @@ def test_a_file_of_good_rows_is_played(tmp_path: Path) -> None:
     assert value(env, Scripted(env.script("optimal")), 1) == 1.0
 
 
-@pytest.mark.parametrize(
-    ("option", "low"), [("relations", 1), ("entities", 1), ("delegations", 0), ("context", -1), ("filler", True)]
-)
-def test_sizes_that_make_no_task_are_refused(option: str, low: int) -> None:
-    with pytest.raises(ValueError, match=f"{option} is {low}"):
-        llm_dec_pomdp.make("keys-v0", **{option: low})
-
-
 # --- laws -------------------------------------------------------------------------------------------------------------
 
 
