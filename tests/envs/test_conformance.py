@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import pettingzoo
 import pytest
@@ -49,6 +50,24 @@ def test_every_law_is_kept_over_several_turns(env_id: str) -> None:
 def test_every_law_is_kept_over_as_many_turns_as_usual(env_id: str) -> None:
     """Those that take long were played over three turns."""
     assert llm_dec_pomdp.check_env(make_least(env_id), rows=1) == list(CHECKS)
+
+
+@pytest.mark.parametrize(
+    ("env_id", "options"),
+    [
+        ("telegrams-v0", {"n_agents": 1, "max_turns": 2}),
+        ("telegrams-v0", {"n_agents": 8, "max_turns": 2}),
+        ("tldr-v0", {"turn_reward": "shifted", "max_turns": 2}),
+        ("tldr-v0", {"turn_reward": "each", "max_turns": 2}),
+        ("keys-v0", {"context": 7}),
+        pytest.param("calls-v0", {"candidates": True, "reward": "call"}, marks=pytest.mark.slow),
+        pytest.param("research-v0", {"candidates": True, "context": 20}, marks=pytest.mark.slow),
+        pytest.param("research-v0", {"specialists": ["reader", "analyst+calculator"]}, marks=pytest.mark.slow),
+    ],
+    ids=str,
+)
+def test_every_law_is_kept_with_options(env_id: str, options: dict[str, Any]) -> None:
+    assert llm_dec_pomdp.check_env(llm_dec_pomdp.make(env_id, **options), rows=1) == list(CHECKS)
 
 
 @pytest.mark.slow

@@ -10,10 +10,7 @@ from typing import Any
 import pytest
 
 from llm_dec_pomdp.agents import Sampling
-from llm_dec_pomdp.agents.base import Team
 from llm_dec_pomdp.agents.scripted import Scripted
-from llm_dec_pomdp.agents.table import Table
-from llm_dec_pomdp.algorithms.registration import build_algorithm
 from llm_dec_pomdp.contrib.external_games.games import KEPT, Game, GameView
 from llm_dec_pomdp.envs import CheckFailure, TaskError, check_env
 from llm_dec_pomdp.envs.wrappers import with_protocol
@@ -94,15 +91,6 @@ def test_each_may_see_a_part() -> None:
     assert "throw" in observations["agent_1"] and "start 1" not in observations["agent_1"]
 
 
-def test_the_player_hears_the_adviser_under_a_protocol() -> None:
-    env = with_protocol(high_card(), "sequential")
-    env.reset(options={"index": 0})
-    observations, *_ = env.step({"agent_0": "say [2]", "agent_1": ""})
-    assert "[adviser]\nsay [2]" in observations["agent_1"]
-    assert "start" not in observations["agent_1"]
-    assert env.step({"agent_0": "", "agent_1": "[2]"})[1]["agent_1"] == 0.2
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "sees", ["advisers", *(pytest.param(sees, marks=pytest.mark.slow) for sees in ("all", "parts"))]
@@ -173,18 +161,6 @@ def test_several_players_move_in_turn_and_are_paid_by_themselves() -> None:
     _, rewards, *_ = env.step({"agent_0": "", "agent_1": "me"})
     assert rewards == {"agent_0": 0.4, "agent_1": 0.2}
     assert env.latest.transition.reward == pytest.approx(0.3)
-
-
-@pytest.mark.parametrize("learner", ["marloo", "iac", "maac"])
-def test_players_of_a_game_learn_each_from_what_it_was_paid(learner: str) -> None:
-    env = Game("duel", Duel, ("one", "other"), players=2, best=1.0)
-    tables = {agent: Table(("me", "longer")) for agent in env.possible_agents}
-    algorithm = build_algorithm(learner, {"learning_rate": 0.1}, Team(dict(tables)), Sampling())
-    for seed in range(10):
-        algorithm.update(algorithm.rollout.play(env, algorithm.policy, [env.items[0].id], [seed], Sampling(), 8))
-    for table in tables.values():
-        short, long = table.table.detach()[0].tolist()
-        assert long > short + 1
 
 
 @pytest.mark.parametrize(

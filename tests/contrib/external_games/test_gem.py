@@ -7,11 +7,7 @@ from typing import Any
 import pytest
 
 from llm_dec_pomdp import check_env, make
-from llm_dec_pomdp.agents import Sampling
-from llm_dec_pomdp.agents.scripted import Scripted
 from llm_dec_pomdp.envs.wrappers import with_protocol
-from llm_dec_pomdp.episodes import Header, from_episode, validate
-from llm_dec_pomdp.rollout import Trajectories, replay
 
 gem = pytest.importorskip("gem", reason="gem-llm is not installed: pip install -e '.[gem]'")
 
@@ -52,12 +48,3 @@ def test_another_environment_is_named() -> None:
 def test_what_gem_refuses_is_said_with_its_own_error() -> None:
     with pytest.raises(RuntimeError, match="'game:FifteenPuzzle-v0-random'"):
         make(GEM, game="game:FifteenPuzzle-v0-random").reset()
-
-
-def test_an_episode_is_traced_and_played_again() -> None:
-    options = {"game": "game:Mastermind-v0-easy", "sees": "all"}
-    env: Any = with_protocol(make(GEM, **options), "discussion")
-    [group] = Trajectories("own").play(env, Scripted(env.task.script("examples")), [env.items[0].id], [3], Sampling())
-    trace = from_episode(group.episodes[0], Header.of(env, GEM, options=options, protocol="discussion"), env.items[0])
-    assert validate(trace) == []
-    assert replay(trace, env) == ""

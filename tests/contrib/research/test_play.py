@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 from teams import main_says, play, research
 
-from llm_dec_pomdp.agents import Sampling, Team
-from llm_dec_pomdp.agents.io.load import MemberConfig, assemble_team
-from llm_dec_pomdp.agents.table import Table
-from llm_dec_pomdp.algorithms.mgrpo import MGRPO
-from llm_dec_pomdp.algorithms.options import Alignment, MGRPOConfig
 from llm_dec_pomdp.envs.wrappers import with_protocol
-from llm_dec_pomdp.rollout import Trajectories
 
 ASK = 'ask("reader", "Who taught Greta Stakel?")'
 CANDIDATES = pytest.mark.parametrize("candidates", [False, True])
@@ -55,15 +48,6 @@ def test_questions_are_chosen_by_what_they_need() -> None:
     needed = [len(play(env, env.script("optimal"), index=index)[0]) - 1 for index in range(len(env.items))]
     assert sorted(set(needed)) == [1, 6]
     assert needed.count(6) == 12
-
-
-def test_scripted_teams_are_models_by_name() -> None:
-    env = research(candidates=True)
-    roles = [env.role(agent) for agent in env.possible_agents]
-    members = [MemberConfig(agents=["main", "reader", "analyst", "calculator"], model="script:optimal")]
-    team = assemble_team(env.possible_agents, roles, members, scripts=env.facts.scripts, script=env.script)
-    [group] = Trajectories().play(env, team, [env.items[0].id], [0], Sampling(), width=2)
-    assert [episode.total for episode in group.episodes] == [1.0, 1.0]
 
 
 # --- one agent --------------------------------------------------------------------------------------------------------
@@ -128,21 +112,3 @@ def test_a_wrong_report_leads_to_questions_about_it() -> None:
 def test_no_letter_is_invalid(text: str) -> None:
     rewards, _ = play(research(candidates=True), main_says(text, sub=lambda a, h: ""))
     assert rewards == {"agent_0": 0.0}
-
-
-# --- M-GRPO -----------------------------------------------------------------------------------------------------------
-
-
-def test_rollouts_of_a_question_differ_in_their_invocations_so_that_alignments_differ() -> None:
-    env = research(candidates=True)
-    roles = {agent: env.role(agent) for agent in env.possible_agents}
-    tables = {role: Table(("A", "B", "C"), rows=1) for role in dict.fromkeys(roles.values())}
-    team = Team({agent: tables[role] for agent, role in roles.items()})
-    [group] = Trajectories().play(env, team, [env.items[1].id], [0], Sampling(), width=12)
-    assert len({episode.final.diagnostics["invocations"] for episode in group.episodes}) > 2
-    credit: list[dict[tuple[int, str], float]] = []
-    for alignment in get_args(Alignment):
-        [credited], _ = MGRPO(team, Sampling(), MGRPOConfig(alignment=alignment, d=2)).credit([group])
-        credit.append({(t.rollout, t.agent): weight * advantage for t, advantage, weight in credited if t.kind})
-    for first, other in itertools.combinations(credit, 2):
-        assert any(abs(first.get(key, 0.0) - other.get(key, 0.0)) > 0.01 for key in {*first, *other})

@@ -3,15 +3,9 @@
 from __future__ import annotations
 
 import math
-import pickle
-from typing import Any
 
 import pytest
 from teams import main_says, play, research
-
-from llm_dec_pomdp.envs.checks import CHECKS, check_env
-from llm_dec_pomdp.envs.wrappers import FixedRoster
-from llm_dec_pomdp.seeding import uniforms
 
 CHAIN = 7  # In which town is the home of the teacher of Greta Stakel? Edda Tader taught her, and lives in Druvik
 FIRST, SECOND = "Who taught Greta Stakel?", "In which town is the home of Edda Tader?"
@@ -19,12 +13,6 @@ ASK = f'ask("reader", "{FIRST}")'
 
 
 SPECIALISTS = {"specialists": ["reader", "analyst+calculator"]}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("options", [{"candidates": True, "context": 20}, SPECIALISTS])
-def test_every_option_keeps_every_law(options: dict[str, Any]) -> None:
-    assert check_env(research(**options), rows=1) == list(CHECKS)
 
 
 def test_several_are_asked_at_once_and_each_call_has_its_answer() -> None:
@@ -85,9 +73,6 @@ def test_specialists_have_the_tools_of_their_skills() -> None:
     ("text", "why"),
     [
         ('ask("nobody", "who?")', "nobody is called 'nobody'"),
-        ('ask(to="reader")', "the argument 'subtask' of ask is missing"),
-        ("<tool_call>" + "[" * 99_999 + "</tool_call>", "a call has at most"),
-        ("<tool_call>{</tool_call>", "the call cannot be read"),
         ('<tool_call>{"name": "search", "arguments": {}}</tool_call>', "there is no tool 'search'"),
         ("\n".join([ASK] * 9), "ask may be called 8 times"),
     ],
@@ -106,22 +91,6 @@ def test_a_text_without_words_ends_the_question_and_earns_nothing(text: str) -> 
     rewards, events = play(env, main_says(text, sub=env.script("optimal")))
     assert rewards == {"agent_0": 0.0}
     assert [event.kind for event in events] == ["stop"]
-
-
-@pytest.mark.parametrize(
-    ("text", "named"),
-    [
-        ('<tool_call>\n{"name": "ask", "arguments": {"to": "reader", "subtask": "Who?"}}\n</tool_call>', 1),
-        ('<tool_call>{"name": "ask", "arguments": {"to": "reader", "subtask": "a"}}</tool_call>' * 2, 2),
-        (f"Let me think.\n{ASK}\nThat will do.", 1),
-        ('```json\n[{"name": "ask", "arguments": {"to": "calculator", "subtask": "1 + 2"}}]\n```', 1),
-    ],
-)
-def test_calls_ask_in_every_form(text: str, named: int) -> None:
-    env = research()
-    env.reset(seed=0)
-    env.step({"agent_0": text})
-    assert len(env.agents) == 1 + named
 
 
 def test_a_sub_agent_that_never_reports_is_sent_home() -> None:
@@ -234,45 +203,7 @@ def test_a_judge_may_say_what_a_report_is_worth() -> None:
 # --- copies and options -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("candidates", [False, True])
-def test_forks_and_pickles_go_on_alike_from_the_middle(candidates: bool) -> None:
-    env = research(candidates=candidates)
-    say = env.script("optimal")
-    env.reset(seed=3, options={"index": 1})
-    for _ in range(3):
-        env.step({a: say(a, env.history(a)) if env.asked(a) else "" for a in env.agents})
-    copies = [env.fork(), pickle.loads(pickle.dumps(env)), env]
-    ends = []
-    for copy in copies:
-        while copy.agents:
-            result = copy.step({a: say(a, copy.history(a)) if copy.asked(a) else "" for a in copy.agents})
-        ends.append((result, copy.state()))
-    assert ends[0] == ends[1] == ends[2]
-
-
-def test_a_fixed_roster_has_everybody_until_the_end() -> None:
-    env = FixedRoster(research(max_invocations=2))
-    inner = env.unwrapped
-    say = inner.script("optimal")
-    env.reset(seed=0, options={"index": CHAIN})
-    while env.agents:
-        assert env.agents == env.possible_agents
-        _, rewards, *_ = env.step({a: say(a, inner.history(a)) if inner.asked(a) else "" for a in env.agents})
-    assert [rewards[agent] for agent in env.possible_agents] == pytest.approx([1.0] * 3 + [0.0] * 4)
-
-
 def test_costs_are_paid_by_main_alone() -> None:
     env = research(cost_per_invocation=0.05, cost_per_turn=0.01)
     rewards, _ = play(env, env.script("optimal"), index=CHAIN)
     assert rewards == pytest.approx({"agent_0": 1 - 0.05 * 2 - 0.01 * 7, "agent_1": 1.0, "agent_2": 1.0})
-
-
-@pytest.mark.parametrize("candidates", [False, True])
-def test_random_texts_never_break_it(candidates: bool) -> None:
-    words = [ASK, 'ask("analyst", "How?")', "schema()", 'query("SELECT")', "read(5)", "z", "A", "B", "C", "?", ""]
-    env = research(candidates=candidates)
-    low, high = env.facts.reward_range
-    for seed in range(60):
-        draws = iter(uniforms(seed, 400).tolist())
-        rewards, _ = play(env, lambda a, h, d=draws: words[int(next(d) * len(words))], seed=seed, index=seed)
-        assert all(low <= reward <= high for reward in rewards.values())

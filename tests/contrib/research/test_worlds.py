@@ -16,17 +16,9 @@ from llm_dec_pomdp.contrib.research.questions import (
     truth_of_steps,
     world_of,
 )
-from llm_dec_pomdp.contrib.research.worlds import RELATIONS, RUMOURS, SKILLS, worlds
+from llm_dec_pomdp.contrib.research.worlds import RELATIONS, SKILLS, worlds
 from llm_dec_pomdp.envs.tools.search import Index
 from llm_dec_pomdp.envs.tools.sql import Database
-
-
-def test_a_world_has_about_250_sentences_some_of_them_rumours() -> None:
-    for of in worlds().values():
-        texts = of.texts
-        assert 230 <= len(texts) <= 280
-        assert 10 <= sum(text.startswith(RUMOURS) for text in texts) <= 14
-        assert len(set(texts)) == len(texts)
 
 
 def test_no_two_worlds_share_a_name() -> None:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -88,42 +88,6 @@ def test_an_agent_that_is_not_asked_may_say_any_number() -> None:
         env.step({"agent_0": 0, "agent_1": 99})
 
 
-@pytest.mark.parametrize(
-    ("action", "error", "message"),
-    [
-        (3, ValueError, r"agent_0 is 3; its menu has the entries 0\.\.2"),
-        (-1, ValueError, "agent_0 is -1"),
-        ("alpha", TypeError, "agent_0 is 'alpha'; it must be an integer"),
-        (0.0, TypeError, "must be an integer"),
-        (np.array([0, 1]), TypeError, "must be an integer"),
-    ],
-)
-def test_an_action_outside_the_menu_is_refused(action: Any, error: type[Exception], message: str) -> None:
-    env = playing(DiscreteMenu(duo(), WORDS))
-    with pytest.raises(error, match=message):
-        env.step({"agent_0": action, "agent_1": 0})
-
-
-@pytest.mark.parametrize(
-    ("menu", "error", "message"),
-    [
-        ([], ValueError, "0 candidates"),
-        ("alpha", TypeError, "sequence of texts"),
-        ([1, 2], TypeError, "sequence of texts"),
-        ({"agent_0": ["a"]}, KeyError, "one for each of"),
-        (last_words, ValueError, "n is None"),
-    ],
-)
-def test_a_bad_menu_is_refused(menu: Any, error: type[Exception], message: str) -> None:
-    with pytest.raises(error, match=message):
-        DiscreteMenu(duo(), menu)
-
-
-def test_a_callable_that_gives_another_number_is_refused() -> None:
-    with pytest.raises(ValueError, match="the menu of agent_0 has 2 candidates"):
-        DiscreteMenu(duo(), last_words, n=3).reset(seed=0)
-
-
 # --- token ids --------------------------------------------------------------------------------------------------------
 
 
@@ -152,7 +116,8 @@ def test_text_of_ids(kwargs: dict[str, Any], ids: list[int], text: str) -> None:
 class Letters:
     """A tokenizer as `transformers` has them: 0 pads, 1 is special, the rest are letters."""
 
-    pad_token_id: int | None = 0
+    def __init__(self, pad: int | None = 0) -> None:
+        self.pad_token_id = pad
 
     def __len__(self) -> int:
         return 28
@@ -179,30 +144,52 @@ def test_the_tokenizer_of_the_built_in_model_decodes() -> None:
     assert last_text(env) == "alpha beta"
 
 
-def test_a_tokenizer_without_a_pad_id_needs_one() -> None:
-    letters = Letters()
-    letters.pad_token_id = None
-    with pytest.raises(ValueError, match=r"give pad_id, one of the 28 ids 0\.\.27"):
-        TokenIds(duo(), letters, 5)
-
-
-@pytest.mark.parametrize("kwargs", [{"max_tokens": 0}, {"max_tokens": 2, "pad_id": 3}, {"max_tokens": 2, "pad_id": -1}])
-def test_bad_token_options_are_refused(kwargs: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=r"max_tokens is 0|the pad id is (3|-1)"):
-        TokenIds(duo(), WORDS, **kwargs)
+# --- what is refused --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("action", "error", "message"),
+    ("build", "error", "named"),
     [
-        ([0, 4], ValueError, r"the ids 0\.\.4"),
-        ([0, -1], ValueError, r"the ids -1\.\.0"),
-        ([0], TypeError, r"shape \(1,\)"),
-        ([0.0, 1.0], TypeError, "float64"),
-        ("alpha", TypeError, "must be"),
+        (lambda: DiscreteMenu(duo(), []), ValueError, "0"),
+        (lambda: DiscreteMenu(duo(), "alpha"), TypeError, "alpha"),
+        (lambda: DiscreteMenu(duo(), [1, 2]), TypeError, "1, 2"),
+        (lambda: DiscreteMenu(duo(), {"agent_0": ["a"]}), KeyError, "agent_0"),
+        (lambda: DiscreteMenu(duo(), last_words), ValueError, "n is None"),
+        (lambda: playing(DiscreteMenu(duo(), last_words, n=3)), ValueError, "the menu of agent_0 has 2"),
+        (lambda: TokenIds(duo(), WORDS, 0), ValueError, "max_tokens is 0"),
+        (lambda: TokenIds(duo(), WORDS, 2, pad_id=3), ValueError, "3"),
+        (lambda: TokenIds(duo(), WORDS, 2, pad_id=-1), ValueError, "-1"),
+        (lambda: TokenIds(duo(), Letters(pad=None), 5), ValueError, "pad_id"),
+        (lambda: ByteObservation(duo(), 4, dtype="float23"), ValueError, "float23"),  # type: ignore[arg-type]
+        (lambda: ByteObservation(duo(), 0), ValueError, "length is 0"),
+        (lambda: ByteObservation(duo(), 4, state_length=0), ValueError, "state_length 0"),
+        (lambda: ByteObservation(duo(), 4, keep="ende"), ValueError, "ende"),  # type: ignore[arg-type]
+        (lambda: DiscreteMenu(TokenIds(duo(), WORDS, 3), WORDS), TypeError, "text actions"),
+        (lambda: TokenIds(DiscreteMenu(duo(), WORDS), WORDS, 3), TypeError, "text actions"),
+        (lambda: ByteObservation(ByteObservation(duo(), 8), 8), TypeError, "text observations"),
     ],
 )
-def test_an_action_that_is_no_ids_is_refused(action: Any, error: type[Exception], message: str) -> None:
-    env = playing(TokenIds(duo(), WORDS, 2))
-    with pytest.raises(error, match=message):
-        env.step({"agent_0": action, "agent_1": [0, 0]})
+def test_a_wrapper_that_cannot_be_is_named(build: Callable[[], Any], error: type[Exception], named: str) -> None:
+    with pytest.raises(error, match=named):
+        build()
+
+
+@pytest.mark.parametrize(
+    ("env", "action", "error", "named"),
+    [
+        (DiscreteMenu(duo(), WORDS), 3, ValueError, "3"),
+        (DiscreteMenu(duo(), WORDS), -1, ValueError, "-1"),
+        (DiscreteMenu(duo(), WORDS), "alpha", TypeError, "'alpha'"),
+        (DiscreteMenu(duo(), WORDS), 0.0, TypeError, "0.0"),
+        (DiscreteMenu(duo(), WORDS), np.array([0, 1]), TypeError, "0, 1"),
+        (TokenIds(duo(), WORDS, 2), [0, 4], ValueError, r"0\.\.4"),
+        (TokenIds(duo(), WORDS, 2), [0, -1], ValueError, r"-1\.\.0"),
+        (TokenIds(duo(), WORDS, 2), [0], TypeError, r"\(1,\)"),
+        (TokenIds(duo(), WORDS, 2), [0.0, 1.0], TypeError, "float64"),
+        (TokenIds(duo(), WORDS, 2), "alpha", TypeError, "agent_0"),
+    ],
+)
+def test_an_action_outside_its_space_is_named(env: Any, action: Any, error: type[Exception], named: str) -> None:
+    playing(env)
+    with pytest.raises(error, match=named):
+        env.step({"agent_0": action, "agent_1": env.action_space("agent_1").sample()})

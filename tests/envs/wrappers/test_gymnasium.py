@@ -109,15 +109,6 @@ def test_an_episode_terminates_when_the_turns_run_out(max_turns: int) -> None:
     assert ends == [(False, False)] * (max_turns - 1) + [(True, False)]
 
 
-def test_an_episode_ends_when_the_maximum_is_reached() -> None:
-    env = view(max_turns=4)
-    env.reset(options={"index": 0})
-    env.step("too short")
-    item = env.env.item
-    _, reward, terminated, truncated, _ = env.step(task_of(env).facts.join(item.reference))
-    assert (reward, terminated, truncated) == (pytest.approx(task_of(env).facts.max_return), True, False)
-
-
 def test_an_episode_that_is_over_or_has_not_begun_asks_for_a_reset() -> None:
     env = view()
     with pytest.raises(NotAskedToStepError, match="has not begun"):
@@ -128,24 +119,12 @@ def test_an_episode_that_is_over_or_has_not_begun_asks_for_a_reset() -> None:
         env.step("again")
 
 
-# --- rendering and closing --------------------------------------------------------------------------------------------
-
-
 def test_it_renders_the_transcript_of_the_team() -> None:
     env = view(render_mode="ansi")
+    env.reset(options={"index": 0})
+    env.step("text")
     assert env.render_mode == "ansi"
-    observation, _ = env.reset(options={"index": 0})
-    text = task_of(env).facts.join(env.env.item.reference)
-    env.step(text)
-    lines = env.render()
-    assert isinstance(lines, str)
-    assert lines.startswith(
-        f"tldr-v0/centralized / {env.env.item.id} / turn 1 of 1\n--- agent_0 (team) observes:\n{observation}"
-    )
-    assert f"--- agent_0 (team) acts:\n{text}" in lines
-    last = lines.splitlines()[-1]
-    assert last.startswith("=== score 2.980 of 3:")
-    assert "structure +0.500  coordination +1.000  vocabulary +0.500" in last
+    assert env.render() == env.env.render() != ""
 
 
 # --- with the rest of Gymnasium ---------------------------------------------------------------------------------------

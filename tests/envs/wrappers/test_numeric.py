@@ -165,19 +165,6 @@ def test_wrappers_pass_on_what_they_do_not_change() -> None:
     env.close()
 
 
-@pytest.mark.parametrize(
-    ("twice", "what"),
-    [
-        (lambda env: menu(tokens(env)), "text actions"),
-        (lambda env: tokens(menu(env)), "text actions"),
-        (lambda env: ByteObservation(ByteObservation(env, 8), 8), "text observations"),
-    ],
-)
-def test_the_same_side_is_not_wrapped_twice(twice: Wrap, what: str) -> None:
-    with pytest.raises(TypeError, match=what):
-        twice(duo())
-
-
 # --- bytes ------------------------------------------------------------------------------------------------------------
 
 
@@ -253,20 +240,6 @@ def test_an_observation_may_be_the_whole_history() -> None:
     assert not seen["agent_0"].any()  # all is over
 
 
-@pytest.mark.parametrize(
-    ("kwargs", "message"),
-    [
-        ({"length": 4, "dtype": "float23"}, "did you mean float32"),
-        ({"length": 0}, "length is 0"),
-        ({"length": 4, "state_length": 0}, "state_length 0"),
-        ({"length": 4, "keep": "ende"}, "did you mean end"),
-    ],
-)
-def test_bad_byte_options_are_refused(kwargs: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        ByteObservation(duo(), **kwargs)
-
-
 # --- roster -----------------------------------------------------------------------------------------------------------
 
 
@@ -295,11 +268,6 @@ def test_infos_keep_the_components_and_have_the_same_keys_at_every_step() -> Non
     assert {tuple(info) for result in results for info in result[-1].values()} == {
         ("reward/hits", "asked", "action_mask")
     }
-
-
-def test_without_a_menu_there_is_no_mask() -> None:
-    _, infos = FixedRoster(tokens(duo())).reset(seed=0)
-    assert set(infos["agent_0"]) == {"reward/hits", "asked"}
 
 
 def test_an_agent_that_leaves_stays_on_the_roster() -> None:

@@ -56,13 +56,6 @@ def test_words_said_by_several_are_counted_as_such() -> None:
     assert sent(words(1, 2, 3), words(2, 3), words(3))["words_twice"] == 2
 
 
-@pytest.mark.parametrize("count", [1, 3, 8])
-def test_every_number_of_senders_keeps_the_laws(count: int) -> None:
-    env = llm_dec_pomdp.make("telegrams-v0", n_agents=count, max_turns=2)
-    assert len(env.possible_agents) == count
-    llm_dec_pomdp.check_env(env, rows=4)
-
-
 def test_everyone_is_told_which_telegram_is_theirs() -> None:
     observations, _ = llm_dec_pomdp.make("telegrams-v0", n_agents=8).reset(seed=0)
     assert all(

@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pettingzoo.test import parallel_api_test
 
 import llm_dec_pomdp
 from llm_dec_pomdp.agents import Sampling, Scripted
-from llm_dec_pomdp.envs import TaskError, check_env
+from llm_dec_pomdp.envs import TaskError
 from llm_dec_pomdp.envs.base import TextDecPOMDP
 from llm_dec_pomdp.envs.hierarchy.keys.task import Keys
-from llm_dec_pomdp.envs.wrappers import FixedRoster, with_protocol
+from llm_dec_pomdp.envs.wrappers import with_protocol
 from llm_dec_pomdp.rollout import Trajectories
 from llm_dec_pomdp.types import TaskItem
 
@@ -242,14 +241,3 @@ def test_a_file_of_good_rows_is_played(tmp_path: Path) -> None:
     file.write_text('{"prompt": "Q e1 r0 r1", "facts": "0 1\\n1 0\\n0 0"}', encoding="utf-8")
     env = llm_dec_pomdp.make("keys-v0", tasks=file, entities=2)
     assert value(env, Scripted(env.script("optimal")), 1) == 1.0
-
-
-# --- laws -------------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("options", [{"context": 7}, pytest.param({"delegations": 1}, marks=pytest.mark.slow)])
-def test_the_laws_hold_with_options_too(options: dict[str, int]) -> None:
-    env = keys(**options)
-    assert check_env(env, rows=1)
-    assert check_env(env.single_agent(), rows=1)
-    parallel_api_test(FixedRoster(env), num_cycles=10)
