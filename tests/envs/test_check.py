@@ -12,10 +12,9 @@ import pytest
 
 from llm_dec_pomdp.envs.base import StepResult, TextDecPOMDP
 from llm_dec_pomdp.envs.checks import CHECKS, CheckFailure, check_env
-from llm_dec_pomdp.envs.checks.texts import adversarial_texts
 from llm_dec_pomdp.envs.facts import Facts
 from llm_dec_pomdp.envs.task import Transition
-from llm_dec_pomdp.envs.tasks import TaskError, TaskSource
+from llm_dec_pomdp.envs.tasks import TaskSource
 from llm_dec_pomdp.envs.text_task import TextState, TextTask
 from llm_dec_pomdp.spaces import FreeText
 from llm_dec_pomdp.types import Score, TaskItem, Tool
@@ -315,11 +314,6 @@ def test_a_planted_violation_is_named(env: type[Honest], check: str, reason: str
     assert reason in str(caught.value)
 
 
-def test_a_row_without_a_full_reference_is_named() -> None:
-    with pytest.raises(TaskError, match=r"'short', field 'reference': has 1 texts"):
-        Honest((ITEMS[0], TaskItem("short", "question", reference=("only one",))))
-
-
 @pytest.mark.parametrize("turns", [1, 3])
 def test_a_lowest_reward_below_zero_is_no_violation(turns: int) -> None:
     class Strict(Honest):
@@ -344,25 +338,6 @@ def test_a_bad_row_beyond_the_quick_check_is_found_by_the_full_one() -> None:
         references_check(env, None)
 
 
-def test_an_environment_whose_agents_hear_each_other_says_so() -> None:
-    class Talk(ShowsTheOther):
-        declared = replace(ShowsTheOther.declared, shares_texts=True)
-
-    CHECKS["no leaks"](Talk(ITEMS, max_turns=2), None)
-
-
 def test_a_leak_in_a_later_turn_is_found_in_an_environment_of_one() -> None:
     with pytest.raises(CheckFailure, match="'agent_1'"):
         CHECKS["no leaks"](ShowsTheOther(ITEMS, max_turns=1), None)
-
-
-def test_rows_without_reference_are_not_scored() -> None:
-    class NoGold(Honest):
-        def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
-            return Score(0.0, {})
-
-    CHECKS["references"](NoGold((TaskItem("x", "prompt"),)), None)
-
-
-def test_there_are_fifty_different_adversarial_texts() -> None:
-    assert len(set(adversarial_texts())) == 50

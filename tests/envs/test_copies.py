@@ -119,12 +119,6 @@ def test_human_prints_the_transcript_with_markup_and_odd_characters(capsys: pyte
         assert part in printed
 
 
-def test_closing_twice_is_fine() -> None:
-    env = playing()
-    env.close()
-    env.close()
-
-
 # --- one text for all -------------------------------------------------------------------------------------------------
 
 

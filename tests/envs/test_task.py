@@ -163,14 +163,6 @@ def test_events_and_the_reward_of_the_team_are_on_the_turns() -> None:
     assert {turn.reward for episode in played[0].episodes for turn in episode.turns} == {1.0, -1.0}
 
 
-def test_a_fork_shares_the_chance_to_come() -> None:
-    env = treasure()
-    env.reset(seed=9, options={"index": 1})
-    twin = env.fork()
-    say = dict.fromkeys(env.agents, "right")
-    assert repr(env.step(say)) == repr(twin.step(say))
-
-
 class Forgetful(Treasure):
     """The leader remembers only what it was told last."""
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -144,13 +145,6 @@ def test_values_of_numpy_are_plain(value: Any, name: str) -> None:
     assert {type(text) for text in (item.id, item.prompt, *item.reference)} == {str}
 
 
-@pytest.mark.parametrize("name", ["rows.JSONL", "rows.Json"])
-def test_a_suffix_may_have_capitals(tmp_path: Path, name: str) -> None:
-    path = tmp_path / name
-    path.write_text(json.dumps(rows(1)[0] if name.endswith("L") else rows(1)))
-    assert load_tasks(SOURCE, path) == load_tasks(SOURCE, rows(1))
-
-
 # --- what is refused --------------------------------------------------------------------------------------------------
 
 
@@ -216,46 +210,41 @@ def test_a_bad_row_is_named_with_its_field(write: Write, row: Any, message: str)
     refuse(write([*rows(1), row]), message)
 
 
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ({"promt": "x"}, r"\['promt'\], which this task does not use; map prompt, answer"),
-        ({"id": "key"}, r"row 1: field 'key', which is mapped to id, is missing"),
-        ({"reference": "nope"}, r"row 1: field 'nope', which is mapped to reference, is missing"),
-        ({"split": "nope"}, r"row 1: field 'nope', which is mapped to split, is missing"),
-    ],
-)
-def test_a_mapping_that_fits_no_row_is_explained(write: Write, fields: dict[str, str], message: str) -> None:
-    refuse(write(rows(1)), message, fields=fields)
+MAPPED: list[tuple[dict[str, str], str]] = [
+    ({"promt": "x"}, r"'promt'"),
+    ({"id": "key"}, r"'key'.*id"),
+    ({"reference": "nope"}, r"'nope'.*reference"),
+    ({"split": "nope"}, r"'nope'.*split"),
+]
+ITEM = TaskItem("a", "why", fields={"answer": "so"})
+GIVEN: list[tuple[TaskSource, Any, str]] = [
+    (SOURCE, [{"id": "a"}], r"row 1: field 'text' or 'prompt'"),
+    (SOURCE, [replace(ITEM, prompt=" ")], r"item 'a': field 'prompt' is ' '"),
+    (SOURCE, [replace(ITEM, prompt=None)], r"item 'a': field 'prompt' is None"),  # type: ignore[arg-type]
+    (SOURCE, [replace(ITEM, fields={})], r"item 'a': field 'answer'"),
+    (SOURCE, [replace(ITEM, fields={"answer": 3})], r"item 'a': field 'answer' is 3"),  # type: ignore[dict-item]
+    (SOURCE, [ITEM] * 2, r"'a' is given twice"),
+    (SOURCE, [], r"no rows"),
+    (TaskSource("own"), "hub", r"own has no published data set"),
+    (TaskSource("own", required=("answer",), sample=lambda: [replace(ITEM, fields={})]), None, r"'a': field 'answer'"),
+]
 
 
-def test_a_mapping_for_rows_that_need_none_is_refused() -> None:
-    refuse(
-        [TaskItem("a", "why", fields={"answer": "so"})],
-        r"fields is \{'prompt': 'x'\}",
-        fields={"prompt": "x"},
-    )
-    with pytest.raises(TaskError, match="remove fields"):
+@pytest.mark.parametrize(("fields", "named"), MAPPED)
+def test_a_mapping_that_fits_no_row_is_named(write: Write, fields: dict[str, str], named: str) -> None:
+    refuse(write(rows(1)), named, fields=fields)
+
+
+def test_a_mapping_for_items_and_embedded_rows_is_refused() -> None:
+    refuse([ITEM], r"fields is \{'prompt': 'x'\}", fields={"prompt": "x"})
+    with pytest.raises(TaskError, match="fields"):
         llm_dec_pomdp.make("tldr-v0", fields={"prompt": "x"})
 
 
-@pytest.mark.parametrize(
-    ("item", "message"),
-    [
-        ({"id": "a"}, r"row 1: field 'text' or 'prompt' is missing; the row has 'id'"),
-        (TaskItem("a", " ", fields={"answer": "so"}), r"item 'a': field 'prompt' is ' '; give it text"),
-        (TaskItem("a", None, fields={"answer": "so"}), r"item 'a': field 'prompt' is None"),  # type: ignore[arg-type]
-        (TaskItem("a", "why"), r"item 'a': field 'answer' is missing; toy needs"),
-        (TaskItem("a", "why", fields={"answer": 3}), r"item 'a': field 'answer' is 3"),  # type: ignore[dict-item]
-    ],
-)
-def test_a_bad_item_is_named(item: Any, message: str) -> None:
-    refuse([item], message)
-
-
-def test_items_with_the_same_id_and_no_items_are_refused() -> None:
-    refuse([TaskItem("a", "x", fields={"answer": "1"})] * 2, "'a' is given twice")
-    refuse([], r"the given rows: no rows")
+@pytest.mark.parametrize(("source", "tasks", "named"), GIVEN)
+def test_what_holds_no_tasks_is_named(source: TaskSource, tasks: Any, named: str) -> None:
+    with pytest.raises(TaskError, match=named):
+        load_tasks(source, tasks) if tasks is not None else load_tasks(source)
 
 
 @pytest.mark.parametrize(
@@ -266,10 +255,7 @@ def test_items_with_the_same_id_and_no_items_are_refused() -> None:
         ({"test": "assert f(1) == 1"}, r"field 'test': has no function `check\(candidate\)`"),
         ({"test": "async def check(c):\n    assert c(1)"}, r"field 'test': has no function `check"),
         ({"test": "def check(c):\n    c(1)"}, r"field 'test': has no assert"),
-        (
-            {"test": "def check(c):\n    if c(1) == 1:\n        assert True"},
-            r"field 'test': has no assert that can fail",
-        ),
+        ({"test": "def check(c):\n    if c(1) == 1:\n        assert True"}, r"field 'test': .*assert that can fail"),
     ],
 )
 def test_a_problem_that_nothing_can_solve_is_refused(write: Write, more: dict[str, str], message: str) -> None:
@@ -281,9 +267,8 @@ def test_a_problem_that_nothing_can_solve_is_refused(write: Write, more: dict[st
 
 def test_a_task_set_of_which_nothing_is_left_is_refused() -> None:
     fields = {"entry_point": "f", "test": "def check(c):\n    assert c(1) == 1\n"}
-    item = TaskItem("CoopHumanEval/12", "def f(x):\n", fields=fields)
-    with pytest.raises(TaskError, match=r"coophumaneval-v1 leaves out .*'CoopHumanEval/12'"):
-        llm_dec_pomdp.make("coophumaneval-v1", tasks=[item])
+    with pytest.raises(TaskError, match=r"coophumaneval-v1 .*'CoopHumanEval/12'"):
+        llm_dec_pomdp.make("coophumaneval-v1", tasks=[TaskItem("CoopHumanEval/12", "def f(x):\n", fields=fields)])
 
 
 # --- splits -----------------------------------------------------------------------------------------------------------
@@ -315,10 +300,6 @@ def test_hashed_splits_are_disjoint_complete_and_about_four_to_one(write: Write)
     assert train.isdisjoint(test)
     assert train | test == {f"t{i}" for i in range(1000)}
     assert 0.15 < len(test) / 1000 < 0.25
-
-
-def test_hashed_splits_stay_when_rows_are_added(write: Write) -> None:
-    assert ids_of(write(rows(100)), "test") <= ids_of(write(rows(200), "more.jsonl"), "test")
 
 
 def test_hashed_splits_of_rows_without_id_do_not_depend_on_the_order(write: Write) -> None:
@@ -388,14 +369,6 @@ def test_the_published_slices_are_asked_for_and_become_items(
     )
 
 
-def test_hub_without_network_gives_the_next_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    def offline(*args: Any, **kwargs: Any) -> None:
-        raise ConnectionError("Couldn't reach the hub")
-
-    monkeypatch.setattr(datasets, "load_dataset", offline)
-    refuse("hub", r"'acme/toy' \(train\[:2\]\) could not be loaded: ConnectionError: .*tasks='sample'")
-
-
 def test_a_hub_that_cannot_be_reached_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
 
@@ -405,13 +378,8 @@ def test_a_hub_that_cannot_be_reached_is_asked_once(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr("huggingface_hub.HfApi.dataset_info", nobody)
     monkeypatch.setattr("huggingface_hub.HfApi.hf_hub_download", nobody)
-    refuse("hub", r"'acme/toy' .* could not be loaded")
+    refuse("hub", r"'acme/toy' \(train\[:2\]\) could not be loaded: .*tasks='sample'")
     assert asked == ["acme/toy"]
-
-
-def test_a_source_without_published_data_says_so() -> None:
-    with pytest.raises(TaskError, match="own has no published data set"):
-        load_tasks(TaskSource("own"), "hub")
 
 
 def test_a_sample_of_another_package_is_a_file_of_its_own(write: Write) -> None:
@@ -419,16 +387,6 @@ def test_a_sample_of_another_package_is_a_file_of_its_own(write: Write) -> None:
     assert [item.id for item in load_tasks(source)] == ["a"]
 
 
-def test_a_sample_made_by_a_function_is_checked() -> None:
-    source = TaskSource("own", required=("prompt", "answer"), sample=lambda: [TaskItem("a", "p")])
-    with pytest.raises(TaskError, match="item 'a': field 'answer' is missing"):
-        load_tasks(source)
-
-
-@pytest.mark.parametrize(
-    ("rows_of_hub", "message"),
-    [([{"text": "x"}], r"acme/toy, row 1: field 'answer' is missing"), ([], r"acme/toy: no rows")],
-)
-def test_bad_rows_of_the_hub_are_named(rows_of_hub: list[Any], message: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(datasets, "load_dataset", lambda name, config, **options: rows_of_hub)
-    refuse("hub", message)
+def test_bad_rows_of_the_hub_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(datasets, "load_dataset", lambda name, config, **options: [{"text": "x"}])
+    refuse("hub", r"acme/toy, row 1: field 'answer'")

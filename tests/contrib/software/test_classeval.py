@@ -8,7 +8,6 @@ import textwrap
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from statistics import fmean
 
 import pytest
 
@@ -127,16 +126,6 @@ def test_a_verdict_without_tests_passes_none() -> None:
     half = Verdict("failed", 1, 2, ("A.b: no",), tests=("A.a", "A.b"), cases=(True, False))
     assert passed_in_all([held, half]) == half
     assert passed_in_all([half, Verdict("timeout", notes=("too long",))]).cases == (False, False)
-
-
-@pytest.mark.slow
-def test_one_of_two_authors_receives_little_on_average() -> None:
-    env = ClassEval(split="test")
-    received: list[float] = []
-    for index, item in enumerate(env.items):
-        for idle in ("", stubs(item)[1], stubs(item, True)[1], stubs(item, [])[1]):
-            received.append(played(env, index, [item.reference[0], idle]))
-    assert fmean(received) < MOST_WITHOUT_SKILL
 
 
 def test_methods_that_cannot_be_part_of_a_class_fail_its_tests() -> None:

@@ -114,15 +114,6 @@ def test_the_optimal_team_earns_the_optimum(env_id: str, words: str) -> None:
     assert abs(returns.mean() - env.facts.optimum) <= 4 * returns.std(ddof=1) / np.sqrt(len(returns)) + 0.005
 
 
-@LONG
-@pytest.mark.parametrize("env_id", CLASSICS)
-def test_the_mean_of_many_episodes_is_the_optimum(env_id: str) -> None:
-    env = classic(env_id)
-    returns = played(env, 5_000)
-    assert env.facts.optimum is not None
-    assert abs(returns.mean() - env.facts.optimum) <= 3 * returns.std(ddof=1) / np.sqrt(len(returns))
-
-
 def test_the_optimal_team_is_a_model_by_name() -> None:
     env = classic(max_turns=2)
     members = [MemberConfig(agents=list(env.facts.roles), model="script:optimal")]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,6 @@ from typing import Any
 import pytest
 
 import llm_dec_pomdp
-from llm_dec_pomdp.agents import Sampling, Team
 from llm_dec_pomdp.agents.tool_calls import messages_of
 from llm_dec_pomdp.envs.checks import CheckFailure, check_env
 from llm_dec_pomdp.envs.tools import Limits
@@ -72,24 +70,6 @@ def test_a_server_gets_an_answer_for_each_call() -> None:
     env.step({"agent_0": "\n".join(calls), "agent_1": CALL})
     messages = messages_of(env.history("agent_0"))
     assert [m["content"] for m in messages if m["role"] == "tool"] == ["kept as note 1", "kept as note 2"]
-
-
-class Caller(llm_dec_pomdp.agents.Policy):
-    """Calls once, then answers."""
-
-    def generate(self, requests: Sequence[Any], sampling: Sampling) -> list[list[Any]]:
-        from llm_dec_pomdp.types import Completion
-
-        return [
-            [Completion("It is 2." if request.history[-1].role == "tool" else CALL) for _ in request.seeds]
-            for request in requests
-        ]
-
-
-def test_any_policy_plays_it() -> None:
-    env = WithTools(llm_dec_pomdp.make("tldr-v0"), [calculator()])
-    result = llm_dec_pomdp.evaluate(Team(dict.fromkeys(env.possible_agents, Caller())), env, items=2)
-    assert result.episodes == 2
 
 
 def test_wrong_options_are_named() -> None:

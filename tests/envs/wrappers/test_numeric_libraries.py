@@ -102,48 +102,6 @@ def test_menus_of_different_sizes_need_a_group_per_agent(torchrl: Any) -> None:
     assert set(env.group_map) == set(AGENTS)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("protocol", ["parallel", "sequential"])
-def test_a_policy_of_torchrl_learns_the_joint_action(torchrl: Any, protocol: str) -> None:
-    """REINFORCE with a masked linear policy on bytes; random play earns 2/3, the best is 2."""
-    import torch
-    from tensordict.nn import TensorDictModule
-    from torchrl.envs.utils import ExplorationType, set_exploration_type
-    from torchrl.modules import MaskedCategorical, ProbabilisticActor
-    from torchrl.objectives.value.functional import reward2go
-
-    torch.manual_seed(0)
-    env = torchrl(FixedRoster(ByteObservation(DiscreteMenu(with_protocol(duo(), protocol), WORDS), 64)), seed=0)
-    linear = torch.nn.Linear(64, len(WORDS))
-    scores = TensorDictModule(
-        lambda observation: linear(observation.float() / 128), [("agent", "observation")], [("agent", "logits")]
-    )
-    actor = ProbabilisticActor(
-        scores,
-        in_keys={"logits": ("agent", "logits"), "mask": ("agent", "action_mask")},
-        out_keys=[("agent", "action")],
-        distribution_class=MaskedCategorical,
-        return_log_prob=True,
-        log_prob_key=("agent", "log_prob"),
-    )
-    optimizer = torch.optim.Adam(linear.parameters(), lr=0.1)
-    means: list[float] = []
-    for _ in range(24):
-        with torch.no_grad(), set_exploration_type(ExplorationType.RANDOM):
-            rolled = env.rollout(32, actor, break_when_any_done=False)
-        rewards, done = (rolled["next", "agent", key].transpose(0, 1) for key in ("reward", "done"))  # agent first
-        returns = reward2go(rewards, done, gamma=1.0).transpose(0, 1)[..., 0]
-        means.append(returns.mean().item())
-        logprobs = actor.get_dist(rolled).log_prob(rolled["agent", "action"])
-        asked = rolled["agent", "info", "asked"]
-        loss = -(logprobs * (returns - returns.mean()) * asked).sum() / asked.sum()
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-    assert means[0] < 1.0
-    assert sum(means[-5:]) / 5 > 1.8
-
-
 # --- SuperSuit --------------------------------------------------------------------------------------------------------
 
 

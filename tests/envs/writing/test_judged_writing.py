@@ -63,16 +63,18 @@ def test_the_score_is_the_published_one_times_both_factors(env_id: str) -> None:
     assert set(score.diagnostics) == set(env.facts.diagnostics)
 
 
-@pytest.mark.parametrize(("gain", "factor"), [(-1.0, 0.0), (0.2, 0.0), (0.6, 0.5), (1.0, 1.0), (5.0, 1.0)])
-def test_informativeness_rises_from_a_fifth_of_the_full_gain(gain: float, factor: float) -> None:
-    full = Measures(gain=1.0, order=2.0)
-    assert judged.factors(Measures(gain, 2.0), full) == pytest.approx({"informativeness": factor, "fluency": 1.0})
-
-
-@pytest.mark.parametrize(("order", "factor"), [(-math.inf, 0.0), (1.5, 0.0), (1.75, 0.5), (2.0, 1.0), (9.0, 1.0)])
-def test_fluency_rises_within_half_a_nat(order: float, factor: float) -> None:
-    full = Measures(gain=1.0, order=2.0)
-    assert judged.factors(Measures(1.0, order), full) == pytest.approx({"informativeness": 1.0, "fluency": factor})
+@pytest.mark.parametrize(
+    ("gain", "order", "informativeness", "fluency"),
+    [
+        *((gain, 2.0, factor, 1.0) for gain, factor in ((-1.0, 0.0), (0.2, 0.0), (0.6, 0.5), (1.0, 1.0), (5.0, 1.0))),
+        *((1.0, order, 1.0, factor) for order, factor in ((-math.inf, 0.0), (1.5, 0.0), (1.75, 0.5), (9.0, 1.0))),
+    ],
+)
+def test_factors_rise_from_a_fifth_of_the_gain_and_within_half_a_nat(
+    gain: float, order: float, informativeness: float, fluency: float
+) -> None:
+    found = judged.factors(Measures(gain, order), Measures(gain=1.0, order=2.0))
+    assert found == pytest.approx({"informativeness": informativeness, "fluency": fluency})
 
 
 class Fixed:

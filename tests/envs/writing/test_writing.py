@@ -73,12 +73,6 @@ def test_words_are_separated_by_any_whitespace() -> None:
     assert parts("a\tb\nc  d e\u3000f g h", text("z", 16, 60), TLDR)["structure"] == 0.5
 
 
-def test_a_failed_structure_ends_the_sum() -> None:
-    result = score("too short", "also too short", TLDR)
-    assert (result.total, dict(result.components)) == (0.0, dict.fromkeys(COMPONENTS, 0.0))
-    assert result.notes["stopped_at"] == "structure"
-
-
 # --- coordination -----------------------------------------------------------------------------------------------------
 
 TLDR_LENGTHS = [(110, 0.0), (135, 0.5), (160, 1.0), (240, 1.0), (320, 1.0), (410, 0.5), (500, 0.0)]
@@ -101,57 +95,53 @@ def test_the_length_ratio_is_a_band_and_goes_on_at_its_edges(
     assert result.components["vocabulary"] == pytest.approx(0.5)
 
 
-@pytest.mark.parametrize(
-    ("words", "base", "chars", "formula"),
-    [
-        (8, 100, 109, TLDR),
-        (8, 100, 501, TLDR),
-        (130, 1000, 799, ARXIV),
-        (130, 1000, 2001, ARXIV),
-        (130, 1000, 799, PAPER),
-        (130, 1000, 1501, PAPER),
-    ],
-)
-def test_a_length_ratio_beyond_the_band_ends_the_sum(
-    words: int, base: int, chars: int, formula: WritingFormula
-) -> None:
-    result = score(text("q", words, base), text("z", 2 * words if words == 8 else words, chars), formula)
-    assert (result.total, result.notes["stopped_at"]) == (0.5, "coordination")
-
-
 # --- vocabulary -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("unique", "value"), [(13, 0.0), (16.5, 0.5 * (1.65 - 1.3) / 0.7), (20, 0.5), (40, 0.5)])
-def test_tldr_vocabulary(unique: float, value: float) -> None:
-    found = parts(text("q", 20, 300), text("z", int(2 * unique), 600), TLDR)
-    assert found["vocabulary"] == pytest.approx(value, abs=1e-9)
+def tldr_pair(unique: float) -> tuple[str, str]:
+    """Two texts of which the second has `unique` / 10 times as many different words."""
+    return text("q", 20, 300), text("z", int(2 * unique), 600)
+
+
+def arxiv_pair(unique: int) -> tuple[str, str]:
+    """Two texts of which the second has `unique` % as many different words."""
+    return text("q", 130, 1000, unique=100), text("z", 180, 1400, unique=unique)
 
 
 @pytest.mark.parametrize(
-    ("unique", "value"), [(50, 0.0), (60, 0.25), (70, 0.5), (100, 0.5), (130, 0.5), (150, 0.25), (170, 0.0)]
-)
-def test_arxiv_vocabulary(unique: int, value: float) -> None:
-    found = parts(text("q", 130, 1000, unique=100), text("z", 180, 1400, unique=unique), ARXIV)
-    assert found["vocabulary"] == pytest.approx(value, abs=1e-9)
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "formula"),
+    ("texts", "formula", "value"),
     [
-        (text("q", 10, 200), text("z", 12, 400), TLDR),
-        (text("q", 130, 1000, unique=100), text("z", 180, 1400, unique=49), ARXIV),
-        (text("q", 130, 1000, unique=100), text("z", 180, 1400, unique=171), ARXIV),
+        *((tldr_pair(u), TLDR, v) for u, v in ((13, 0.0), (16.5, 0.5 * (1.65 - 1.3) / 0.7), (20, 0.5), (40, 0.5))),
+        *((arxiv_pair(u), ARXIV, v) for u, v in ((50, 0.0), (60, 0.25), (70, 0.5), (100, 0.5))),
+        *((arxiv_pair(u), ARXIV, v) for u, v in ((130, 0.5), (150, 0.25), (170, 0.0))),
     ],
 )
-def test_a_vocabulary_ratio_beyond_the_band_ends_the_sum(first: str, second: str, formula: WritingFormula) -> None:
-    result = score(first, second, formula)
-    assert (result.total, result.notes["stopped_at"]) == (1.5, "vocabulary")
+def test_the_vocabulary_ratio_is_a_band(texts: tuple[str, str], formula: WritingFormula, value: float) -> None:
+    assert parts(*texts, formula)["vocabulary"] == pytest.approx(value, abs=1e-9)
 
 
-def test_a_first_text_without_words_ends_the_sum() -> None:
-    result = score("- " * 7 + "-", "... " * 6 + "... !", TLDR)
-    assert (result.components["structure"], result.notes["stopped_at"]) == (0.5, "vocabulary")
+@pytest.mark.parametrize(
+    ("texts", "formula", "total", "stop"),
+    [
+        (("too short", "also too short"), TLDR, 0.0, "structure"),
+        ((text("q", 8, 100), text("z", 16, 109)), TLDR, 0.5, "coordination"),
+        ((text("q", 8, 100), text("z", 16, 501)), TLDR, 0.5, "coordination"),
+        ((text("q", 130, 1000), text("z", 130, 799)), ARXIV, 0.5, "coordination"),
+        ((text("q", 130, 1000), text("z", 130, 2001)), ARXIV, 0.5, "coordination"),
+        ((text("q", 130, 1000), text("z", 130, 799)), PAPER, 0.5, "coordination"),
+        ((text("q", 130, 1000), text("z", 130, 1501)), PAPER, 0.5, "coordination"),
+        (("- " * 7 + "-", "... " * 6 + "... !"), TLDR, 1.5, "vocabulary"),  # without words
+        ((text("q", 10, 200), text("z", 12, 400)), TLDR, 1.5, "vocabulary"),
+        (arxiv_pair(49), ARXIV, 1.5, "vocabulary"),
+        (arxiv_pair(171), ARXIV, 1.5, "vocabulary"),
+    ],
+)
+def test_what_fails_a_level_or_lies_beyond_its_band_ends_the_sum(
+    texts: tuple[str, str], formula: WritingFormula, total: float, stop: str
+) -> None:
+    result = score(*texts, formula)
+    assert (result.total, result.notes["stopped_at"]) == (pytest.approx(total), stop)
+    assert tuple(result.components) == COMPONENTS
 
 
 def test_words_are_compared_in_lower_case() -> None:
@@ -236,21 +226,23 @@ def test_arxiv_joins_the_texts_without_a_separator() -> None:
     assert joined["coherence"] == pytest.approx(0.4 * 0.4)
 
 
-@pytest.mark.parametrize(("shared", "value"), [(0, 0.0), (1, 0.6 * (1 / 39) / 0.03), (2, 0.6)])
-def test_tldr_consistency_is_capped_at_3_percent(shared: int, value: float) -> None:
-    second = text("z", 30 - shared, 400 - 3 * shared, tail=" ".join(f"q{i}" for i in range(shared)))
-    found = parts(text("q", 10, 200), second, TLDR)["consistency"]
-    assert found == pytest.approx(min(value, 0.6))
-
-
-def test_arxiv_consistency_is_capped_at_23_percent() -> None:
-    # 130 words each, 20 in common: J = 20 / 240 and with 60 in common: 60 / 200 = 0.3
-    few = " ".join([f"q{i}" for i in range(20)] + [f"z{i}" for i in range(110)])
-    many = " ".join([f"q{i}" for i in range(60)] + [f"z{i}" for i in range(70)])
-    first = text("q", 130, 600)
-    pad = 840
-    assert parts(first, few + "." * (pad - len(few)), ARXIV)["consistency"] == pytest.approx(0.6 * (20 / 240) / 0.23)
-    assert parts(first, many + "." * (pad - len(many)), ARXIV)["consistency"] == pytest.approx(0.6)
+@pytest.mark.parametrize(
+    ("first", "second", "formula", "value"),
+    [
+        *(
+            (text("q", 10, 200), text("z", 30 - n, 400 - 3 * n, tail=" ".join(f"q{i}" for i in range(n))), TLDR, value)
+            for n, value in ((0, 0.0), (1, 0.6 * (1 / 39) / 0.03), (2, 0.6))  # capped at 3 %
+        ),
+        *(
+            (text("q", 130, 600), text("q", n, 840, tail=" ".join(f"z{i}" for i in range(130 - n))), ARXIV, value)
+            for n, value in ((20, 0.6 * (20 / 240) / 0.23), (60, 0.6))  # J = 20 / 240 and 60 / 200; capped at 23 %
+        ),
+    ],
+)
+def test_consistency_is_the_share_of_common_words_up_to_a_cap(
+    first: str, second: str, formula: WritingFormula, value: float
+) -> None:
+    assert parts(first, second, formula)["consistency"] == pytest.approx(value)
 
 
 def test_a_whole_sum_by_hand() -> None:
