@@ -137,15 +137,8 @@ def play_long_texts(names: list[str]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "names",
-    [
-        ["calls-v0", "memory-v0", "trip-v0", "all ready tools"],
-        pytest.param([name for name in NAMES if name not in BY_A_MODEL], marks=pytest.mark.slow),
-    ],
-    ids=["some", "all"],
-)
-def test_long_texts_are_read_in_linear_time(names: list[str]) -> None:
+def test_long_texts_are_read_in_linear_time() -> None:
+    names = [name for name in NAMES if name not in BY_A_MODEL]
     command = [sys.executable, __file__, *names]
     ended = subprocess.run(
         command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": TESTS}, check=False

@@ -13,7 +13,6 @@ from tasks import references
 from toy import ITEMS, MISS, Toy, chosen, playing, toy
 
 from llm_dec_pomdp.envs.base import NotAskedToStepError
-from llm_dec_pomdp.spaces import FreeText
 from llm_dec_pomdp.types import Message, Score, TaskItem, conversation
 
 # --- shape ------------------------------------------------------------------------------------------------------------
@@ -27,14 +26,6 @@ def test_agents_have_roles_and_live_from_reset_on() -> None:
     env.reset(seed=0)
     assert env.agents == env.possible_agents
     assert env.agents is not env.possible_agents
-
-
-@pytest.mark.parametrize("space", ["observation_space", "action_space"])
-def test_every_agent_has_spaces_of_its_own_that_hold_text(space: str) -> None:
-    first, other = (getattr(toy(), space)(agent) for agent in ("agent_0", "agent_1"))
-    assert first is not other
-    assert isinstance(other, FreeText)
-    assert "any text \ud800" in other
 
 
 # --- reset ------------------------------------------------------------------------------------------------------------
@@ -96,16 +87,6 @@ def test_every_agent_gets_the_identical_float_and_the_components() -> None:
     assert rewards["agent_0"] is rewards["agent_1"]
     assert infos == {agent: {"reward/first": 1.0, "reward/second": 0.0, "asked": 0.0} for agent in actions}
     assert infos["agent_0"] is not infos["agent_1"]
-
-
-def test_running_out_of_turns_terminates() -> None:
-    env = playing()
-    observations, _, terminations, truncations, _ = env.step(MISS)
-    assert terminations == {"agent_0": True, "agent_1": True}
-    assert truncations == {"agent_0": False, "agent_1": False}
-    assert env.latest.transition.terminated
-    assert observations == {"agent_0": "", "agent_1": ""}
-    assert env.agents == []
 
 
 @pytest.mark.parametrize("max_turns", [1, 3])

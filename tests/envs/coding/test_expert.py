@@ -70,18 +70,18 @@ def is_scored(env: Any) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("expert", "seconds", "error", "named"),
+    ("options", "error", "named"),
     [
-        ("gpt", 1, TypeError, "str"),
-        (Remote("http://localhost:1/v1", "m"), 1, TypeError, "Remote"),
-        (answering(EDITS)[0], 0, ValueError, "0"),
+        ({"feedback": "expert", "expert": "gpt"}, TypeError, "str"),
+        ({"feedback": "expert", "expert": Remote("http://localhost:1/v1", "m")}, TypeError, "Remote"),
+        ({"feedback": "expert", "expert": str, "expert_seconds": 0}, ValueError, "0"),
+        ({"feedback": "expert"}, ValueError, "None"),
+        ({"feedback": "level_feedback", "expert": str}, ValueError, "'level_feedback'"),
     ],
 )
-def test_no_callable_reviewer_and_no_time_are_refused(
-    expert: Any, seconds: float, error: type[Exception], named: str
-) -> None:
+def test_an_expert_that_cannot_be_asked_is_refused(options: Any, error: type[Exception], named: str) -> None:
     with pytest.raises(error, match=named):
-        next_turn(expert, expert_seconds=seconds)
+        llm_dec_pomdp.make("humaneval-v0", **options)
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import pickle
 import re
 from itertools import pairwise
 from typing import Any
@@ -269,26 +267,3 @@ def test_feedback_is_about_the_last_turn_alone() -> None:
     first = env.step({"agent_0": HALF, "agent_1": MAIN})[0]
     env.step({"agent_0": "", "agent_1": ""})
     assert env.step({"agent_0": HALF, "agent_1": MAIN})[0] == first
-
-
-# --- code: which modes there are --------------------------------------------------------------------------------------
-
-
-def test_an_expert_needs_its_mode_and_the_mode_an_expert() -> None:
-    with pytest.raises(ValueError, match="feedback is 'expert' and expert is None"):
-        code_env("expert")
-    with pytest.raises(ValueError, match="feedback is 'level_feedback' and expert is <function"):
-        code_env("level_feedback", expert=reviewer)
-
-
-def reviewer(prompt: str, number: int) -> str:
-    return json.dumps({"aux": "def aux(x):\n    return 2 * x\n", "main": ""})
-
-
-def test_an_environment_with_an_expert_can_be_pickled_and_forked() -> None:
-    env = code_env("expert", expert=reviewer)
-    copies = [env, pickle.loads(pickle.dumps(env)), env.fork()]
-    heard = [copy.step({"agent_0": HALF, "agent_1": MAIN})[0] for copy in copies]
-    assert heard[0] == heard[1] == heard[2]
-    assert "A reviewer suggests for `aux`" in heard[0]["agent_0"]
-    assert "The reviewer suggests no change." in heard[0]["agent_1"]

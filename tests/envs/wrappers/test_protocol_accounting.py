@@ -253,15 +253,3 @@ def test_a_request_is_the_agents_own_history_and_no_more(protocol: str, n: int, 
             assert set(secrets("".join(m.text for m in request.history))) == allowed[agent]
             allowed[agent].add(f"<said {agent} {number}>")
     assert next(due, None) is None
-
-
-@pytest.mark.parametrize("protocol", ["parallel", "centralized", "sequential", "discussion 1", "discussion 2"])
-@pytest.mark.parametrize("n", [2, 3])
-def test_a_new_episode_knows_nothing_of_the_last(protocol: str, n: int) -> None:
-    env = under(protocol, n, 2)
-    env.reset(seed=0)
-    env.step(dict.fromkeys(env.agents, "<said agent_0 9>"))
-    observations, _ = env.reset()
-    while env.agents:
-        assert "<said agent_0 9>" not in "".join(observations.values())
-        observations = env.step(dict.fromkeys(env.agents, "la"))[0]
