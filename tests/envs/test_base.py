@@ -124,13 +124,13 @@ def test_a_turn_that_was_interrupted_was_not_played(
 
 def test_stepping_without_an_episode_says_what_to_do() -> None:
     env = toy()
-    with pytest.raises(NotAskedToStepError, match=r"episode of toy-v0 has not begun"):
+    with pytest.raises(NotAskedToStepError, match="toy-v0 has not begun"):
         env.step(MISS)
-    with pytest.raises(NotAskedToStepError, match=r"has no task; call reset\(\)"):
+    with pytest.raises(NotAskedToStepError, match="reset"):
         _ = env.item
     env.reset()
     env.step(MISS)
-    with pytest.raises(NotAskedToStepError, match=r"episode of toy-v0 is over; call reset\(\)"):
+    with pytest.raises(NotAskedToStepError, match="toy-v0 is over"):
         env.step(MISS)
 
 

@@ -92,10 +92,10 @@ def test_the_slices_of_a_published_set_are_streamed(monkeypatch: pytest.MonkeyPa
 
 BAD: dict[str, tuple[Any, str]] = {
     "empty": (Rows(good, 0), r"given stream: no rows"),
-    "field": (Rows(lambda i: {"text": "x"}), r"row 1: field 'prompt' is missing; the row has 'text'"),
-    "generator": ((good(i) for i in range(3)), r"cannot be read twice"),
-    "sample": ("sample", r"'sample'.*no stream"),
-    "list file": ("rows.json", r"'rows.json' cannot be streamed"),
+    "field": (Rows(lambda i: {"text": "x"}), r"row 1: field 'prompt'.*'text'"),
+    "generator": ((good(i) for i in range(3)), r"twice"),
+    "sample": ("sample", r"'sample'"),
+    "list file": ("rows.json", r"'rows.json'"),
     "no file": ("none.jsonl", r"none.jsonl'"),
 }
 
@@ -109,10 +109,10 @@ def test_what_is_no_stream_of_tasks_is_named(tasks: Any, message: str) -> None:
 def test_a_later_row_that_is_bad_is_named_when_it_comes() -> None:
     env = Duo(tasks=Rows(lambda i: {"prompt": "x" if i < 4 else ""}))  # type: ignore[arg-type]
     env.stream.read(0, 4)  # type: ignore[union-attr]
-    with pytest.raises(TaskError, match="row 5, field 'prompt': is empty"):
+    with pytest.raises(TaskError, match="row 5, field 'prompt'"):
         env.stream.read(4, 1)  # type: ignore[union-attr]
     broken = Duo(tasks=Rows(lambda i: good(i) if i < 1 else 1 / 0))  # type: ignore[arg-type]
-    with pytest.raises(TaskError, match="row 2, could not be read: ZeroDivisionError"):
+    with pytest.raises(TaskError, match=r"row 2, .*ZeroDivisionError"):
         broken.stream.read(0, 2)  # type: ignore[union-attr]
     twice = Duo(tasks=Rows(lambda i: {"id": "a", **good(i)}))  # type: ignore[arg-type]
     with pytest.raises(TaskError, match="id 'a'"):
@@ -124,9 +124,9 @@ def test_an_evaluation_of_a_stream_has_to_know_how_many_tasks() -> None:
     env = with_protocol(Duo(tasks=rows), "sequential")  # type: ignore[arg-type]
     team = Team(dict.fromkeys(AGENTS, Scripted(lambda agent, history: "alpha")))
     assert llm_dec_pomdp.evaluate(team, env, items=3).episodes == 3
-    with pytest.raises(TaskError, match=r"duo-v0.* are a stream .*items=100"):
+    with pytest.raises(TaskError, match=r"duo-v0.*items"):
         llm_dec_pomdp.evaluate(team, env)
-    with pytest.raises(TaskError, match="duo-v0 are a stream"):
+    with pytest.raises(TaskError, match="duo-v0"):
         env.reset(seed=0)
 
 
@@ -179,5 +179,5 @@ def test_a_resumed_run_goes_on_at_the_right_row(tmp_path: Path) -> None:
 
 def test_a_run_goes_on_with_its_own_stream_alone(tmp_path: Path) -> None:
     trained(tmp_path, 1)
-    with pytest.raises(CheckpointError, match=r"other tasks \(a stream\)"):
+    with pytest.raises(CheckpointError, match="stream"):
         trained(tmp_path, 2, Rows(lambda i: {"prompt": f"another {i}"}))

@@ -149,25 +149,21 @@ def test_values_of_numpy_are_plain(value: Any, name: str) -> None:
 
 
 def test_a_path_that_is_no_file(tmp_path: Path) -> None:
-    refuse(tmp_path / "none.jsonl", r"none.jsonl' does not exist; give 'sample', 'hub', or the path")
-    refuse("smaple", r"'smaple' does not exist; give 'sample'")
-    refuse(tmp_path, r"is a folder; give")
+    refuse(tmp_path / "none.jsonl", r"none.jsonl'")
+    refuse("smaple", r"'smaple'.*'sample'")
+    refuse(tmp_path, r"is a folder")
     (tmp_path / "rows.jsonl.gz").touch()
     refuse(tmp_path / "rows.jsonl.gz", r"rows.jsonl.gz' is compressed")
 
 
 FILES: dict[str, tuple[str, bytes, str]] = {
     "no JSON in a line": ("bad.jsonl", b'{}\n\n{"prompt": "x",', r"bad.jsonl, line 3"),
-    "no JSON in a list": (
-        "bad.json",
-        b'[{"prompt": "x"},\n {"prompt" "y"}]',
-        r"bad.json: .*line 2.*rename it to .jsonl",
-    ),
-    "one object": ("one.json", b"{}", r"contains one dict; give a list"),
-    "not UTF-8": ("latin.jsonl", b'{"prompt": "\xe9"}', r"latin.jsonl' is not UTF-8 text .*convert it"),
+    "no JSON in a list": ("bad.json", b'[{"prompt": "x"},\n {"prompt" "y"}]', r"bad.json: .*line 2"),
+    "one object": ("one.json", b"{}", r"one.json.* dict"),
+    "not UTF-8": ("latin.jsonl", b'{"prompt": "\xe9"}', r"latin.jsonl' is not UTF-8"),
     "empty": ("rows.jsonl", b"", r"rows.jsonl: no rows"),
     "blank lines": ("rows.jsonl", b"\n\n", r"rows.jsonl: no rows"),
-    "an empty list": ("none.json", b"[]", r"no rows; give at least one"),
+    "an empty list": ("none.json", b"[]", r"none.json: no rows"),
     "a number without end": ("rows.jsonl", b"{}\n" + b"9" * 5_000, r"rows\.jsonl, line 2"),
     "brackets without end": ("rows.jsonl", b"{}\n" + b"[" * 100_000, r"rows\.jsonl, line 2"),
 }
@@ -182,27 +178,22 @@ def test_a_file_that_holds_no_rows_is_named(tmp_path: Path, name: str, content: 
 
 GOOD = {"prompt": "x", "answer": "y"}
 BAD_ROWS: dict[str, tuple[Any, str]] = {
-    "missing field": (
-        {"id": "x", "prompt": "q"},
-        r"(?s)row 2: field 'answer' is missing; the row has 'id', 'prompt'.*--field answer=NAME",
-    ),
-    "missing mapped field": ({"answer": "x"}, r"field 'text' or 'prompt' is missing"),
+    "missing field": ({"id": "x", "prompt": "q"}, r"(?s)row 2: field 'answer'.*'id', 'prompt'"),
+    "missing mapped field": ({"answer": "x"}, r"field 'text' or 'prompt'"),
     "duplicate id": (rows(1)[0], r"row 2: id 't0' is also the id of row 1"),
-    **{f"row {row}": (row, r"row 2: is a .*give an object with the fields prompt, answer") for row in (
-        "[1]", '"text"', "3", "null"
-    )},
-    **{f"answer {kind}": ({**GOOD, "answer": value}, rf"row 2, field 'answer': is a {kind} .*give text")
-       for value, kind in ((3, "int"), (["a"], "list"))},
-    "answer null": ({**GOOD, "answer": None}, r"row 2: field 'answer' is missing"),
-    **{f"prompt {value!r}": ({**GOOD, "prompt": value}, r"row 2, field 'prompt': is empty; give it text")
-       for value in ("", "  \n")},
-    **{f"id {value!r}": ({**GOOD, "id": value}, r"field 'id': is .*text or an integer")
-       for value in (True, "", 1.5, ["a"])},
-    **{f"reference {value!r}": ({**GOOD, "reference": value}, r"row 2, field 'reference': .*list of texts")
-       for value in ("gold", 3, ["a", 3], ["a", None], {"a": "b"})},
-    **{f"split {value!r}": ({**GOOD, "split": value}, r"row 2, field 'split': is .*'train' or 'test'")
-       for value in ("dev", 1)},
-}  # fmt: skip
+    **{f"row {row}": (row, r"row 2: is a ") for row in ("[1]", '"text"', "3", "null")},
+    **{
+        f"{field} {value!r}": ({**GOOD, field: value}, rf"row 2.* field '{field}'")
+        for field, values in {
+            "answer": (3, ["a"], None),
+            "prompt": ("", "  \n"),
+            "id": (True, "", 1.5, ["a"]),
+            "reference": ("gold", 3, ["a", 3], ["a", None], {"a": "b"}),
+            "split": ("dev", 1),
+        }.items()
+        for value in values
+    },
+}
 
 
 @pytest.mark.parametrize(("row", "message"), BAD_ROWS.values(), ids=BAD_ROWS)
@@ -250,11 +241,11 @@ def test_what_holds_no_tasks_is_named(source: TaskSource, tasks: Any, named: str
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        ({"entry_point": "f()"}, r"field 'entry_point': is 'f\(\)'; give the name of a function"),
-        ({"test": "def check(c:\n"}, r"field 'test': does not parse \(line 1"),
-        ({"test": "assert f(1) == 1"}, r"field 'test': has no function `check\(candidate\)`"),
-        ({"test": "async def check(c):\n    assert c(1)"}, r"field 'test': has no function `check"),
-        ({"test": "def check(c):\n    c(1)"}, r"field 'test': has no assert"),
+        ({"entry_point": "f()"}, r"field 'entry_point': is 'f\(\)'"),
+        ({"test": "def check(c:\n"}, r"field 'test': .*line 1"),
+        ({"test": "assert f(1) == 1"}, r"field 'test': .*`check"),
+        ({"test": "async def check(c):\n    assert c(1)"}, r"field 'test': .*`check"),
+        ({"test": "def check(c):\n    c(1)"}, r"field 'test': .*assert"),
         ({"test": "def check(c):\n    if c(1) == 1:\n        assert True"}, r"field 'test': .*assert that can fail"),
     ],
 )
@@ -275,9 +266,9 @@ def test_a_task_set_of_which_nothing_is_left_is_refused() -> None:
 
 
 def test_splits_that_are_not_there_or_mixed_are_explained(write: Write) -> None:
-    refuse(write(rows(1)), r"split 'tset' does not exist; did you mean test\?", split="tset")
-    refuse(write([*rows(1, split="train"), rows(2)[1]]), r"row 't1' has no split although other rows have one")
-    refuse(write(rows(2, split="train")), r"split 'test' has none of the 2 rows; .*split='all'", split="test")
+    refuse(write(rows(1)), r"split 'tset'.* test\?", split="tset")
+    refuse(write([*rows(1, split="train"), rows(2)[1]]), r"row 't1' has no split")
+    refuse(write(rows(2, split="train")), r"split 'test' has none of the 2 rows", split="test")
 
 
 @pytest.mark.parametrize(("split", "ids"), [(None, ["t0"]), ("train", ["t0"]), ("test", ["t1"]), ("all", ["t0", "t1"])])
@@ -321,7 +312,7 @@ def test_a_few_rows_without_splits_have_both(write: Write, count: int) -> None:
 def test_rows_with_one_prompt_are_in_one_split(write: Write) -> None:
     path = write([{**row, "prompt": "the same"} for row in rows(3)])
     assert ids_of(path, "train") == {"t0", "t1", "t2"}
-    refuse(path, r"split 'test' has none of the 3 rows; .* --eval-split all", split="test")
+    refuse(path, r"split 'test' has none of the 3 rows", split="test")
 
 
 def test_hashed_splits_are_pinned(write: Write) -> None:

@@ -41,7 +41,7 @@ def test_a_team_is_paid_what_the_game_pays() -> None:
 
 
 def test_another_environment_is_named() -> None:
-    with pytest.raises(KeyError, match="GEM has no environment 'game:Mastermnd-v0-hard'; did you mean game:Master"):
+    with pytest.raises(KeyError, match=r"'game:Mastermnd-v0-hard'.*game:Master"):
         make(GEM, game="game:Mastermnd-v0-hard")
 
 

@@ -27,9 +27,7 @@ def test_a_game_keeps_the_laws(game: str, players: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("game", ["Mastermind-v0", "GuessTheNumber-v0-raw"])
 def test_a_game_that_pays_for_invalid_moves_is_named(game: str) -> None:
-    with pytest.raises(
-        CheckFailure, match=rf"textarena/{game} fails the conformance check 'silence': turn 3 has the reward 0\.\d+"
-    ):
+    with pytest.raises(CheckFailure, match=rf"textarena/{game} .*'silence': turn 3 .*0\.\d+"):
         check_env(make(ARENA, game=game))
 
 
@@ -66,5 +64,5 @@ def test_players_are_paid_by_themselves() -> None:
 
 
 def test_another_game_is_named() -> None:
-    with pytest.raises(KeyError, match="TextArena has no game 'Mastrmind-v0'; did you mean Mastermind-v0"):
+    with pytest.raises(KeyError, match=r"'Mastrmind-v0'.*Mastermind-v0"):
         make(ARENA, game="Mastrmind-v0")

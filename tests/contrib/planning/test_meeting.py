@@ -73,9 +73,9 @@ def test_the_optimal_team_uses_what_a_person_wrote() -> None:
 @pytest.mark.parametrize(
     ("calendars", "problem"),
     [
-        (CALENDARS.partition("\n")[2], "has 2 lines, one for each of n_agents = 3"),
-        (CALENDARS.replace("Tuesday 9", "Friday 9"), "has Friday 9, which 3 days of 4 hours do not"),
-        (CALENDARS.replace("best Monday 11", ""), "is no calendar such as"),
+        (CALENDARS.partition("\n")[2], "has 2 lines"),
+        (CALENDARS.replace("Tuesday 9", "Friday 9"), "Friday 9"),
+        (CALENDARS.replace("best Monday 11", ""), "'calendars'"),
         ("Monday 9 best Monday 9\nMonday 9 best Monday 9\nMonday 10 best Monday 10", "share no hour"),
     ],
 )

@@ -192,7 +192,7 @@ def test_a_judge_may_say_what_a_report_is_worth() -> None:
     rewards, _ = play(research(expert=judge), say)
     assert rewards["agent_1"] == pytest.approx(0.1 + 0.5 * 0.7)
     assert "It reports: somebody" in prompts[0]
-    with pytest.warns(UserWarning, match="the judge .* no number in 3 tries: .*'fine'"):
+    with pytest.warns(UserWarning, match="'fine'"):
         silent, _ = play(
             research(expert=lambda prompt, number: "fine"), main_says(ASK, "x", sub=lambda agent, history: "somebody")
         )

@@ -121,7 +121,7 @@ def test_the_optimal_team_is_a_model_by_name() -> None:
     env.reset(seed=0)
     requests = [Request(agent, env.history(agent), seeds=(0,)) for agent in env.agents]
     assert [completion.text for [completion] in team.generate(requests, Sampling())] == ["listen", "listen"]
-    with pytest.raises(ModelError, match="no script 'script:optimal'"):
+    with pytest.raises(ModelError, match="'script:optimal'"):
         assemble_team(env.possible_agents, env.facts.roles, members)
 
 
@@ -133,9 +133,9 @@ def test_a_horizon_without_a_known_optimal_team_is_an_error() -> None:
     drafts = with_protocol(classic(), "discussion")
     drafts.reset(seed=0)
     drafts.step(dict.fromkeys(drafts.agents, "listen"))
-    with pytest.raises(ValueError, match="does not know the observation 'Drafts of the others"):
+    with pytest.raises(ValueError, match="'Drafts of the others"):
         classic().script("optimal")("agent_0", drafts.history("agent_0"))
-    with pytest.raises(KeyError, match="no script 'optimal' of tldr-v0; known: gold"):
+    with pytest.raises(KeyError, match="'optimal' of tldr-v0"):
         llm_dec_pomdp.make("tldr-v0").script("optimal")
 
 
@@ -220,6 +220,6 @@ def test_rewards_are_differences_of_the_return() -> None:
 
 def test_the_problem_is_in_every_split_and_options_are_checked() -> None:
     assert [classic(split=split).items for split in ("train", "test", "all")] == [classic().items] * 3
-    with pytest.raises(llm_dec_pomdp.envs.TaskError, match="split 'tset' does not exist"):
+    with pytest.raises(llm_dec_pomdp.envs.TaskError, match="'tset'"):
         classic(split="tset")
     assert classic(max_turns=4).facts.score_range == (-412.0, 80.0)

@@ -102,14 +102,14 @@ def test_a_learner_takes_the_learnt_reward_and_is_measured_by_the_true_one() -> 
 def test_a_damaged_model_stops_the_episode(value: float) -> None:
     env = LearnedReward(match(), lambda history, text: value)
     env.reset(seed=0)
-    with pytest.raises(ValueError, match=f"match-v0/learned is {value}; its model is damaged"):
+    with pytest.raises(ValueError, match=f"match-v0/learned is {value}"):
         env.step(dict.fromkeys(AGENTS, "red"))
 
 
 def test_what_cannot_be_paid_so_is_refused() -> None:
-    with pytest.raises(TypeError, match="give a task to LearnedReward"):
+    with pytest.raises(TypeError, match="LearnedReward"):
         LearnedReward(Sequential(match()), letters)
-    with pytest.raises(TypeError, match="reward of match-v0 is 'rm'; give a function"):
+    with pytest.raises(TypeError, match="match-v0 is 'rm'"):
         LearnedReward(match(), "rm")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="keys-v0 is a hierarchy"):
+    with pytest.raises(ValueError, match="keys-v0"):
         llm_dec_pomdp.make("keys-v0", reward=letters)

@@ -200,16 +200,16 @@ def test_every_environment_keeps_the_laws_when_it_may_be_stopped(env_id: str) ->
 @pytest.mark.parametrize(
     ("make", "problem"),
     [
-        (lambda: Stopping(Discussion(Graded(ITEMS, max_turns=2)), 0.1), "give a task to Stopping"),
-        (lambda: Stopping(graded(), 0.1), "give a task to Stopping"),
-        (lambda: graded(max_turns=1), "has max_turns 1"),
-        (lambda: Stopping(Graded(ITEMS, max_turns=2, turn_reward="shifted"), 0.1), "needs turn_reward='final'"),
-        (lambda: Stopping(Graded(ITEMS, max_turns=2, turn_reward="each"), 0.1), "needs turn_reward='final'"),
+        (lambda: Stopping(Discussion(Graded(ITEMS, max_turns=2)), 0.1), "Stopping"),
+        (lambda: Stopping(graded(), 0.1), "Stopping"),
+        (lambda: graded(max_turns=1), "max_turns 1"),
+        (lambda: Stopping(Graded(ITEMS, max_turns=2, turn_reward="shifted"), 0.1), "turn_reward"),
+        (lambda: Stopping(Graded(ITEMS, max_turns=2, turn_reward="each"), 0.1), "turn_reward"),
         (lambda: graded(cost=-0.1), "cost is -0.1"),
         (lambda: graded(cost=math.nan), "cost is nan"),
-        (lambda: graded("frist"), "who is 'frist'; did you mean first"),
-        (lambda: llm_dec_pomdp.make("tldr-v0", max_turns=2, stopping=0.1), "stopping is 0.1; give a mapping"),
-        (lambda: llm_dec_pomdp.make("tldr-v0", max_turns=2, stopping={"who": "any"}), "give a mapping"),
+        (lambda: graded("frist"), "who is 'frist'"),
+        (lambda: llm_dec_pomdp.make("tldr-v0", max_turns=2, stopping=0.1), "stopping is 0.1"),
+        (lambda: llm_dec_pomdp.make("tldr-v0", max_turns=2, stopping={"who": "any"}), "stopping"),
     ],
 )
 def test_what_cannot_be_stopped_is_refused(make: Any, problem: str) -> None:
