@@ -60,6 +60,7 @@ def test_every_law_is_kept_over_as_many_turns_as_usual(env_id: str) -> None:
         ("tldr-v0", {"turn_reward": "shifted", "max_turns": 2}),
         ("tldr-v0", {"turn_reward": "each", "max_turns": 2}),
         ("keys-v0", {"context": 7}),
+        pytest.param("coophumaneval-v2", {"candidates": True}, marks=pytest.mark.slow),
         pytest.param("calls-v0", {"candidates": True, "reward": "call"}, marks=pytest.mark.slow),
         pytest.param("research-v0", {"candidates": True, "context": 20}, marks=pytest.mark.slow),
         pytest.param("research-v0", {"specialists": ["reader", "analyst+calculator"]}, marks=pytest.mark.slow),

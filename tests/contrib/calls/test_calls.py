@@ -110,12 +110,9 @@ def test_wrong_calls_are_answered_and_change_nothing() -> None:
     observations, _ = say(
         env, **{BANK: '[pay(person="Ben", amount=0), pay(person="Ben"), read_mail("Eva"), pay("Ben", 24)]'}
     )
-    assert [line for line in observations[BANK].splitlines() if not line.startswith("<")] == [
-        "pay: the amount is 0; pay at least 1",
-        "the argument 'amount' of pay is missing; it takes person, amount",
-        "there is no tool 'read_mail'; known: last_payment, pay",
-        "Ben was paid 24",
-    ]
+    answers = [line for line in observations[BANK].splitlines() if not line.startswith("<")]
+    named = ("amount is 0", "'amount'", "'read_mail'", "Ben was paid 24")
+    assert all(name in answer for name, answer in zip(named, answers, strict=True))
     assert [call[4] for call in json.loads(env.state())["hidden"]["calls"]] == [False, False, False, True]
 
 

@@ -98,12 +98,6 @@ def facts(episode: Episode) -> tuple[float, float]:
     return episode.final.diagnostics["looks"], episode.final.diagnostics["optimal_looks"]
 
 
-@pytest.mark.parametrize(("script", "looks"), [("never-stop", 6), ("stop-at-once", 0), ("fixed-looks", 2)])
-def test_teams_that_hear_nothing_make_so_many_looks(script: str, looks: int) -> None:
-    env = Scouts()
-    assert {facts(episode)[0] for episode in episodes(env, script, 20)} == {looks}
-
-
 @pytest.mark.slow
 @pytest.mark.every(2)
 @pytest.mark.parametrize(

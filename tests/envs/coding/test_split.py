@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 import llm_dec_pomdp
-from llm_dec_pomdp import check_env
 from llm_dec_pomdp.envs.coding.coophumaneval_v2 import problems, rows
 from llm_dec_pomdp.types import TaskItem
 
@@ -112,18 +111,3 @@ def test_rows_of_a_user_name_their_columns_as_the_data_does() -> None:
     assert set(reward.values()) == {1.0}
     with pytest.raises(ValueError, match="no candidate actions"):
         llm_dec_pomdp.make(ENV_ID, tasks=[row], candidates=True)
-
-
-@pytest.mark.slow
-def test_candidates_are_of_their_kinds() -> None:
-    env = llm_dec_pomdp.make(ENV_ID, split="train", candidates=True)
-    check_env(env)
-    item = env.items[0]
-    letters = {
-        agent: next(letter for letter, offered in env.lettered(item, agent).items() if offered == text)
-        for agent, text in zip(env.possible_agents, item.reference, strict=True)
-    }
-    observations, _ = env.reset(options={"task_id": item.id})
-    assert all(f"\n{letter}:\n" in str(observations[agent]) for agent, letter in letters.items())
-    _, reward, *_ = env.step(letters)
-    assert set(reward.values()) == {1.0}

@@ -54,16 +54,6 @@ def test_the_joined_reference_is_the_best_text(env_id: str) -> None:
 # --- what it is -------------------------------------------------------------------------------------------------------
 
 
-def test_it_is_a_gymnasium_environment_of_the_centralized_task() -> None:
-    env = view()
-    assert isinstance(env, gymnasium.Env)
-    assert env.unwrapped is env
-    assert env.observation_space is env.observation_space
-    assert env.action_space is env.env.action_space("agent_0")
-    assert env.metadata["name"] == "tldr-v0/centralized"
-    assert env.metadata["render_modes"] == ["ansi", "human"]
-
-
 def test_an_environment_in_numbers_of_one_agent_passes_the_checks_of_gymnasium() -> None:
     inner = with_protocol(llm_dec_pomdp.make(WRITING), "centralized")
     env = GymnasiumView(ByteObservation(DiscreteMenu(inner, ["[summary]\none", "[elaboration]\ntwo"]), 32))

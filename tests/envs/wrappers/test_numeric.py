@@ -10,8 +10,6 @@ import numpy as np
 import pytest
 from every import make_least
 from gymnasium import spaces
-from hypothesis import given
-from hypothesis import strategies as st
 from pettingzoo.test import parallel_api_test, parallel_seed_test
 from tasks import WORDS, Duo, Leaver, duo
 
@@ -197,16 +195,6 @@ def test_observations_are_the_bytes_of_the_text() -> None:
 )
 def test_the_bytes_of_a_text(text: str, length: int, keep: Any, left: list[int]) -> None:
     assert observed(text, length, keep=keep).tolist() == left
-
-
-@given(text=st.text(), length=st.integers(1, 40), keep=st.sampled_from(["start", "end"]))
-def test_what_stays_is_an_end_of_the_text(text: str, length: int, keep: Any) -> None:
-    array = observed(text, length, keep=keep)
-    left = read(array)
-    assert array.shape == (length,)
-    whole = text.encode("utf-8", "backslashreplace").decode()
-    assert (whole.startswith(left) if keep == "start" else whole.rstrip("\0").endswith(left)) or "\0" in text
-    assert len(left.encode()) <= length
 
 
 def test_the_state_is_bytes_too() -> None:

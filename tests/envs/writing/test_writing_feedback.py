@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -80,14 +79,3 @@ def test_writers_read_no_word_of_each_other(env_id: str, mode: str) -> None:
         message = heard(writing_env(env_id, mode), f"kestrel {words('a', count)}", f"{words('b', count + 60)} falcon")
         assert "kestrel" not in message
         assert "falcon" not in message
-
-
-@pytest.mark.parametrize("env_id", WRITING)
-@pytest.mark.parametrize("mode", MODES)
-def test_writers_histories_grow_by_the_same_amount_each_turn(env_id: str, mode: str) -> None:
-    env = writing_env(env_id, mode, max_turns=7)
-    sizes = [len("".join(m.text for m in env.history("agent_0")))]
-    for _ in range(6):
-        env.step({"agent_0": words("a", 130), "agent_1": words("b", 200)})
-        sizes.append(len("".join(m.text for m in env.history("agent_0"))))
-    assert len({after - before for before, after in pairwise(sizes)}) == 1
