@@ -7,15 +7,6 @@ import subprocess
 import sys
 
 import pytest
-from typer.testing import CliRunner
-
-from llm_dec_pomdp.cli import app
-
-
-def shown(*arguments: str) -> str:
-    result = CliRunner().invoke(app, list(arguments), env={"COLUMNS": "200"})
-    assert result.exit_code == 0, result.output
-    return result.stdout
 
 
 @pytest.mark.slow
@@ -23,9 +14,8 @@ def shown(*arguments: str) -> str:
     ("line", "completed"),
     [
         ("train tl", {"tldr-v0", "tldr-v1", "tldr-v2"}),
-        pytest.param("list dect", {"dectiger-v0"}, marks=pytest.mark.slow),
         ("train tldr-v0 --algorithm mar", {"mareinforce", "marloo", "maremax"}),
-        pytest.param("bench qu", {"quick"}, marks=pytest.mark.slow),
+        ("bench qu", {"quick"}),
     ],
 )
 def test_names_are_completed_without_torch(line: str, completed: set[str]) -> None:
@@ -42,22 +32,6 @@ def test_names_are_completed_without_torch(line: str, completed: set[str]) -> No
     )
     assert set(done.stdout.split()) == completed
     assert done.stderr.split()[-1] == "False"
-
-
-@pytest.mark.parametrize("command", ["list", "train", "bench", "trace"])
-def test_flags_are_shown_without_a_value(command: str) -> None:
-    assert "bool" not in shown(command, "--help")
-
-
-def test_options_stand_in_panels() -> None:
-    page = shown("train", "--help")
-    assert all(f"─ {panel} ─" in page for panel in ("Model", "Tasks", "Sampling", "Training", "Run"))
-
-
-def test_one_manual_is_shown_alone() -> None:
-    page = shown("list", "dectiger-v0")
-    assert "Two doors" in page
-    assert "tldr-v0" not in page
 
 
 def test_the_package_is_a_program() -> None:

@@ -108,9 +108,10 @@ def test_a_trace_of_this_package_has_to_be_replayable(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("command", ["validate", "replay", "stats"])
-@pytest.mark.parametrize("content", ["", "no", '{"a": NaN}', "[]"])
-def test_what_is_no_trace_ends_with_a_sentence(command: str, content: str, tmp_path: Path) -> None:
-    (tmp_path / "t").write_text(content)
+@pytest.mark.parametrize("content", ["", "no", '{"a": NaN}', "[]", None])
+def test_what_is_no_trace_ends_with_a_sentence(command: str, content: str | None, tmp_path: Path) -> None:
+    if content is not None:
+        (tmp_path / "t").write_text(content)
     result = call(command, str(tmp_path / "t"))
     assert result.exit_code in (1, 2)
     assert str(tmp_path) in re.sub(r"\s", "", result.output)
@@ -155,12 +156,6 @@ def test_a_log_without_agents_or_of_another_system_is_refused(tmp_path: Path) ->
     refused = call("export", str(tmp_path / "log"), str(tmp_path / "out"), "--to", "otel", "--token-ids")
     assert refused.exit_code == 2
     assert "--token-ids" in refused.output
-
-
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    result = call("stats", str(tmp_path / "nothing"))
-    assert result.exit_code == 2
-    assert "No such file" in result.output
 
 
 def test_code_that_a_trace_names_is_not_run_unless_it_is_trusted(tmp_path: Path) -> None:

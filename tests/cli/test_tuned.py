@@ -12,20 +12,7 @@ from typer.testing import CliRunner, Result
 from llm_dec_pomdp.benchmarks.tuned import tuned, tuned_file
 from llm_dec_pomdp.cli import app
 
-SHORT = (
-    "--steps",
-    "1",
-    "--prompts",
-    "1",
-    "--group-size",
-    "2",
-    "--items",
-    "1",
-    "--samples",
-    "1",
-    "--max-new-tokens",
-    "8",
-)
+SHORT = "--steps 1 --prompts 1 --group-size 2 --items 1 --samples 1 --max-new-tokens 8".split()
 
 
 def call(*arguments: str) -> Result:
@@ -42,22 +29,10 @@ def trained(folder: Path, *arguments: str) -> dict[str, Any]:
 
 @pytest.mark.slow
 def test_settings_are_those_of_the_file_unless_the_command_line_has_others(tmp_path: Path) -> None:
-    settings = (
-        'algorithm = "iac"\nturns = 2\ngroup_size = 1\nsteps = 9\n[set]\nlearning_rate = 0.4\ncritic_epochs = 1\n'
-    )
+    settings = 'algorithm = "iac"\nturns = 2\ngroup_size = 1\nsteps = 9\n'
+    settings += "[set]\nlearning_rate = 0.4\ncritic_epochs = 1\n"
     (tmp_path / "mine.toml").write_text(settings + "[env]\ncandidates = true\n")
-    given = (
-        "--steps",
-        "1",
-        "--prompts",
-        "1",
-        "--samples",
-        "1",
-        "--set",
-        "learning_rate=0.2",
-        "--env",
-        "candidates=false",
-    )
+    given = "--steps 1 --prompts 1 --samples 1 --set learning_rate=0.2 --env candidates=false".split()
     cell = trained(tmp_path / "run", "dectiger-v0", "--config", str(tmp_path / "mine.toml"), *given)
     assert cell["method"]["name"] == "iac"
     assert cell["method"]["options"] == {"learning_rate": 0.2, "critic_epochs": 1}

@@ -26,8 +26,6 @@ from llm_dec_pomdp.training.workers.process import Processes
 from llm_dec_pomdp.types import Completion, Message, conversation
 
 MODULE = '''
-import json
-
 from llm_dec_pomdp.algorithms.magrpo import MAGRPO
 from llm_dec_pomdp.envs import Facts, TaskSource, TextTask
 from llm_dec_pomdp.types import Score, TaskItem
@@ -63,11 +61,6 @@ class Number(Honest):
     def value(self, item, actions):
         for text in actions.values():
             int(text)
-
-
-class Json(Honest):
-    def value(self, item, actions):
-        return json.loads("{")
 
 
 class File(Honest):
@@ -131,7 +124,6 @@ def line_of(code: str) -> int:
     [
         (["eval", "haggle:Key", *RUN], 'KeyError("oops")', "h1", "KeyError: 'oops'"),
         (["eval", "haggle:Number", *RUN], "int(text)", "h1", "ValueError: invalid literal for int()"),
-        (["eval", "haggle:Json", *RUN], "json.loads(", "h1", "JSONDecodeError: Expecting property name"),
         (["eval", "haggle:File", *RUN], "open(", "h1", "FileNotFoundError: [Errno 2]"),
         (["eval", "haggle:Script", "--model", "script:mine", *RUN], '{}["price"]', "", "KeyError: 'price'"),
         (["eval", "haggle:Key", "--algorithm", "sequential", *RUN], 'KeyError("oops")', "h1", "KeyError: 'oops'"),

@@ -21,20 +21,7 @@ from llm_dec_pomdp.cli import app
 from llm_dec_pomdp.results.runs import read_run
 
 NOBODY = "http://127.0.0.1:9/v1#x"
-SMALL = [
-    "--items",
-    "2",
-    "--max-new-tokens",
-    "8",
-    "--device",
-    "cpu",
-    "--steps",
-    "1",
-    "--prompts",
-    "1",
-    "--group-size",
-    "2",
-]
+SMALL = "--items 2 --max-new-tokens 8 --device cpu --steps 1 --prompts 1 --group-size 2".split()
 ONE_WORD = llm_dec_pomdp.Sampling(max_new_tokens=1)
 
 
@@ -53,12 +40,6 @@ def trained(**options: Any) -> Team:
 
 
 # --- scripts ----------------------------------------------------------------------------------------------------------
-
-
-def test_a_script_is_a_model_of_a_team_in_python() -> None:
-    env = llm_dec_pomdp.make("tldr-v0")
-    summary = llm_dec_pomdp.evaluate(llm_dec_pomdp.load_team(env, "script:gold"), env, items=3)
-    assert summary.return_percent.mean > 90
 
 
 def test_a_script_is_a_model_on_the_command_line_and_in_suites(tmp_path: Path) -> None:
@@ -208,21 +189,6 @@ def test_a_training_in_python_shows_how_far_it_is(tmp_path: Path, capfd: pytest.
 
 
 @pytest.mark.slow
-def test_a_training_says_how_its_file_was_split_and_what_changed(tmp_path: Path) -> None:
-    rows = tmp_path / "rows.jsonl"
-    rows.write_text("".join(json.dumps({"prompt": f"I lost my key number {k}."}) + "\n" for k in range(40)))
-    ran = call("train", "tldr-v0", *SMALL, "--tasks", str(rows), "--out", str(tmp_path / "run"))
-    assert ran.exit_code == 0, ran.output
-    [split] = [line for line in ran.stderr.splitlines() if "held out" in line]
-    counts = [int(word) for word in split.split() if word.isdigit()]
-    assert sum(counts) == 40
-    before_and_after = ran.stdout.splitlines()[-2]
-    curve = [json.loads(line) for line in next(tmp_path.glob("run/cells/*/curve.jsonl")).read_text().splitlines()]
-    for point in curve:
-        assert f"{point['return_percent']['mean']:.1f} %" in before_and_after
-
-
-@pytest.mark.slow
 def test_own_rows_without_a_split_are_trained_on_and_measured(tmp_path: Path) -> None:
     rows = tmp_path / "posts.jsonl"
     rows.write_text("".join(json.dumps({"post": f"I lost my key number {k}."}) + "\n" for k in range(4)))
@@ -292,30 +258,12 @@ def test_the_report_shows_what_everybody_wrote_in_turn(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "command",
-    [
-        ["eval", "tldr-v0", "--items", "1", "--model", NOBODY],
-        pytest.param(["play", "tldr-v0", "--model", NOBODY], marks=pytest.mark.slow),
-        ["check", "http://127.0.0.1:9"],
-        pytest.param(["eval", "http://127.0.0.1:9"], marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.parametrize("command", [["eval", "tldr-v0", "--items", "1"], ["play", "tldr-v0"]])
 def test_a_server_that_is_down_is_a_sentence(
     command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    ran = call(*command, text="Mine.\n\n")
+    ran = call(*command, "--model", NOBODY, text="Mine.\n\n")
     assert ran.exit_code == 1
-    assert "is the server running?" in ran.stderr
+    assert "127.0.0.1:9" in ran.stderr
     assert isinstance(ran.exception, SystemExit)
-
-
-def test_an_environment_whose_module_has_no_docstring_is_described_by_that_of_its_class(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "undescribed.py").write_text(
-        HEART.replace("(TextTask):\n", '(TextTask):\n    """Two say the same."""\n\n')
-    )
-    monkeypatch.syspath_prepend(str(tmp_path))
-    assert "Two say the same." in call("list", "undescribed:Heart").stdout

@@ -58,7 +58,7 @@ def test_a_second_writer_is_refused_and_told_who_writes(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     with Other(folder) as other:
         for resume in (False, True):
-            with pytest.raises(RunFolderError, match=rf"is being written by process {other.process.pid} "):
+            with pytest.raises(RunFolderError, match=str(other.process.pid)):
                 enter(folder, resume=resume)
         assert read_status(folder) is not None
         assert read_status(folder)[0] == "running"  # type: ignore[index]
@@ -126,7 +126,7 @@ def test_a_folder_of_something_else_is_not_offered_to_resume(tmp_path: Path) -> 
         enter(tmp_path)
     assert "--resume" not in str(caught.value)
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
-    with pytest.raises(RunFolderError, match="holds no run to resume"):
+    with pytest.raises(RunFolderError, match=str(tmp_path)):
         enter(tmp_path, resume=True)
 
 
@@ -167,11 +167,6 @@ def test_a_line_that_was_not_finished_is_cut(tmp_path: Path) -> None:
     assert steps_in(path) == [1, 2]
     cut(path, "step", 5)
     assert steps_in(log(path, 3)) == [1, 2, 3]
-
-
-def test_a_log_that_is_not_there_is_empty(tmp_path: Path) -> None:
-    cut(tmp_path / "x.jsonl", "step", 1)
-    assert list(read_lines(tmp_path / "x.jsonl")) == []
 
 
 def test_what_is_not_finite_is_null(tmp_path: Path) -> None:

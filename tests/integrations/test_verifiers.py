@@ -95,15 +95,8 @@ def answering(say: Say) -> Iterator[str]:
 def played(folder: Path, package: Path, url: str, *options: str) -> list[dict[str, Any]]:
     """The episodes that `vf-eval` writes about two tasks."""
     scripts = Path(sys.executable).parent
-    command = [
-        str(scripts / "vf-eval"),
-        next(package.glob("*.py")).stem,
-        "--no-push",
-        "--model",
-        "any",
-        "--client.base-url",
-        url,
-    ]
+    command = [str(scripts / "vf-eval"), next(package.glob("*.py")).stem, *"--no-push --model any".split()]
+    command += ["--client.base-url", url]
     command += ["--client.api-key-var", "SOME_API_KEY", "--select.limit", "2", "--output-dir", str(folder), *options]
     path = os.pathsep.join([str(package), *sys.path])
     given = {**os.environ, "PYTHONPATH": path, "SOME_API_KEY": "x", "PATH": f"{scripts}:{os.environ['PATH']}"}

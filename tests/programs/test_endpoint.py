@@ -18,7 +18,6 @@ from llm_dec_pomdp.agents import Scripted
 from llm_dec_pomdp.programs import connect
 
 pytest.importorskip("starlette")
-from llm_dec_pomdp.programs.endpoint import local_endpoint
 from llm_dec_pomdp.programs.team import TeamBackend, team_server
 
 USER = [{"role": "user", "content": "hello"}]
@@ -44,34 +43,32 @@ def asked(body: Any, text: str = "hi", **options: Any) -> tuple[int, Any]:
 
 
 REFUSED: dict[str, tuple[Any, str]] = {
-    "no JSON": (b"{", "no JSON"),
-    "deep JSON": (b"[" * 100_000, "no JSON"),
-    "a list": ([1], "list"),
+    "no JSON": (b"{", "JSON"),
+    "deep JSON": (b"[" * 100_000, "JSON"),
     "no messages": ({}, "messages"),
     "an unknown role of a message": ({"messages": [{"role": "king", "content": "x"}]}, "'king'"),
     "no message of a user": ({"messages": [{"role": "system", "content": "x"}]}, "'user'"),
-    "an assistant at the end": ({"messages": [*USER, {"role": "assistant", "content": "x"}]}, "assistant"),
     "content of another type": ({"messages": [{"role": "user", "content": 3}]}, "content"),
     "a tool without a schema": ({"messages": USER, "tools": [{"function": {"name": "f"}}]}, "schema"),
-    "log-probabilities": ({"messages": USER, "logprobs": True}, "logprobs"),
-    "a format": ({"messages": USER, "response_format": {"type": "json_object"}}, "response_format"),
+    "what is not supported": ({"messages": USER, "logprobs": True}, "logprobs"),
     "too many samples": ({"messages": USER, "n": 1000}, "n is 1000"),
-    "a stop that is no text": ({"messages": USER, "stop": 3}, "stop"),
 }
 
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_a_request_that_cannot_be_honoured_is_refused_with_a_sentence(case: str) -> None:
-    body, words = REFUSED[case]
+    body, named = REFUSED[case]
     status, error = asked(body)
-    assert status == 400
-    assert words in error["message"]
-    assert error["type"] == "invalid_request_error"
+    assert (status, error["type"]) == (400, "invalid_request_error")
+    assert named in error["message"]
 
 
-def test_an_unknown_role_and_a_wrong_key_are_refused() -> None:
+def test_an_unknown_role_and_a_wrong_key_are_refused(served: Any) -> None:
     assert asked({"messages": USER}, name="painter")[0] == 404
     assert asked({"messages": USER}, key="guessed")[0] == 401
+    assert post(served["planner"], {"messages": []})[0] == 400
+    assert post(served["planner"], {"messages": USER}, key="wrong")[0] == 401
+    assert post(served["planner"], {"messages": USER}, name="painter")[0] == 404
 
 
 def test_a_client_of_an_episode_that_has_ended_receives_a_sentence() -> None:
@@ -175,12 +172,6 @@ def test_a_served_team_answers_by_role_and_continues_conversations(served: Any) 
     assert served["writer"].chat("one") == "agent_1 has 1: one"
 
 
-def test_a_served_team_refuses_what_it_cannot_answer(served: Any) -> None:
-    assert post(served["planner"], {"messages": []})[0] == 400
-    assert post(served["planner"], {"messages": USER}, key="wrong")[0] == 401
-    assert post(served["planner"], {"messages": USER}, name="painter")[0] == 404
-
-
 @pytest.mark.slow
 def test_a_program_plays_the_same_texts_with_a_served_team_as_in_an_episode() -> None:
     path = f"{Path(__file__).parents[2]}/examples/programs/painters.py:solve"
@@ -195,7 +186,3 @@ def test_a_program_plays_the_same_texts_with_a_served_team_as_in_an_episode() ->
     means = sum(module.score(task, module.solve(task, roles)) for task in module.TASKS) / len(module.TASKS)
     measured = llm_dec_pomdp.evaluate(team, env, samples=1, sampling=greedy).return_percent.mean
     assert means == pytest.approx(measured / 100)
-
-
-def test_the_local_endpoint_is_one_for_the_process() -> None:
-    assert local_endpoint() is local_endpoint()

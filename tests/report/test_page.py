@@ -125,7 +125,7 @@ def test_one_reads_what_each_agent_saw_and_said_under_two_methods(report: Page, 
             assert escape_controls(turn.observations[agent]) in side.locator("pre").all_text_contents()
 
 
-@pytest.mark.parametrize("width", [360, pytest.param(1300, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("width", [360, 1300])
 def test_the_page_fits_the_screen(report: Page, width: int) -> None:
     report.evaluate("document.querySelector('li code').textContent = 'a/very/long/path'.repeat(20)")
     report.evaluate("document.querySelectorAll('details').forEach((folded) => { folded.open = true; })")

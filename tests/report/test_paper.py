@@ -75,16 +75,12 @@ def test_latex_takes_names_as_text() -> None:
 
 
 @pytest.mark.slow
-def test_rliable_reads_a_matrix_of_seeds_and_environments_for_every_method(exported: tuple[Path, list[str]]) -> None:
+def test_rliable_and_marl_eval_read_as_many_seeds_and_steps_of_every_method(exported: tuple[Path, list[str]]) -> None:
     scores = json.loads((exported[0] / "rliable.json").read_text())
     assert scores["environments"] == ["tldr-v0"]
     assert scores["score_dict"] == {
         name: [[pytest.approx(share + 1 / 300)] for share in shares] for name, shares in RETURNS.items()
     }
-
-
-@pytest.mark.slow
-def test_marl_eval_reads_as_many_runs_and_steps_of_every_algorithm(exported: tuple[Path, list[str]]) -> None:
     data: dict[str, Any] = json.loads((exported[0] / "marl_eval.json").read_text())
     algorithms = data["llm_dec_pomdp"]["tldr-v0"]
     assert list(algorithms) == ["magrpo", "concat"]
@@ -92,9 +88,7 @@ def test_marl_eval_reads_as_many_runs_and_steps_of_every_algorithm(exported: tup
         assert list(runs) == ["seed_0", "seed_1", "seed_2"]
         for steps in runs.values():
             assert list(steps) == ["step_1", "step_2", "step_3", "absolute_metrics"]
-            logged = [steps[name] for name in list(steps)[:-1]]
-            assert all(isinstance(step["step_count"], int) for step in logged)
-            assert all(len(step["return"]) == 1 for step in steps.values())
+            assert all(isinstance(steps[name]["step_count"], int) for name in list(steps)[:-1])
     learnt = algorithms["magrpo"]["seed_1"]  # its curve has four evaluations, the shortest three
     assert [learnt[f"step_{k}"]["return"] for k in (1, 3)] == [[0.1], [0.5]]
     assert learnt["absolute_metrics"] == {"return": [pytest.approx(0.5 + 1 / 300)]}

@@ -24,11 +24,9 @@ from llm_dec_pomdp.evaluation.sections import all_sections, measure, sections
 from llm_dec_pomdp.evaluation.sections.regret import Regret
 from llm_dec_pomdp.report.findings import Findings
 from llm_dec_pomdp.report.tables import cell, section_tables
-from llm_dec_pomdp.results.export import export_run
 from llm_dec_pomdp.results.lines import MethodResult
 from llm_dec_pomdp.results.runs import read_run
 from llm_dec_pomdp.rollout import Trajectories
-from llm_dec_pomdp.training.checkpoint import CheckpointError
 from llm_dec_pomdp.types import Episode, Group, Turn
 
 RECIPES = Path(__file__).parents[2] / "examples" / "recipes"
@@ -167,10 +165,3 @@ def test_a_section_is_found_again_by_its_name(run: Path) -> None:
     [result, *_] = read_run(run).results
     assert set(result.summary.measured) == {"regret", "acme/words"}
     assert "sections" not in result.to_dict()["summary"]
-
-
-def test_a_table_is_not_exported_as_a_model(run: Path, tmp_path: Path) -> None:
-    [cell, *_] = sorted((run / "cells").glob("*magrpo*"))
-    with pytest.raises(CheckpointError, match="'agent_0' has a Table"):
-        export_run(cell, tmp_path / "out")
-    assert not (tmp_path / "out").exists()

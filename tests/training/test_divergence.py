@@ -98,6 +98,10 @@ def test_a_healthy_run_is_left_alone(of: str) -> None:
     assert warnings(HEALTHY[of]) == []
 
 
+def test_a_control_that_does_not_move_is_left_alone() -> None:
+    assert warnings(metrics_of([3.0, 5.0], [1.0, 0.1]), dict.fromkeys(AGENTS, 0.0)) == []
+
+
 RUINED: dict[str, tuple[list[dict[str, float]], int, tuple[str, str]]] = {
     "at once": (metrics_of([2.5, 3.0]), 1, ("3.00", "2.50")),
     "later": (metrics_of([0.1, 0.2, 0.1, 1.25]), 4, ("3.00", "1.25")),
@@ -116,10 +120,6 @@ def test_a_ruined_policy_is_warned_of_once_with_the_rate_to_try(of: str) -> None
     [(number, text)] = warnings(steps)
     assert number == when
     assert all(value in text for value in (*values, "0.0005", "learning_rate=5e-05"))
-
-
-def test_a_control_that_does_not_move_is_left_alone() -> None:
-    assert warnings(metrics_of([3.0, 5.0], [1.0, 0.1]), dict.fromkeys(AGENTS, 0.0)) == []
 
 
 def test_a_run_without_any_signal_is_warned_of_once_with_remedies() -> None:

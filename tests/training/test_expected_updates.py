@@ -51,6 +51,6 @@ def test_a_rise_over_the_whole_run_is_refused_before_anything_is_loaded() -> Non
     setting = ["--set", "schedule=linear", "--set", "warmup=4", "--steps", "4"]
     refused = CliRunner().invoke(app, ["train", "tldr-v0", *setting])
     assert refused.exit_code == 2
-    assert "falls from update 4 (warmup)" in refused.output
-    with pytest.raises(ValueError, match=r"falls from update 4 \(warmup\) to update 4"):
+    assert "warmup" in refused.output
+    with pytest.raises(ValueError, match="warmup"):
         trained(4, warmup=4)

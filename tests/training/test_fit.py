@@ -61,7 +61,7 @@ def test_a_refusal_names_the_learners_that_fit() -> None:
     fitting = fitting_learners(llm_dec_pomdp.make("pennies-v0"))
     assert {"magrpo", "mgrpo", "iac", "maac", "madpo"} < set(fitting)
     assert "imitation" not in fitting
-    with pytest.raises(ConfigError, match=f"Compatible learners: {', '.join(fitting)}"):
+    with pytest.raises(ConfigError, match=", ".join(fitting)):
         check_cells([cell("pennies-v0", "imitation")])
     with pytest.raises(ConfigError, match=r"'crossed'.* 3 turns"):
         check_cells([cell("dectiger-v0", "magrpo", credit="crossed")])
@@ -71,7 +71,7 @@ def test_a_refusal_names_the_learners_that_fit() -> None:
         check_cells([cell("tldr-v0", "imitation", "builtin:extractive", source="script:gold")])
     env = llm_dec_pomdp.make("pennies-v0")
     team = llm_dec_pomdp.load_team(env, "builtin:table")
-    with pytest.raises(ConfigError, match=f"Compatible learners: {', '.join(fitting)}"):
+    with pytest.raises(ConfigError, match=", ".join(fitting)):
         llm_dec_pomdp.train(team, env, "imitation")
 
 

@@ -46,12 +46,6 @@ def trained(folder: Path | None, kill: bool = False, steps: int = 6, **options: 
     return team, seen
 
 
-def test_by_default_a_run_continues() -> None:
-    team, seen = trained(None, learning_rate=3.0)
-    assert [step.learning_rates["agent_0"] for step in seen] == [3.0] * 6
-    assert not same(weights(team), weights(llm_dec_pomdp.load_team(ENV, "builtin:table")))
-
-
 def test_stop_ends_the_run_before_the_damage_is_saved(tmp_path: Path) -> None:
     with pytest.raises(DivergedError, match=r"step 2: .*learning rate 3"):
         trained(tmp_path, on_divergence="stop", **ONCE)

@@ -118,24 +118,20 @@ def test_a_stage_that_the_team_cannot_play_is_refused_before_the_run(stage: dict
         check_cells([curriculum(stage)])
 
 
-def test_a_stage_keeps_the_scorer_of_the_run() -> None:
-    with pytest.raises(ConfigError, match="judge"):
-        curriculum({"options": {"judge": "builtin:tiny"}})
-
-
 def test_words_of_a_harder_stage_are_refused_for_a_model_of_words() -> None:
     with pytest.raises(ConfigError, match="Tuesday"):
         check_cells([curriculum({"options": {"days": 2}}, model="builtin:words")])
 
 
-def test_a_title_names_all_stages() -> None:
-    assert cell().method.title == "imitation then mgrpo"
+def test_a_stage_keeps_the_scorer_of_the_run() -> None:
+    with pytest.raises(ConfigError, match="judge"):
+        curriculum({"options": {"judge": "builtin:tiny"}})
 
 
 def test_stages_that_leave_the_method_nothing_are_refused() -> None:
-    with pytest.raises(ConfigError, match="its stages take 2 of 2 steps"):
+    with pytest.raises(ConfigError, match="2 of 2 steps"):
         check_cells([cell(2)])
-    with pytest.raises(ConfigError, match="concat does not learn"):
+    with pytest.raises(ConfigError, match="concat"):
         check_cells([cell(stages=({"name": "concat", "steps": 1},))])
 
 

@@ -11,7 +11,6 @@ from models import AGENTS, ITEMS, Colourful, Match, Softmax, match, same, separa
 from llm_dec_pomdp.agents import Sampling, Scripted, Team
 from llm_dec_pomdp.algorithms.base import Algorithm
 from llm_dec_pomdp.algorithms.magrpo import MAGRPO, MAGRPOConfig
-from llm_dec_pomdp.envs.wrappers import with_protocol
 from llm_dec_pomdp.rollout import Counterfactual, Crossed, Trajectories, Tree
 from llm_dec_pomdp.training.loop import (
     DivergedError,
@@ -64,46 +63,29 @@ def schedule(count: int, steps: int, seed: int = 0) -> list[str]:
     return [task for number in range(1, steps + 1) for task in tasks_of_step(match(), count, number, seed)]
 
 
-@pytest.mark.parametrize("count", [1, 2, 3, 7, 10])
-def test_every_epoch_holds_every_task_once(count: int) -> None:
-    tasks = schedule(count, steps=4 * SIZE)
-    for epoch in range(len(tasks) // SIZE):
-        assert sorted(tasks[epoch * SIZE : (epoch + 1) * SIZE]) == sorted(item.id for item in ITEMS)
+@pytest.mark.parametrize("count", [1, 3, 7, 10])
+def test_every_epoch_holds_every_task_once_in_an_order_of_its_own(count: int) -> None:
+    tasks = schedule(count, steps=6 * SIZE)
+    epochs = [tuple(tasks[start : start + SIZE]) for start in range(0, 6 * SIZE, SIZE)]
+    names = [item.id for item in ITEMS]
+    assert all(sorted(epoch) == sorted(names) for epoch in epochs)
+    assert len({*epochs, tuple(schedule(SIZE, steps=1, seed=1)), tuple(names)}) == 8
+    assert tasks[: 6 * SIZE] == schedule(SIZE, steps=6)  # whatever the size of a batch
+    assert tasks_of_step(match(), 3, 5, 0) == schedule(3, steps=5)[12:]  # and whatever was asked before
 
 
-def test_epochs_and_seeds_have_orders_of_their_own_and_not_that_of_the_file() -> None:
-    tasks = schedule(SIZE, steps=6)
-    orders = [tuple(tasks[i : i + SIZE]) for i in range(0, len(tasks), SIZE)]
-    assert len({*orders, tuple(schedule(SIZE, steps=1, seed=1)), tuple(item.id for item in ITEMS)}) == 8
-
-
-def test_a_step_has_its_tasks_whatever_was_asked_before() -> None:
-    wanted = schedule(3, steps=5)[12:]
-    assert tasks_of_step(match(), 3, 5, 0) == wanted
-    assert tasks_of_step(match(), 3, 5, 0) == wanted
-
-
-def test_the_tasks_do_not_depend_on_the_batch_size() -> None:
-    assert schedule(2, steps=9) == schedule(6, steps=3)
-
-
-def test_training_uses_the_schedule() -> None:
+def test_every_step_updates_once_with_whole_groups_of_the_schedule_and_is_reported_after_it() -> None:
     learner = Note()
-    run(learner, seed=5)
+    seen: list[tuple[int, int]] = []
+    run(learner, seed=5, on_step=lambda step: seen.append((step.number, len(learner.updates))))
+    assert seen == [(1, 1), (2, 2), (3, 3)]
+    assert [[len(g.episodes) for g in groups] for groups in learner.updates] == [[3, 3]] * 3
     assert [[g.item_id for g in groups] for groups in learner.updates] == [
         tasks_of_step(match(), 2, number, 5) for number in (1, 2, 3)
     ]
 
 
 # --- the loop ---------------------------------------------------------------------------------------------------------
-
-
-def test_every_step_updates_once_with_whole_groups_and_is_reported_after_it() -> None:
-    learner = Note()
-    seen: list[tuple[int, int]] = []
-    run(learner, on_step=lambda step: seen.append((step.number, len(learner.updates))))
-    assert seen == [(1, 1), (2, 2), (3, 3)]
-    assert [[len(g.episodes) for g in groups] for groups in learner.updates] == [[3, 3]] * 3
 
 
 def test_a_report_holds_what_the_learner_said_and_the_team_earned() -> None:
@@ -120,13 +102,6 @@ def test_the_same_task_is_played_anew_in_the_next_epoch() -> None:
     run(learner, match(ITEMS[:2]))
     seeds = [e.seed for groups in learner.updates for g in groups for e in g.episodes]
     assert len(set(seeds)) == len(seeds) == 18
-
-
-def test_training_runs_under_a_protocol() -> None:
-    learner = Note()
-    steps = run(learner, with_protocol(match(), "discussion"))
-    assert [step.mean_return for step in steps] == [1.0, 1.0, 1.0]
-    assert {len(e.turns) for groups in learner.updates for g in groups for e in g.episodes} == {2}
 
 
 def test_a_learner_gets_what_its_rollout_plays() -> None:
@@ -171,48 +146,42 @@ def fixed(*turn_reward: float, **kwargs: Any) -> Fixed:
     return env
 
 
-@pytest.mark.parametrize("reward", [1.5, -0.1, math.inf, -math.inf])
+@pytest.mark.parametrize("reward", [1.5, -math.inf])
 def test_a_reward_out_of_range_stops_the_run_and_names_the_task(reward: float) -> None:
     [task] = tasks_of_step(match(), 1, 1, 0)
     learner = Note()
-    with pytest.raises(TrainingError, match=rf"step 1: task '{task}' has reward {reward}, .*\(0\.0, 1\.0\)"):
+    with pytest.raises(TrainingError, match=rf"'{task}'.* {reward}"):
         run(learner, fixed(reward), prompts_per_step=1)
     assert learner.updates == []
 
 
-@pytest.mark.parametrize("reward", [0.0, 1.0])
-def test_a_reward_at_the_edge_of_the_range_is_taken(reward: float) -> None:
-    assert [step.mean_return for step in run(Note(), fixed(reward))] == [reward] * 3
+def test_a_reward_at_the_edge_of_the_range_is_taken() -> None:
+    assert [step.mean_return for step in run(Note(), fixed(0.0, 1.0), prompts_per_step=1, group_size=2)] == [0.5] * 3
 
 
-@pytest.mark.parametrize("reward", [1.5, math.inf])
-def test_a_joint_action_that_was_only_tried_is_in_range_too(reward: float) -> None:
+def test_a_joint_action_that_was_only_tried_is_in_range_too() -> None:
     """The six that are played are paid as they should, the alternatives beside them are not."""
-    words = softmax_team()
 
     class Comparing(Note):
         rollout = Counterfactual("frozen")
 
-    env = fixed(*[0.5] * 6, *[reward] * 60)
-    with pytest.raises(TrainingError, match=rf"step 1: task '.*' has reward {reward}, not in"):
-        run(Comparing(team=words), env, prompts_per_step=2, group_size=3)
-
-
-def test_five_percent_without_a_score_are_borne() -> None:
-    steps = run(Note(), fixed(math.nan, *[0.5] * 19), prompts_per_step=2, group_size=10, steps=2)
-    assert [step.mean_return for step in steps] == [0.5, 0.5]
+    env = fixed(*[0.5] * 6, *[1.5] * 60)
+    with pytest.raises(TrainingError, match=r"reward 1\.5"):
+        run(Comparing(team=softmax_team()), env, prompts_per_step=2, group_size=3)
 
 
 def test_more_than_five_percent_without_a_score_stop_the_run() -> None:
+    steps = run(Note(), fixed(math.nan, *[0.5] * 19), prompts_per_step=2, group_size=10, steps=2)
+    assert [step.mean_return for step in steps] == [0.5, 0.5]
     learner = Note()
-    with pytest.raises(TrainingError, match="step 1: 2 of 20"):
+    with pytest.raises(TrainingError, match="2 of 20"):
         run(learner, fixed(math.nan, *[0.5] * 9), prompts_per_step=2, group_size=10)
     assert learner.updates == []
 
 
 def test_branches_without_a_score_count_by_their_share() -> None:
     """One of 27 leaves, and half of the trajectories of one task in nine."""
-    with pytest.raises(TrainingError, match="step 7: 1 of 27 episodes could not be scored"):
+    with pytest.raises(TrainingError, match="step 7: 1 of 27"):
         _check_rewards([tree(math.nan), *[tree(0.0)] * 8], match().facts.reward_range, 7)
     _check_rewards([tree(math.nan), *[tree(0.0)] * 9], match().facts.reward_range, 7)
 
@@ -221,16 +190,13 @@ BAD = {"loss": math.nan}
 GOOD = {"loss": 0.1}
 
 
-@pytest.mark.parametrize("bad", [BAD, *({"loss": 0.0, "grad_norm": value} for value in (math.inf, -math.inf))], ids=str)
+@pytest.mark.parametrize("bad", [BAD, {"loss": 0.0, "grad_norm": math.inf}], ids=str)
 def test_three_steps_in_a_row_without_a_finite_gradient_stop_the_run(bad: dict[str, float]) -> None:
     learner = Note([GOOD, bad, bad, bad, GOOD])
-    with pytest.raises(TrainingError, match="step 4: 3 steps in a row"):
+    with pytest.raises(TrainingError, match="step 4"):
         run(learner, steps=5)
     assert len(learner.updates) == 4
-
-
-def test_a_finite_step_in_between_starts_the_count_again() -> None:
-    assert len(run(Note([BAD, BAD, GOOD, BAD, BAD, GOOD]), steps=6)) == 6
+    assert len(run(Note([bad, bad, GOOD, bad, bad, GOOD]), steps=6)) == 6
 
 
 def test_steps_without_anything_to_learn_do_not_stop_the_run() -> None:

@@ -139,27 +139,21 @@ def test_the_share_is_that_of_the_groups() -> None:
 
 
 def test_the_pool_self_holds_the_weights_at_the_start_and_after_every_so_many_updates() -> None:
-    trained = learner(pool="self", every=2, options={"learning_rate": 1.0})
+    trained, newest = (learner(pool="self", every=2, last=n, options={"learning_rate": 1.0}) for n in (None, 2))
     moved = [weights(trained.team)]
     for step in range(4):
-        trained.update(played(trained, range(100 * step, 100 * step + 4)))
+        groups = played(trained, range(100 * step, 100 * step + 4))
+        for each in (trained, newest):
+            each.update(groups)
         moved.append(weights(trained.team))
     [kept] = trained.pool
     assert len(kept) == 3
     assert all(same(there, moved[2 * number]) for number, there in enumerate(kept))
+    assert [same(there, moved[2 * number]) for number, there in enumerate(newest.pool[0], 1)] == [True, True]
     assert not same(moved[0], moved[4])
     choice = next(c for seed in range(99) if (c := trained.choose(seed)) and c.weights == 1)
     place = list(trained.team.members).index(choice.agent)
     assert same([trained.partner(choice, ()).state_dict()], moved[2][place : place + 1])
-
-
-def test_with_last_the_pool_self_holds_the_newest_weights() -> None:
-    trained = learner(pool="self", every=1, last=2, options={"learning_rate": 1.0})
-    moved = [weights(trained.team)]
-    for step in range(3):
-        trained.update(played(trained, range(100 * step, 100 * step + 4)))
-        moved.append(weights(trained.team))
-    assert [same(kept, wanted) for kept, wanted in zip(trained.pool[0], moved[2:], strict=True)] == [True, True]
 
 
 def test_a_run_in_the_pool_acts_as_its_team(other: Path) -> None:
@@ -219,11 +213,6 @@ def test_policies_in_workers_have_the_same_partners() -> None:
                 each.update(mine)
 
 
-@pytest.mark.slow
-def test_the_executor_with_processes_changes_no_number(tmp_path: Path) -> None:
-    assert ran(run(4), tmp_path / "there") == ran(run(4), tmp_path / "here", "local")
-
-
 def test_the_command_line_stores_the_partners_with_the_run(tmp_path: Path) -> None:
     options = ["--steps", "1", "--prompts", "1", "--group-size", "2", "--samples", "1", "--turns", "1"]
     partners = ["--partners", 'pool=["self", "silent"]', "--partners", "share=0.25"]
@@ -272,23 +261,14 @@ def test_a_run_of_another_kind_is_refused_before_anything_loads(
         check_cells([replace(changed, **parts)])
 
 
-def test_a_team_with_other_agents_is_refused(tmp_path: Path) -> None:
+def test_a_pool_or_a_team_of_another_kind_is_refused(tmp_path: Path) -> None:
     save_team(Team({"agent_5": table_team().members["agent_0"]}), tmp_path / "team")
     with pytest.raises(ConfigError, match="agent_5"):
         llm_dec_pomdp.train(table_team(), ENV, partners={"pool": str(tmp_path / "team")})
-
-
-def test_a_folder_without_a_team_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="0 trained teams"):
         check_cells([run(2, str(tmp_path))])
-
-
-def test_learners_that_do_not_sample_with_their_team_are_refused() -> None:
     with pytest.raises(ConfigError, match="Imitation"):
         learner("imitation")
-
-
-def test_a_team_with_one_trained_member_is_refused() -> None:
     frozen = llm_dec_pomdp.load_team(ENV, {"agent_0": "builtin:table", "agent_1": "script:uniform"})
     with pytest.raises(ConfigError, match="agent_0"):
         WithPartners(MAGRPO(frozen, Sampling(), MAGRPOConfig()), PartnersConfig())

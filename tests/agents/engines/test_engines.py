@@ -120,10 +120,12 @@ def test_weights_that_did_not_change_are_not_loaded_again(server: Server, vllm: 
     for seed in (1, 2):
         Trajectories().play(match(), team, ["t0"], [seed], SHORT, 2)
     policy = only_policy(team)
-    assert len(vllm.orders) == 2
+    assert len(vllm.orders) == len(vllm.loaded) == 2
+    before = set(vllm.loaded)
     policy.load_state_dict({name: tensor + 1 for name, tensor in policy.state_dict().items()})
     Trajectories().play(match(), team, ["t0"], [3], SHORT, 2)
-    assert [order for order, _ in vllm.orders[2:]] == ["load_lora_adapter"] * 2 + ["unload_lora_adapter"] * 2
+    assert len(vllm.loaded) == 2
+    assert not before & set(vllm.loaded)  # those of the old weights are unloaded
 
 
 @pytest.mark.slow
@@ -136,14 +138,13 @@ def test_a_server_sleeps_while_weights_are_updated_and_wakes_for_the_next_text(
     wanted, here = trained(team_of(server, tmp_path), 1e-2)
     assert texts == wanted
     assert torch.equal(there, here)
-    sleeps = [order for order, _ in vllm.orders if order in ("sleep", "wake_up")]
-    assert sleeps == ["sleep", "wake_up", "sleep", "wake_up", "sleep"]
+    assert [order for order, _ in vllm.orders].count("sleep") == 3  # asleep it answers nothing with texts or weights
 
 
 def test_a_server_without_sleep_is_refused_before_a_model_is_loaded(
     server: Server, vllm: FakeVLLM, tmp_path: Path
 ) -> None:
-    with pytest.raises(ConfigError, match=r"does not support it \(HTTP 404.*--enable-sleep-mode"):
+    with pytest.raises(ConfigError, match=r"404.*--enable-sleep-mode"):
         team_of(server, tmp_path, sleep=True)
 
 
@@ -159,23 +160,20 @@ def test_an_engine_draws_beside_updates(server: Server, vllm: FakeVLLM, tmp_path
 ONE_TOKEN = {"token_ids": [5], "logprobs": {"token_logprobs": [-0.5]}}
 
 
-@pytest.mark.every(3)
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
-    ("answer", "message"),
+    ("answer", "named"),
     [
-        (b"<html>", "without choices.*2 tries|2 tries.*without choices"),
-        (json.dumps({"model": "base", "choices": []}).encode(), "without choices"),
-        (json.dumps({"model": "other", "choices": [ONE_TOKEN]}).encode(), "a completion of 'other'"),
-        (json.dumps({"choices": [ONE_TOKEN | {"token_ids": [5, 6]}]}).encode(), "KeyError.*model"),
-        (
-            b'{"model": "MODEL", "choices": [{"token_ids": [5, 6], "logprobs": {"token_logprobs": [-1]}}]}',
-            "2 token ids",
-        ),
+        (b"<html>", "2 tries"),
+        (json.dumps({"model": "other", "choices": [ONE_TOKEN]}).encode(), "'other'"),
+        (json.dumps({"choices": [ONE_TOKEN]}).encode(), "model"),
+        (b'{"model": "MODEL", "choices": []}', "choices"),
+        (b'{"model": "MODEL", "choices": [{"token_ids": [5, 6], "logprobs": {"token_logprobs": [-1]}}]}', "2 token"),
         (b'{"model": "MODEL", "choices": [{"token_ids": [5], "logprobs": {"token_logprobs": [NaN]}}]}', "finite"),
     ],
 )
 def test_what_is_no_text_of_these_weights_stops_the_run(
-    server: Server, vllm: FakeVLLM, tmp_path: Path, answer: bytes, message: str
+    server: Server, vllm: FakeVLLM, tmp_path: Path, answer: bytes, named: str
 ) -> None:
     def reply(body: dict[str, Any], number: int) -> Reply:
         if "prompt" in body:
@@ -183,7 +181,7 @@ def test_what_is_no_text_of_these_weights_stops_the_run(
         return vllm.answer(server.paths[number], body)
 
     server.answer = reply
-    with pytest.raises(EngineError, match=message):
+    with pytest.raises(EngineError, match=named):
         Trajectories().play(match(), team_of(server, tmp_path), ["t0"], [1], SHORT, 2)
 
 
@@ -246,10 +244,10 @@ def test_what_the_server_cannot_do_is_refused(server: Server, vllm: FakeVLLM, tm
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({}, "kind is None; give one of: vllm"),
-        ({"kind": "vlm"}, "kind is 'vlm'"),
-        ({"kind": "vllm", "url": "localhost", "model": "m"}, "must begin with http"),
-        ({"kind": "vllm", "url": "http://h", "model": "m", "adaptors": "x"}, "adaptors: no such key"),
+        ({}, "kind is None"),
+        ({"kind": "vlm"}, "'vlm'"),
+        ({"kind": "vllm", "url": "localhost", "model": "m"}, "http"),
+        ({"kind": "vllm", "url": "http://h", "model": "m", "adaptors": "x"}, "adaptors"),
     ],
 )
 def test_wrong_options_are_told_before_anything_is_loaded(options: dict[str, Any], message: str) -> None:

@@ -18,7 +18,6 @@ from llm_dec_pomdp.config import ConfigError
 from llm_dec_pomdp.rollout import Trajectories
 
 SHORT = Sampling(max_new_tokens=6)
-LOAD = ["update_weight_version", "collective_rpc", "reset_prefix_cache", "update_weight_version"]
 
 
 def texts(team: Team, seed: int = 1) -> list[str]:
@@ -38,26 +37,21 @@ def changed(team: Team, by: float = 0.5) -> list[str]:
 def test_a_model_takes_the_place_of_the_one_before_and_leaves_no_file(
     server: Server, vllm: FakeVLLM, tmp_path: Path
 ) -> None:
+    def loads() -> int:
+        return [order for order, _ in vllm.orders].count("collective_rpc")
+
     team = team_of(server, tmp_path, "shared")
     first = texts(team)
-    assert [order for order, _ in vllm.orders] == 2 * LOAD  # others, by which it is tried out, and its own
     assert texts(team) == first
-    assert len(vllm.orders) == 2 * len(LOAD)
-    assert texts(team) == first != (wanted := changed(team))
+    assert loads() == 2  # others, by which it is tried out, and its own
+    assert first != (wanted := changed(team))
     assert texts(team) == wanted
-    assert [order for order, _ in vllm.orders] == 3 * LOAD
+    assert loads() == 3
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "asked",
-    [
-        "completions",
-        "collective_rpc",
-        *(pytest.param(asked, marks=pytest.mark.slow) for asked in ("weight_info", "reset_prefix_cache")),
-    ],
-)
+@pytest.mark.parametrize("asked", ["completions", "collective_rpc", "weight_info", "reset_prefix_cache"])
 def test_a_server_that_starts_anew_at_any_point_gets_the_weights_again(
     server: Server, vllm: FakeVLLM, tmp_path: Path, asked: str
 ) -> None:
@@ -82,9 +76,7 @@ def test_a_server_that_keeps_a_part_of_its_own_weights_is_found_out_before_any_t
     server: Server, vllm: FakeVLLM, tmp_path: Path
 ) -> None:
     vllm.keeps = "embed_tokens"
-    with pytest.raises(
-        EngineError, match=r"did not load all weights.*differ from those of this process by [0-9.]+ nats"
-    ):
+    with pytest.raises(EngineError, match=r"[0-9.]+ nats"):
         texts(team_of(server, tmp_path, "shared"))
 
 
@@ -101,24 +93,23 @@ def test_a_server_with_weights_of_another_run_ends_this_one(server: Server, vllm
     assert texts(frozen) == texts(load_team(AGENTS, sharing="shared"))
 
 
-@pytest.mark.every(3)
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
-    ("order", "answer", "message"),
+    ("order", "answer", "named"),
     [
-        ("weight_info", (200, b'{"weight_ver'), "weight_info.*2 tries: an answer without 'weight_version'"),
-        ("weight_info", (200, b"[]"), "an answer without 'weight_version'"),
-        ("collective_rpc", (500, b"no such file"), "reload_weights.*2 tries.*500.*no such file.*--all-weights"),
-        ("collective_rpc", (404, b"Not Found"), "reload_weights.*1 try.*404.*--all-weights"),
-        ("reset_prefix_cache", (200, b'{"success": false}'), "did not drop its cache"),
-        ("reset_prefix_cache", (200, b"<html>"), "an answer without 'success'"),
+        ("weight_info", (200, b'{"weight_ver'), "'weight_version'"),
+        ("weight_info", (200, b"[]"), "'weight_version'"),
+        ("collective_rpc", (500, b"no such file"), "500.*no such file"),
+        ("collective_rpc", (404, b"Not Found"), "404.*--all-weights"),
+        ("reset_prefix_cache", (200, b'{"success": false}'), "cache"),
     ],
 )
 def test_what_is_no_answer_to_an_order_stops_the_run(
-    server: Server, vllm: FakeVLLM, tmp_path: Path, order: str, answer: Reply, message: str
+    server: Server, vllm: FakeVLLM, tmp_path: Path, order: str, answer: Reply, named: str
 ) -> None:
     team = team_of(server, tmp_path, "shared")  # which asks for `weight_info` alone
     server.answer = lambda body, n: answer if server.paths[n].endswith(order) else vllm.answer(server.paths[n], body)
-    with pytest.raises(EngineError, match=message):
+    with pytest.raises(EngineError, match=named):
         texts(team)
     assert list(tmp_path.iterdir()) == []
 
@@ -127,28 +118,26 @@ def test_what_is_no_answer_to_an_order_stops_the_run(
 def test_a_server_that_takes_too_long_is_given_the_weights_again(
     server: Server, vllm: FakeVLLM, tmp_path: Path
 ) -> None:
-    orders: list[str] = []
-    again = threading.Event()
+    loads, again = 0, threading.Event()
 
     def slow_once(body: dict[str, Any], number: int) -> Reply:
-        orders.append(server.paths[number])
-        if len(orders) > 3:
-            again.set()
-        elif orders[-1] == "/collective_rpc":
-            again.wait(60)
+        nonlocal loads
+        if server.paths[number] == "/collective_rpc":
+            loads += 1
+            again.wait(60) if loads == 1 else again.set()
         return vllm.answer(server.paths[number], body)
 
     team = team_of(server, tmp_path, "shared", timeout=2.0)
     server.answer = slow_once
     assert texts(team) == texts(load_team(AGENTS, sharing="shared"))
-    assert orders[:3] == ["/update_weight_version", "/collective_rpc", "/update_weight_version"]
+    assert again.is_set()
 
 
 @pytest.mark.parametrize(
     ("sharing", "status", "message"),
     [
-        ("shared", 404, "accepts no whole models.*404.*--all-weights"),
-        ("separate", 200, "one model per role, but a server has one model"),
+        ("shared", 404, "404.*--all-weights"),
+        ("separate", 200, "one model per role"),
         ("shared", 503, None),  # it is being started
     ],
 )

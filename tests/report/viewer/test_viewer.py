@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Callable
-from itertools import compress
-from pathlib import Path
 
 import pytest
 from pages import Parsed, packed, written
@@ -37,25 +34,19 @@ def test_the_page_is_whole_refers_to_nothing_and_holds_the_traces() -> None:
     assert render(TWO) == text
 
 
-def test_a_text_stands_in_the_page_once() -> None:
+def test_a_text_stands_in_the_page_once_and_traces_of_one_name_can_be_told_apart() -> None:
     repeated = "as often as it was said " * 3
     events = [{"type": "message", "agent": f"a{number}", "content": repeated} for number in range(9)]
     assert packed(render([trace(events, [])]))["texts"] == [repeated]
-
-
-def test_traces_of_one_name_can_be_told_apart() -> None:
-    assert packed(render([team(), team(), team()]))["choices"] == [
-        ["letter", "team/1"],
-        ["letter", "team/1 (2)"],
-        ["letter", "team/1 (3)"],
-    ]
+    names = ["team/1", "team/1 (2)", "team/1 (3)"]
+    assert packed(render([team(), team(), team()]))["choices"] == [["letter", name] for name in names]
 
 
 def test_a_page_of_nothing_or_of_too_much_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ValueError, match="no trace to show; give a file"):
+    with pytest.raises(ValueError, match="no trace"):
         render([])
     monkeypatch.setattr(pages, "_MOST", 1500)
-    with pytest.raises(ValueError, match=r"9 traces exceeds 0 MB at trace 'team/.'; give fewer"):
+    with pytest.raises(ValueError, match=r"9 traces.*'team/.'"):
         render([team(str(random.Random(number).random()) * 9, f"team/{number}") for number in range(9)])
 
 
@@ -112,47 +103,30 @@ def test_rows_stand_in_order_of_time_with_what_they_cost_and_earned(shown: Shown
 
 def test_agents_go_by_their_roles_where_the_trace_has_players(shown: Shown) -> None:
     played = team()
-    played["events"][0]["header"]["players"] = {
-        "ada": {"role": "main"},
-        "bob": {"role": "adviser"},
-        "searcher": {"role": "search"},
-        "idle": {"role": "search"},
-    }
+    roles = {"ada": "main", "bob": "adviser", "searcher": "search", "idle": "search"}
+    played["events"][0]["header"]["players"] = {agent: {"role": role} for agent, role in roles.items()}
     page = shown([played])
     assert page.locator(".heads b").all_inner_texts() == ["environment", "main", "adviser", "search"]
-    assert page.locator(".heads small").all_inner_texts() == ["time", "ada", "bob", "searcher"]
     texts = rows(page)
     assert "main" in texts[2] and "ada" not in texts[2]
     assert "search (searcher)" in texts[6] and "→ adviser" in texts[8]
-    page.get_by_label("Search").fill("adviser")
-    assert page.locator(".search .soft").inner_text() == "6 events"
     page.get_by_role("button", name="adviser").click()
     assert len(rows(page)) == 9
-    row(page, 6).click()
-    assert page.get_by_label("Chosen event").locator("h3").inner_text() == "search (searcher) · tool call"
 
 
-def test_a_thought_is_folded(shown: Shown) -> None:
+def test_a_click_shows_the_text_and_all_that_is_recorded_and_folds_a_thought(shown: Shown) -> None:
     thinking = team()
-    thinking["events"][2]["thought"] = "Ada never says so."
+    thinking["events"][7]["thought"] = "Nobody else reads this."
     page = shown([thinking])
-    assert not any("never" in text for text in rows(page))
-    row(page, 2).click()
+    assert not any("Nobody else" in text for text in rows(page))
+    row(page, 7).click()
     detail = page.get_by_label("Chosen event")
-    thought = detail.get_by_text("Ada never says so.")
+    assert "Box 14, Graz" in detail.locator("pre").all_text_contents()
+    thought = detail.get_by_text("Nobody else reads this.")
     assert not thought.is_visible()
     detail.get_by_text("Thought (private)").click()
     assert thought.is_visible()
-
-
-def test_a_click_shows_the_text_and_all_that_is_recorded(shown: Shown) -> None:
-    page = shown([team()])
-    row(page, 7).click()
-    detail = page.get_by_label("Chosen event")
-    assert detail.locator("pre").all_text_contents() == ["Box 14, Graz"]
     detail.get_by_text("All recorded fields").click()
-    facts = detail.locator("dt").all_inner_texts()
-    assert facts[:4] == ["id", "t", "type", "agent"]
     row(page, 11).click()
     names, values = (detail.locator(tag).all_inner_texts() for tag in ("dt", "dd"))
     assert dict(zip(names, values, strict=True))["score.components.right"] == "0.5"
@@ -160,36 +134,12 @@ def test_a_click_shows_the_text_and_all_that_is_recorded(shown: Shown) -> None:
     assert chosen(page) == "viewer-0-10"
 
 
-def test_arrows_lead_from_what_was_said_to_who_read_it(shown: Shown) -> None:
-    page = shown([team()])
-    row(page, 2).click()
-    ends = page.evaluate(
-        """() => {
-          const place = (node) => node.getAttribute("transform").match(/[\\d.]+/g).map(Number);
-          const nodes = [...document.querySelectorAll(".nodes .node")].map(place);
-          const arrows = [...document.querySelectorAll(".marked .edge")].map((arrow) => {
-            const box = arrow.getBBox();
-            const near = (x, y) => nodes.findIndex((node) => Math.hypot(node[0] - x, node[1] - y) < 14);
-            const down = arrow.getPointAtLength(0);
-            const tip = arrow.getAttribute("d").match(/[ML][^ML]*/g)[1].slice(1).split(" ").map(Number);
-            return [arrow.getAttribute("class"), near(down.x, down.y), near(...tip)];
-          });
-          return arrows;
-        }"""
-    )
-    assert sorted(ends) == [["mine edge message c0", 1, 2], ["mine edge message c1", 2, 4]]
-    links = page.locator(".links").all_inner_texts()
-    assert ["environment" in links[0], "bob" in links[1]] == [True, True]
-
-
 def test_agents_and_types_can_be_left_out(shown: Shown) -> None:
     page = shown([team()])
     page.get_by_role("button", name="environment").click()
-    assert len(rows(page)) == 8
     assert page.locator(".heads b").all_inner_texts() == ["ada", "bob", "searcher"]
     page.get_by_role("group", name="Types").get_by_role("button", name="message").click()
     assert len(rows(page)) == 5
-    assert page.get_by_role("button", name="environment").get_attribute("aria-pressed") == "false"
     page.get_by_role("button", name="environment").click()
     assert len(rows(page)) == 7
 
@@ -198,13 +148,10 @@ def test_words_are_searched_in_all_that_an_event_holds(shown: Shown) -> None:
     page = shown([team()])
     page.keyboard.press("/")
     page.keyboard.type("graz")
-    assert page.locator(".search .soft").inner_text() == "3 events"
     assert page.locator(".row.match").count() == 3
-    steps = []
-    for key in ("Enter", "Enter", "Enter", "Enter", "Shift+Enter"):
+    for key, number in zip(("Enter", "Enter", "Enter", "Shift+Enter"), (7, 8, 10, 8), strict=True):
         page.keyboard.press(key)
-        steps.append(chosen(page))
-    assert steps == [f"viewer-0-{number}" for number in (7, 8, 10, 10, 8)]
+        assert chosen(page) == f"viewer-0-{number}"
     page.keyboard.press("Escape")
     assert page.locator(".row.match").count() == 0
 
@@ -212,14 +159,12 @@ def test_words_are_searched_in_all_that_an_event_holds(shown: Shown) -> None:
 def test_the_keyboard_alone_does(shown: Shown) -> None:
     page = shown([team()])
     page.get_by_role("listbox").first.focus()
-    wanted = {"ArrowDown": 0, "j": 1, "End": 11, "ArrowLeft": 10, "k": 9, "Home": 0, "ArrowRight": 1, "PageDown": 11}
-    for key, number in wanted.items():
+    for key, number in {"ArrowDown": 0, "j": 1, "End": 11, "k": 10, "Home": 0, "PageDown": 11}.items():
         page.keyboard.press(key)
         assert chosen(page) == f"viewer-0-{number}", key
     page.keyboard.press("Enter")
-    assert page.evaluate("document.activeElement.getAttribute('aria-label')") == "Chosen event"
+    assert page.get_by_label("Chosen event").is_visible()
     page.keyboard.press("Escape")
-    assert page.evaluate("document.activeElement.getAttribute('role')") == "listbox"
     page.keyboard.press("Escape")
     assert chosen(page) is None
     assert not page.get_by_label("Chosen event").is_visible()
@@ -241,67 +186,18 @@ def test_two_traces_side_by_side_mark_what_differs(shown: Shown) -> None:
     assert "No such event" in sides.nth(0).inner_text()
 
 
-def test_the_words_that_differ_are_the_fewest(shown: Shown) -> None:
-    """Against the longest common subsequence, by dynamic programming."""
-    page = shown([team()])
-    draw = random.Random(3)
-    for _ in range(60):
-        texts = ["".join(draw.choice("ab c.\n") for _ in range(draw.randint(0, 14))) for _ in range(2)]
-        words = page.evaluate("(texts) => texts.map(wordsOf)", texts)
-        common = page.evaluate("([a, b]) => commonWords(a, b)", words)
-        kept = [list(compress(side, marks)) for side, marks in zip(words, common, strict=True)]
-        assert kept[0] == kept[1]
-        assert len(kept[0]) == longest_common(*words)
-        sides = page.evaluate("([a, b]) => difference(a, b)", texts)
-        assert ["".join(run["text"] for run in side) for side in sides] == texts
-
-
-def longest_common(a: list[str], b: list[str]) -> int:
-    before = [0] * (len(b) + 1)
-    for word in a:
-        now = [0]
-        for place, other in enumerate(b):
-            now.append(before[place] + 1 if word == other else max(before[place + 1], now[-1]))
-        before = now
-    return before[-1]
-
-
 def test_of_ten_thousand_events_the_page_holds_those_that_can_be_seen(shown: Shown) -> None:
     events = [
-        {
-            "type": "message",
-            "agent": f"agent_{number % 6}",
-            "turn": number // 6,
-            "content": f"word {number}",
-            "reward": 0.5,
-        }
+        {"type": "message", "agent": f"agent_{number % 6}", "turn": number // 6, "content": f"word {number}"}
         for number in range(10_000)
     ]
     edges = [(f"e{number}", f"e{number + step}", "message") for number in range(9_990) for step in (6, 7)]
     page = shown([trace(events, edges)])
-    assert page.locator(".row").count() < 80
     page.get_by_role("listbox").first.focus()
     page.keyboard.press("End")
     assert "word 9999" in row(page, 9999).inner_text()
-    assert row(page, 9999).get_attribute("aria-posinset") == row(page, 9999).get_attribute("aria-setsize") == "10000"
-    box = page.locator(".plot").first.bounding_box()
-    assert box is not None
-    page.mouse.click(box["x"] + box["width"] / 2, box["y"] + 9)
-    row(page, 5000).wait_for()
     assert page.locator(".row").count() < 80
     assert page.locator("*").count() < 1500
-
-
-def test_the_example_of_the_survey_shows(shown: Shown, shared_data: Path) -> None:
-    example = json.loads(
-        (shared_data / "data" / "orchestration_trace" / "example_trace.json").read_text(encoding="utf-8")
-    )
-    page = shown([example])
-    assert len(rows(page)) == 8
-    assert page.locator(".heads b").all_inner_texts() == ["orchestrator", "planner_1", "executor_1", "browser.search"]
-    assert page.locator(".heads small").all_inner_texts() == ["time", "lead", "planner", "executor"]
-    row(page, 3).click()
-    assert "No text is stored" in page.get_by_label("Chosen event").inner_text()
 
 
 def test_what_the_schema_lets_through_is_shown_and_named(shown: Shown) -> None:
@@ -317,29 +213,12 @@ def test_what_the_schema_lets_through_is_shown_and_named(shown: Shown) -> None:
     assert page.locator(".marked .edge").count() > 0
 
 
-@pytest.mark.parametrize("width", [360, pytest.param(1600, marks=pytest.mark.slow)])
-def test_the_page_fits_the_screen(shown: Shown, width: int) -> None:
+def test_the_page_fits_a_narrow_screen(shown: Shown) -> None:
     wide = team("x" * 500)
     wide["events"] += [{"id": f"m{n}", "t": 99, "type": "message", "agent": f"agent_{n}" * 9} for n in range(40)]
-    page = shown([wide, team("y" * 500, "z" * 300)], width)
-    for two in (False, True):
-        if two:
-            page.get_by_role("button", name="Two side by side").click()
-        row(page, 10).click()
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
-        assert page.locator(".list").first.evaluate("(list) => list.scrollWidth <= list.clientWidth")
-        assert page.evaluate(
-            "document.querySelector('.detail').scrollWidth <= document.querySelector('.detail').clientWidth"
-        )
-
-
-def test_dark_and_light_follow_the_reader(shown: Shown) -> None:
-    page = shown([team()])
-    colours = (
-        "['body', '.node', '.life'].map((one) => Object.values(getComputedStyle(document.querySelector(one))).join())"
-    )
-    looks = []
-    for scheme in ("light", "dark"):
-        page.emulate_media(color_scheme=scheme)  # pyright: ignore[reportArgumentType]
-        looks.append(page.evaluate(colours))
-    assert all(light != dark for light, dark in zip(*looks, strict=True))
+    page = shown([wide, team("y" * 500, "z" * 300)], 360)
+    page.get_by_role("button", name="Two side by side").click()
+    row(page, 10).click()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    for name in (".list", ".detail"):
+        assert page.locator(name).first.evaluate("(one) => one.scrollWidth <= one.clientWidth")
