@@ -11,7 +11,7 @@ import pytest
 import torch
 from models import AGENTS, match, same, weights
 
-from llm_dec_pomdp.agents.base import Request, Sampling, Team
+from llm_dec_pomdp.agents.base import Sampling, Team
 from llm_dec_pomdp.agents.io.load import MemberConfig, assemble_team
 from llm_dec_pomdp.agents.io.models import ModelError, load_model
 from llm_dec_pomdp.agents.language_model.policy import LanguageModel
@@ -23,7 +23,7 @@ from llm_dec_pomdp.config import ConfigError
 from llm_dec_pomdp.rollout import Trajectories
 from llm_dec_pomdp.seeding import derive
 from llm_dec_pomdp.training.checkpoint import Checkpoints
-from llm_dec_pomdp.types import Group, conversation
+from llm_dec_pomdp.types import Group
 
 ROLES = ("left", "right")
 SHORT = Sampling(max_new_tokens=4)
@@ -176,24 +176,6 @@ def test_agents_of_the_same_role_share_all_weights(saved: Folder, sharing: str, 
     kept.restore(newest, again)
     assert same(weights(team), weights(again))
     assert sorted(path.name for path in newest.folder.iterdir() if path.is_dir()) == ["agent_0", "agent_1"]
-
-
-@pytest.mark.filterwarnings("ignore:.*is_gradient_checkpointing:FutureWarning")
-@pytest.mark.parametrize("count", [2, 5, 8])
-@pytest.mark.parametrize("sharing", ["lora", "shared", "separate"])
-def test_two_to_eight_agents_in_one_call(saved: Folder, count: int, sharing: str) -> None:
-    agents = tuple(f"agent_{i}" for i in range(count))
-    team = assemble({"agents": list(agents), "model": saved(16), "sharing": sharing}, agents=agents, roles=agents)
-    assert len(team.policies) == (count if sharing == "separate" else 1)
-    answers = team.generate([Request(agent, conversation("say red"), (1, 2)) for agent in agents], SHORT)
-    assert [len(answer) for answer in answers] == [2] * count
-    if sharing == "lora":
-        [policy] = team.policies
-        assert isinstance(policy, LanguageModel)
-        parameters = [list(policy.parameters_of(agent)) for agent in agents]
-        assert (
-            len({id(p) for ps in parameters for p in ps}) == sum(map(len, parameters)) == len(list(policy.parameters()))
-        )
 
 
 @pytest.mark.parametrize(

@@ -206,10 +206,9 @@ def test_agents_may_share_a_policy_in_which_each_role_has_its_weights() -> None:
 @pytest.mark.parametrize(
     ("env_id", "options", "message"),
     [
-        ("keys-v0", {}, "this environment does not declare where"),
-        ("tldr-v0", {"sharing": "lora"}, "sharing is 'lora'"),
-        ("tldr-v0", {"dtype": "bfloat16"}, "dtype is 'bfloat16', but 'builtin:extractive' is a small linear policy"),
-        ("tldr-v0", {"device": "cuda"}, "leave device out"),
+        ("keys-v0", {}, "'builtin:extractive'"),
+        ("tldr-v0", {"sharing": "lora"}, "'lora'"),
+        ("tldr-v0", {"device": "cuda"}, "'cuda'"),
     ],
 )
 def test_what_it_cannot_do_is_refused(env_id: str, options: dict[str, Any], message: str) -> None:

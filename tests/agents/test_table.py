@@ -116,12 +116,11 @@ def test_a_training_resumes_bit_for_bit(env_id: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("env_id", "protocol", "options", "message"),
     [
-        ("tldr-v0", "parallel", {}, "'agent_0' writes freely in this environment or protocol"),
-        ("dectiger-v0", "centralized", {}, "'agent_0' writes freely in this environment or protocol"),
-        ("dectiger-v0", "parallel", {"sharing": "lora"}, "sharing is 'lora', which these tables do not support"),
-        ("dectiger-v0", "parallel", {"dtype": "bfloat16"}, "dtype is 'bfloat16', but 'builtin:table' is a small table"),
-        ("dectiger-v0", "parallel", {"device": "cuda"}, "device is 'cuda', but 'builtin:table' is a small table"),
-        ("dectiger-v0", "parallel", {"truncate_prompts": True}, "leave truncate_prompts out"),
+        ("tldr-v0", "parallel", {}, "'agent_0'"),
+        ("dectiger-v0", "centralized", {}, "'agent_0'"),
+        ("dectiger-v0", "parallel", {"sharing": "lora"}, "'lora'"),
+        ("dectiger-v0", "parallel", {"dtype": "bfloat16"}, "'bfloat16'"),
+        ("dectiger-v0", "parallel", {"truncate_prompts": True}, "truncate_prompts"),
     ],
 )
 def test_what_a_table_cannot_do_is_refused(env_id: str, protocol: str, options: dict[str, Any], message: str) -> None:
