@@ -198,16 +198,6 @@ def test_a_branch_without_score_is_not_learnt_from() -> None:
 # --- learning ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("options", [*CREDIT, {"tree": True}], ids=["cf", "cross", "tree"])
-def test_two_tables_agree_on_a_word(options: dict[str, Any]) -> None:
-    env = Match(ITEMS)
-    team = tables(env)
-    learner = make(team, learning_rate=0.15, max_grad_norm=1.0, **options)
-    train(learner, env, ONE_WORD, TrainerConfig(steps=60, prompts_per_step=4, group_size=4), 0)
-    assert agreement(team) > 0.9
-
-
 @pytest.mark.parametrize(
     "options",
     [

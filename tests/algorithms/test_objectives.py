@@ -20,7 +20,7 @@ from llm_dec_pomdp.algorithms.objectives import Objective, OfTrajectories
 from llm_dec_pomdp.algorithms.options import MAGRPOConfig
 from llm_dec_pomdp.algorithms.overlong import punished
 from llm_dec_pomdp.algorithms.samples import Sample
-from llm_dec_pomdp.config import ConfigError, build
+from llm_dec_pomdp.config import build
 from llm_dec_pomdp.envs.wrappers import with_protocol
 from llm_dec_pomdp.rollout import Trajectories
 from llm_dec_pomdp.rollout.replaced import Replaced
@@ -253,29 +253,3 @@ def test_the_returns_of_an_agent_are_compared_with_its_alone() -> None:
     by_agent = {agent: [s.advantage for s in learner.samples(played) if s.agent == agent] for agent in AGENTS}
     wanted = [(r - 3) / math.sqrt(14 / 3) for r in (1, 2, 6)]
     assert by_agent == {agent: pytest.approx(wanted) for agent in AGENTS}
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"average": "constant"},
-        {"normaliser": 5},
-        {"ratio": "sequence_mean", "average": "sequences"},
-        {"ratio": "sequence_mean", "importance": "token"},
-        {"objective": "cispo", "dual_clip": 3.0},
-        {"objective": "clip"},
-        {"replacements": 2, "advantage": "batch"},
-        {"replacements": 2, "advantage": "agent"},
-        {"importance_bound": 1.0},
-        {"dual_clip": 1.0},
-    ],
-    ids=str,
-)
-def test_options_without_effect_or_sense_are_refused(options: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError):
-        build(MAGRPOConfig, options, source="options")
-
-
-def test_a_mistyped_option_of_the_objective_is_recognised() -> None:
-    with pytest.raises(ConfigError, match=r"clip_hihg.*did you mean clip_high"):
-        build(MAGRPOConfig, {"clip_hihg": 0.3}, source="options")

@@ -267,11 +267,14 @@ def test_counts_are_counted(setting: str) -> None:
         load_suite("quick", [setting]).cells()
 
 
+BATCH = {"name": "magrpo", "options": {"advantage": "batch"}}
+
+
 def test_a_group_of_one_has_nothing_to_be_compared_with() -> None:
     alone = {"training": {"group_size": 1}}
     with pytest.raises(ConfigError, match="group_size is 1, but magrpo"):
         check_methods([changed(**alone)])
-    check_methods([changed(**alone, method={"name": "mareinforce"}), changed(**alone, method={"name": "concat"})])
+    check_methods([changed(**alone, method=method) for method in ({"name": "mareinforce"}, {"name": "concat"}, BATCH)])
 
 
 class Bare:
