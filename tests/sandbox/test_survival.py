@@ -126,24 +126,6 @@ def test_a_folder_whose_owners_were_all_killed_goes_with_the_next_pool(
     assert list(tmp_path.iterdir()) == [foreign]
 
 
-@pytest.mark.slow
-def test_four_trainers_at_once(tmp_path: Path) -> None:
-    then = (
-        "verdicts = pool.run([Job('def f(x): return x', check, 'f')] * 20)\n"
-        "sys.exit(0 if all(v.outcome == 'passed' for v in verdicts) else 1)"
-    )
-    trainers = [
-        subprocess.Popen(
-            [sys.executable, "-c", TRAINER.format(then=then)],
-            env={**os.environ, "TMPDIR": str(tmp_path)},
-            stdout=subprocess.DEVNULL,
-        )
-        for _ in range(4)
-    ]
-    assert [trainer.wait(60) for trainer in trainers] == [0, 0, 0, 0]
-    assert list(tmp_path.iterdir()) == []
-
-
 # --- a full disk ------------------------------------------------------------------------------------------------------
 
 FULL = """
