@@ -173,35 +173,26 @@ def test_toml_is_read(tmp_path: Path) -> None:
     assert read_toml(path) == {"name": "überall", "optimiser": {"steps": 3}}
 
 
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"none.toml' cannot be read .No such file"):
-        read_toml(tmp_path / "none.toml")
-
-
 @pytest.mark.parametrize(
-    ("content", "message"),
+    ("content", "named"),
     [
-        (b"a = 1\nb = = 2\n", r"bad.toml' is not valid TOML: .*line 2"),
-        (b'a = "\xe9"\n', r"bad.toml' is not UTF-8"),
+        (None, "No such file"),
+        (b"a = 1\nb = = 2\n", "line 2"),
+        (b'a = "\xe9"\n', "UTF-8"),
+        (b"a = " + b"[" * 5000, "not valid TOML"),
+        (b"seed = " + b"1" * 5000, "digits"),
     ],
+    ids=["missing", "syntax", "encoding", "deep", "digits"],
 )
-def test_bad_toml_is_named(tmp_path: Path, content: bytes, message: str) -> None:
+def test_a_file_that_is_not_toml_is_named(tmp_path: Path, content: bytes | None, named: str) -> None:
     path = tmp_path / "bad.toml"
-    path.write_bytes(content)
-    with pytest.raises(ConfigError, match=message):
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(ConfigError, match=rf"bad\.toml'.*{named}"):
         read_toml(path)
 
 
-def test_toml_that_is_nested_too_deep_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "deep.toml").write_text("a = " + "[" * 5000, encoding="utf-8")
-    with pytest.raises(ConfigError, match=r"deep.toml' is not valid TOML"):
-        read_toml(tmp_path / "deep.toml")
-
-
-def test_a_number_of_too_many_digits_is_named(tmp_path: Path) -> None:
-    (tmp_path / "long.toml").write_text("seed = " + "1" * 5000, encoding="utf-8")
-    with pytest.raises(ConfigError, match=r"long.toml' is not valid TOML: .*digits"):
-        read_toml(tmp_path / "long.toml")
+def test_a_number_of_too_many_digits_is_a_wrong_value(tmp_path: Path) -> None:
     (tmp_path / "long.toml").write_text("name = 0x" + "f" * 5000, encoding="utf-8")
-    with pytest.raises(ConfigError, match="name = a number with too many digits"):
+    with pytest.raises(ConfigError, match="name = a number"):
         build(Run, read_toml(tmp_path / "long.toml"), source="long.toml")
