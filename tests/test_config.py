@@ -36,11 +36,11 @@ def test_values_become_fields() -> None:
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"sed": 3}, r"sed: no such key; did you mean seed\?"),
-        ({"optimiser": {"learning_rte": 1}}, r"optimiser.learning_rte: no such key; did you mean learning_rate\?"),
-        ({"reviewer": {"learning_rte": 1}}, r"reviewer.learning_rte: no such key; did you mean learning_rate\?"),
-        ({"zzz": 1}, r"zzz: no such key; known: name, optimiser, reviewer, seed"),
-        ({"optimiser": {"steps": "many"}}, r"optimiser.steps = 'many': .*integer"),
+        ({"sed": 3}, r"sed: .*seed\?"),
+        ({"optimiser": {"learning_rte": 1}}, r"optimiser\.learning_rte: .*learning_rate"),
+        ({"reviewer": {"learning_rte": 1}}, r"reviewer\.learning_rte: .*learning_rate"),
+        ({"zzz": 1}, "zzz: .*name, optimiser, reviewer, seed"),
+        ({"optimiser": {"steps": "many"}}, r"optimiser\.steps = 'many'"),
     ],
     ids=["resembles one", "of a table", "of an optional table", "resembles nothing", "another type"],
 )
@@ -107,7 +107,7 @@ def test_an_option_of_its_own_is_no_alias() -> None:
 
     config = build(Exploring, {"epsilon": 0.5, "clip_low": 0.1}, source="test")
     assert config.given() == {"epsilon": 0.5, "objective": "clipped", "clip_low": 0.1}
-    with pytest.raises(ConfigError, match="epsilon: no such key"):
+    with pytest.raises(ConfigError, match="epsilon"):
         build(Run, {"epsilon": 0.5}, source="test")
 
 
@@ -154,7 +154,7 @@ def test_the_given_values_are_left_alone() -> None:
 
 @pytest.mark.parametrize("assignment", ["key", "=1", " =1", ""])
 def test_an_assignment_without_key_or_value_is_explained(assignment: str) -> None:
-    with pytest.raises(ConfigError, match=r"not of the form key=value"):
+    with pytest.raises(ConfigError, match="key=value"):
         override({}, [assignment])
 
 

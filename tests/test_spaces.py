@@ -54,7 +54,7 @@ def test_the_same_seed_gives_the_same_samples() -> None:
 
 @pytest.mark.parametrize("option", ["mask", "probability"])
 def test_masks_and_probabilities_are_refused(option: str) -> None:
-    with pytest.raises(ValueError, match="neither mask nor probability"):
+    with pytest.raises(ValueError, match="mask"):
         FreeText().sample(**{option: np.ones(3)})
 
 

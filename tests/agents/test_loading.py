@@ -120,7 +120,7 @@ def test_the_seed_decides_the_adapters_and_global_randomness_is_left_alone(folde
 
 
 def test_an_agent_without_adapter_is_named(stirred: LanguageModel) -> None:
-    with pytest.raises(KeyError, match="no adapter for 'agent_7'"):
+    with pytest.raises(KeyError, match="'agent_7'"):
         stirred.generate([Request("agent_7", conversation("red"))], SHORT)
 
 
@@ -249,14 +249,14 @@ def test_the_dtype_is_as_asked(folder: str, dtype: str, wanted: torch.dtype) -> 
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("{here}", {"dtype": "float23"}, "dtype 'float23' does not exist; did you mean float32"),
-        ("{saved}", {"device": "tpu9"}, "could not be loaded on tpu9"),
-        ("builtin:tyny", {}, "'builtin:tyny'; did you mean builtin:tiny"),
-        ("{here}/nothing.gguf", {}, r"nothing\.gguf' does not exist"),
+        ("{here}", {"dtype": "float23"}, "'float23'.*float32"),
+        ("{saved}", {"device": "tpu9"}, "tpu9"),
+        ("builtin:tyny", {}, "'builtin:tyny'.*builtin:tiny"),
+        ("{here}/nothing.gguf", {}, r"nothing\.gguf"),
         ("{here}/broken.gguf", {"device": "cpu"}, r"broken\.gguf"),
-        ("{here}/nowhere", {"device": "cpu"}, "nowhere' is not a folder"),
-        ("{here}/empty", {"device": "cpu"}, r"empty' has no config\.json and no weights.* and no tokenizer"),
-        ("{here}/half", {"device": "cpu"}, r"half' has no weights .* and no tokenizer .*; save"),
+        ("{here}/nowhere", {"device": "cpu"}, "nowhere"),
+        ("{here}/empty", {"device": "cpu"}, r"empty.*config\.json.*weights.*tokenizer"),
+        ("{here}/half", {"device": "cpu"}, "half.*weights.*tokenizer"),
         ("{here}/exported", {"device": "cpu"}, r"exported' has no config\.json.*agent_0.*--team"),
     ],
 )
@@ -282,7 +282,7 @@ def test_a_model_of_the_hub_is_looked_for_there_and_without_a_network_in_the_cac
     monkeypatch.setattr(huggingface_hub, "get_hf_file_metadata", lambda url, **options: None)
     assert locate("acme/writer") == ("acme/writer", {})
     monkeypatch.setattr(huggingface_hub, "get_hf_file_metadata", refuse)
-    unknown = r"'acme/writer' .*not in the hub's cache.*\(OSError: no network\); give builtin:tiny"
+    unknown = "'acme/writer'.*no network"
     with pytest.raises(ModelError, match=unknown):
         locate("acme/writer")
     monkeypatch.setattr(huggingface_hub, "try_to_load_from_cache", lambda *names: "config.json")

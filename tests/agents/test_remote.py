@@ -212,7 +212,8 @@ def test_a_failure_names_the_address_the_tries_and_the_reason(server: Server, an
     server.answer = lambda body, number: answer
     with pytest.raises(RemoteError) as caught:
         Remote(server.url, "m", tries=2).generate(HELLO, Sampling())
-    assert f"{server.url} gave no usable answer in 2 tries: " in str(caught.value)
+    assert server.url in str(caught.value)
+    assert "2 tries" in str(caught.value)
     assert reason in str(caught.value)
     assert server.asked == [server.asked[0]] * 2
 
@@ -256,7 +257,7 @@ def test_a_server_slower_than_the_timeout_is_named(server: Server) -> None:
 
     server.answer = sleep
     try:
-        with pytest.raises(RemoteError, match=r"127\.0\.0\.1:\d+/v1 gave no usable answer in 2 tries: timed out"):
+        with pytest.raises(RemoteError, match=r"127\.0\.0\.1:\d+/v1 .*2 tries.*timed out"):
             Remote(server.url, "m", timeout=0.2, tries=2).generate(HELLO, Sampling())
         assert len(server.asked) == 2
     finally:

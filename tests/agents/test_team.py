@@ -39,7 +39,7 @@ def test_answers_come_back_in_the_order_of_the_requests() -> None:
 
 def test_an_unknown_agent_names_the_nearest_and_nobody_is_asked() -> None:
     policy = Recorder()
-    with pytest.raises(KeyError, match="no member for 'agent_9'; did you mean agent_0"):
+    with pytest.raises(KeyError, match=r"'agent_9'.*agent_0"):
         Team({"agent_0": policy}).generate([request("agent_0"), request("agent_9")], SAMPLING)
     assert policy.calls == []
 

@@ -141,7 +141,7 @@ class Silent(Softmax):
 
 def test_a_policy_without_entropy_is_named() -> None:
     make(Team({"agent_0": Silent(**THREE)})).update([TWO_WORDS])
-    with pytest.raises(ValueError, match=r"entropy is 0\.1, but Silent cannot compute its entropy"):
+    with pytest.raises(ValueError, match=r"entropy is 0\.1.*Silent"):
         make(Team({"agent_0": Silent(**THREE)}), entropy=0.1)
 
 
@@ -277,7 +277,7 @@ def test_the_rollout_follows_from_the_options(options: dict[str, Any], rollout: 
 
 
 def test_groups_without_the_decisions_that_credit_needs_are_refused() -> None:
-    with pytest.raises(ValueError, match="task 't' holds only trajectories"):
+    with pytest.raises(ValueError, match="task 't'"):
         make(table_team(), credit="crossed").update([TWO_WORDS])
 
 

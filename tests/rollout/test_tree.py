@@ -59,7 +59,7 @@ def test_agents_that_cannot_tell_two_decision_points_apart_say_the_same() -> Non
 
 
 def test_a_tree_that_would_be_too_large_is_named() -> None:
-    with pytest.raises(ValueError, match=r"task 't1' would play more than 4096 joint actions in one turn"):
+    with pytest.raises(ValueError, match=r"task 't1'.* 4096"):
         play(numbers(max_turns=2), Tree(), 65)
 
 
