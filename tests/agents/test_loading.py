@@ -9,7 +9,7 @@ from typing import Any
 import huggingface_hub
 import pytest
 import torch
-from models import AGENTS, copy_of, network, same, tokenizer, weights
+from models import AGENTS, network, same, tokenizer
 from peft import LoraConfig, get_peft_model
 from requests_of_agents import REQUESTS, SHORT, pairs, recorded
 from transformers import LlamaForCausalLM
@@ -134,17 +134,6 @@ def test_separate_models_start_equal_and_share_nothing(folder: str) -> None:
         for parameter in first.parameters():
             parameter.add_(1)
     assert not same([first.state_dict()], [second.state_dict()])
-
-
-def test_a_shared_model_plays_everyone(folder: str) -> None:
-    team = load_team(AGENTS, folder, sharing="shared", device="cpu")
-    assert team.members["agent_0"] is team.members["agent_1"]
-    assert len(team.trainable) == 1
-
-
-def test_a_team_of_adapters_can_be_copied(folder: str) -> None:
-    team = load_team(AGENTS, folder, sharing="lora", device="cpu")
-    assert same(weights(copy_of(team)), weights(team))
 
 
 @pytest.mark.parametrize("sharing", SHARINGS)

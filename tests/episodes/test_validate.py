@@ -73,10 +73,6 @@ def event_of(trace: Trace, kind: str, number: int = 0) -> dict[str, Any]:
     return [event for event in trace["events"] if event["type"] == kind][number]
 
 
-def move(trace: Trace, kind: str, place: int) -> None:
-    trace["events"].insert(place, trace["events"].pop(trace["events"].index(event_of(trace, kind))))
-
-
 NOT_REPLAYABLE: dict[str, tuple[Mutation, str]] = {
     "NaN": (lambda t: t["events"][2].update(t=math.nan), "event 'e2', field t: nan is"),
     "an id twice": (lambda t: t["events"][2].update(id="e1"), "event 'e1', field id: another event has it too"),
