@@ -13,7 +13,7 @@ from models import AGENTS, match, same, weights
 
 from llm_dec_pomdp.agents.base import Sampling, Team
 from llm_dec_pomdp.agents.io.load import MemberConfig, assemble_team
-from llm_dec_pomdp.agents.io.models import ModelError, load_model
+from llm_dec_pomdp.agents.io.models import ModelError
 from llm_dec_pomdp.agents.language_model.policy import LanguageModel
 from llm_dec_pomdp.agents.scripted import RandomText, Scripted
 from llm_dec_pomdp.algorithms.magrpo import MAGRPO, MAGRPOConfig
@@ -195,13 +195,6 @@ def test_what_is_wrong_with_a_team_is_named_before_a_model_is_loaded(
 ) -> None:
     with pytest.raises(ModelError, match=message):
         assemble_team(AGENTS, ROLES, [MemberConfig(**member) for member in members], load=refuse_to_load)
-
-
-def test_a_file_of_members_is_no_model(tmp_path: Path) -> None:
-    path = tmp_path / "team.toml"
-    path.write_text("[members]\n")
-    with pytest.raises(ModelError, match=f"--team {path}"):
-        load_model(str(path))
 
 
 @pytest.mark.parametrize(

@@ -241,8 +241,10 @@ def test_the_dtype_is_as_asked(folder: str, dtype: str, wanted: torch.dtype) -> 
         ("{here}", {"dtype": "float23"}, "'float23'.*float32"),
         ("{saved}", {"device": "tpu9"}, "tpu9"),
         ("builtin:tyny", {}, "'builtin:tyny'.*builtin:tiny"),
+        ("builtin:words", {}, "builtin:words.*vocabulary"),
+        ("random:Qwen3-1.8B", {}, r"Qwen3-1\.8B.*Qwen3-1\.7B"),
         ("{here}/nothing.gguf", {}, r"nothing\.gguf"),
-        ("{here}/broken.gguf", {"device": "cpu"}, r"broken\.gguf"),
+        ("{here}/team.toml", {}, r"--team .*team\.toml"),
         ("{here}/nowhere", {"device": "cpu"}, "nowhere"),
         ("{here}/empty", {"device": "cpu"}, r"empty.*config\.json.*weights.*tokenizer"),
         ("{here}/half", {"device": "cpu"}, "half.*weights.*tokenizer"),
@@ -252,7 +254,7 @@ def test_the_dtype_is_as_asked(folder: str, dtype: str, wanted: torch.dtype) -> 
 def test_a_model_that_cannot_be_loaded_is_named(
     name: str, options: dict[str, Any], message: str, tmp_path: Path, folder: str
 ) -> None:
-    (tmp_path / "broken.gguf").write_bytes(b"no model at all")
+    (tmp_path / "team.toml").write_text("[members]\n")
     for place in ("empty", "half", "exported/agent_0"):
         (tmp_path / place).mkdir(parents=True)
     for place in ("half", "exported/agent_0"):

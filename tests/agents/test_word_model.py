@@ -10,7 +10,6 @@ from models import same, weights
 
 from llm_dec_pomdp.agents import Request, Sampling, Team
 from llm_dec_pomdp.agents.io.load import MemberConfig, assemble_team, load_team
-from llm_dec_pomdp.agents.io.models import ModelError, load_model, locate
 from llm_dec_pomdp.types import Message, conversation
 
 WORDS = ("red", "green", "blue")
@@ -56,14 +55,6 @@ def test_a_later_prompt_goes_on_from_what_was_sampled_and_from_what_was_shown(li
     assert model.encode(later, 0, written.prompt_ids + written.token_ids) == model.encode(later)
     [[sampled]] = model.generate([first], Sampling(max_new_tokens=1))
     assert written.prompt_ids == sampled.prompt_ids
-
-
-def test_without_words_there_is_no_such_model() -> None:
-    with pytest.raises(ModelError, match="builtin:words"):
-        load_model("builtin:words", device="cpu")
-    assert locate("builtin:words") == ("builtin:words", {})
-    with pytest.raises(ModelError, match="builtin:words"):
-        locate("builtin:word")
 
 
 def test_any_well_formed_text_is_as_likely_as_any_other() -> None:
