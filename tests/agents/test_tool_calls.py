@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -170,20 +167,6 @@ def test_a_remote_team_asks_searches_and_reports_by_calls(server: Server) -> Non
     for episode in group.episodes:
         assert episode.total == pytest.approx(1.0)
         assert episode.turns[-1].rewards == pytest.approx({"agent_0": 1.0, "agent_1": 1.0, "agent_2": 1.0})
-
-
-@pytest.mark.slow
-def test_a_server_is_evaluated_by_the_command_line(server: Server, tmp_path: Path) -> None:
-    server.answer = lambda body, number: (
-        plays_by_calls(body, number) if "Greta" in str(body) or "Edda" in str(body) else reply("I do not know.")
-    )
-    command = [str(Path(sys.executable).parent / "llm-dec-pomdp"), "eval", "research-v0", "--split", "train"]
-    options = ["--model", f"{server.url}#m", "--items", "8", "--out", str(tmp_path / "run"), "--json"]
-    done = subprocess.run([*command, *options], capture_output=True, text=True, timeout=200, check=False)
-    assert done.returncode == 0, done.stderr
-    [result] = json.loads(done.stdout)["results"]
-    assert result["summary"]["return_percent"]["mean"] == pytest.approx(21.25)  # one right answer of eight
-    assert result["summary"]["response_seconds"] > 0
 
 
 # --- a local model ----------------------------------------------------------------------------------------------------
