@@ -181,12 +181,6 @@ def test_replacements_learn_from_the_groups_that_stay() -> None:
     torch.testing.assert_close(gradient(kept, replacements=1), gradient(heard))
 
 
-def test_a_group_with_signal_stays_as_it_is() -> None:
-    learner = MAGRPO(softmax_team(), Sampling(max_new_tokens=1), MAGRPO.Config(replacements=2))
-    played = (match(), learner.policy, ["t0", "t1"], [3, 4], learner.sampling, 8)
-    assert learner.rollout.play(*played) == Trajectories().play(*played)
-
-
 # --- lengths and agents -----------------------------------------------------------------------------------------------
 
 
@@ -207,13 +201,6 @@ def test_joint_actions_of_a_decision_are_punished_too() -> None:
     found = punished(Group("t", (), (decision,)), {"agent_0": 10, "agent_1": 10}, buffer=5, penalty=1.0)
     assert [b.rewards_of("agent_0") for b in found.decisions[0].branches] == [(2.0, 1.0), (3.0,)]
     assert [b.rewards_of("agent_1") for b in found.decisions[0].branches] == [(3.0, 1.0), (3.0,)]
-
-
-def test_a_learner_learns_less_of_a_long_text() -> None:
-    played = group([1.0, 1.0], texts([0] * 8, [1]))  # equal returns, and the limit is 8
-    assert make(table_team()).update([played])["skipped"] == 1
-    moved = gradient(played, overlong=2, average="sequences")
-    assert moved[0] > 0 > moved[1]  # away from the long text
 
 
 def test_a_penalty_is_a_signal() -> None:
