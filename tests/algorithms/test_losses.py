@@ -20,6 +20,56 @@ def policy(*logits: float) -> torch.Tensor:
     return torch.tensor(logits, dtype=torch.float64, requires_grad=True)
 
 
+def objective(
+    logits: torch.Tensor, old: torch.Tensor, texts: list[list[int]], advantages: list[float], ratio: RatioLevel
+) -> torch.Tensor:
+    """Of a policy that draws every token from the same softmax."""
+    width = max(map(len, texts))
+    ids = torch.tensor([text + [0] * (width - len(text)) for text in texts])
+    mask = torch.tensor([[1.0] * len(text) + [0.0] * (width - len(text)) for text in texts])
+    new, before = (x.log_softmax(-1)[ids] for x in (logits, old))
+    return clipped(new, before.detach(), mask, torch.tensor(advantages), ratio)
+
+
+def score_function(logits: torch.Tensor, text: list[int]) -> torch.Tensor:
+    """d log pi(text) / d logits = counts - length * probabilities, derived by hand."""
+    p = logits.detach().exp() / logits.detach().exp().sum()
+    counts = torch.tensor([text.count(k) for k in range(3)], dtype=torch.float64)
+    return counts - len(text) * p
+
+
+@pytest.mark.parametrize("ratio", LEVELS)
+@pytest.mark.parametrize("text", [[1], [0, 2], [2, 2, 1, 0]], ids=["one token", "two", "four"])
+@pytest.mark.parametrize("advantage", [1.5, -0.5, 0.0])
+def test_first_gradient_is_the_score_function_times_the_advantage(
+    ratio: RatioLevel, text: list[int], advantage: float
+) -> None:
+    logits = policy(0.3, -1.0, 0.8)
+    objective(logits, logits.detach(), [text], [advantage], ratio).sum().backward()
+    torch.testing.assert_close(logits.grad, advantage * score_function(logits, text))
+
+
+@pytest.mark.parametrize("ratio", LEVELS)
+def test_gradient_away_from_the_sampling_policy_is_weighted_by_the_ratio(ratio: RatioLevel) -> None:
+    logits, old, text = policy(0.1, 0.0, 0.0), torch.zeros(3, dtype=torch.float64), [0, 1]
+    objective(logits, old, [text], [2.0], ratio).sum().backward()
+    p = logits.detach().softmax(-1)
+    rho = p * 3
+    if ratio == "token":
+        wanted = sum(rho[k] * score_function(logits, [k]) for k in text)
+    else:
+        wanted = rho[0] * rho[1] * score_function(logits, text)
+    torch.testing.assert_close(logits.grad, 2.0 * wanted)
+
+
+@pytest.mark.parametrize("ratio", LEVELS)
+def test_a_batch_is_the_sum_of_its_texts(ratio: RatioLevel) -> None:
+    logits, texts, advantages = policy(0.3, -1.0, 0.8), [[0], [1, 2, 2], [2, 0]], [1.0, -2.0, 0.5]
+    objective(logits, logits.detach(), texts, advantages, ratio).sum().backward()
+    wanted = sum(a * score_function(logits, text) for a, text in zip(advantages, texts, strict=True))
+    torch.testing.assert_close(logits.grad, wanted)
+
+
 # --- the clip, on a single token whose ratio is given -----------------------------------------------------------------
 
 

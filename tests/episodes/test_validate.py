@@ -82,9 +82,21 @@ NOT_REPLAYABLE: dict[str, tuple[Mutation, str]] = {
         "field id: edges lead from it back to itself",
     ),
     "time backwards": (lambda t: t["events"][3].update(t=0.0), "event 'e3', field t: it is 0.0, and event 'e2', which"),
+    "turns backwards": (
+        lambda t: t["events"][1].update(turn=9),
+        "event 'e2', field turn: it is 0",
+    ),
     "early": (
         lambda t: event_of(t, "message", 1).update({"agent": "agent_1"}),
         "field agent: 'agent_1' acts before its spawn",
+    ),
+    "late": (
+        lambda t: event_of(t, "tool_result").update({"type": "despawn"}),
+        "field agent: 'agent_1' acts after its despawn",
+    ),
+    "a result of nothing": (
+        lambda t: event_of(t, "tool_call").update(tool="x"),
+        "which agent_1 has not called before",
     ),
     "a cost": (lambda t: t["costs"].update(tokens=7), "field costs.tokens: it is 7"),
     "no header": (lambda t: t["events"][0].pop("header"), "event 'e0': 'header' is a required property"),
