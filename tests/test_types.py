@@ -37,11 +37,6 @@ def test_nouns_are_frozen_have_slots_and_survive_pickling(noun: object) -> None:
     assert pickle.loads(pickle.dumps(noun)) == noun
 
 
-def test_items_do_not_share_default_fields() -> None:
-    first, second = TaskItem("a", "x"), TaskItem("b", "x")
-    assert first.fields is not second.fields
-
-
 def test_a_score_is_scorable_unless_it_is_nan() -> None:
     assert Score(0.0, {}).scorable
     assert not Score(math.nan, {}).scorable

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 import llm_dec_pomdp
+from llm_dec_pomdp.agents.io.models import ModelError
+from llm_dec_pomdp.config import ConfigError
 from llm_dec_pomdp.registries import UnknownNameError
 
 
@@ -22,6 +24,14 @@ def tiger() -> Any:
 
 def team() -> Any:
     return llm_dec_pomdp.load_team(tiger(), "builtin:table")
+
+
+def rows(tasks: Any) -> Any:
+    return llm_dec_pomdp.make("tldr-v0", tasks=tasks)
+
+
+def members(given: Any) -> Any:
+    return llm_dec_pomdp.load_team(tiger(), given)
 
 
 def stepped(actions: dict[str, str]) -> None:
@@ -50,6 +60,28 @@ CASES: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
     "roles": (lambda: stepped({"summary": "a", "elaboration": "b"}), UnknownNameError, "summary is .agent_0."),
     "lr": (lambda: llm_dec_pomdp.train(team(), tiger(), lr=1.0), ValueError, "did you mean learning_rate"),
     "a table of rows": (of_file("x.csv"), ValueError, r"x\.csv.*\.jsonl.*pandas"),
+    "a row without a prompt": (lambda: rows([{"post": "x"}]), ValueError, "row 1.*'prompt'.*'post'"),
+    "a row in place of rows": (lambda: rows({"id": "a"}), ValueError, "'id'"),
+    "a number of rows": (lambda: rows(7), ValueError, "tasks is 7"),
+    "a text in place of a row": (lambda: rows(["a text"]), ValueError, "row 1"),
+    "no rows": (lambda: rows([]), ValueError, "no rows"),
+    "members of no role": (lambda: members({"explorer 7": "builtin:table"}), ModelError, "'explorer 7'"),
+    "too few members": (lambda: members({"explorer 1": "builtin:table"}), ModelError, "explorer 2|agent_1"),
+    "an option of a member": (lambda: members({"explorer 1": {"sharin": "lora"}}), ConfigError, "sharin"),
+    "members in a list": (lambda: members(["builtin:table"]), ConfigError, "builtin:table"),
+    "a learner that does not learn": (lambda: llm_dec_pomdp.train(team(), tiger(), "single"), ConfigError, "'single'"),
+    "a class as a learner": (lambda: llm_dec_pomdp.train(team(), tiger(), object), TypeError, "<class 'object'>"),  # type: ignore[arg-type]
+    "no steps": (lambda: llm_dec_pomdp.train(team(), tiger(), steps=-1), ConfigError, "steps = -1"),
+    "two names of one option": (
+        lambda: llm_dec_pomdp.train(team(), tiger(), group_size=4, num_generations=4),
+        ConfigError,
+        "group_size = 4 and num_generations = 4",
+    ),
+    "two names of max_turns": (
+        lambda: llm_dec_pomdp.make("tldr-v0", max_turns=2, max_cycles=5),
+        ValueError,
+        "max_turns and max_cycles",
+    ),
 }
 
 

@@ -67,21 +67,6 @@ def test_on_one_core_and_without_a_model_work_is_done_in_turn(cores: Any) -> Non
     assert run_parallel([SAYS, SAYS], [seen, seen]) == [(MAIN, 2)] * 2
 
 
-def test_results_come_in_order(cores: Any) -> None:
-    cores(2)
-    first_may_end = threading.Event()
-
-    def first() -> str:
-        assert first_may_end.wait(20)
-        return "first"
-
-    def second() -> str:
-        first_may_end.set()
-        return "second"
-
-    assert run_parallel(loaded(1, 1), [first, second]) == ["first", "second"]
-
-
 def test_an_error_comes_after_all_have_ended_and_the_cores_are_given_back(cores: Any) -> None:
     cores(2)
     interval = sys.getswitchinterval()
@@ -161,10 +146,6 @@ def test_policies_on_one_device_work_in_turn_and_others_in_the_thread_that_asks(
     assert by_number[0] == by_number[3]
     assert by_number[1] == by_number[4] == threading.get_ident()
     assert by_number[0] != threading.get_ident()
-
-
-def test_policies_on_one_device_need_no_threads() -> None:
-    assert run_parallel(on("cuda:0", "cuda:0"), [threading.get_ident] * 2) == [threading.get_ident()] * 2
 
 
 def test_when_one_device_fails_the_others_finish_first() -> None:

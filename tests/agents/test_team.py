@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -36,15 +37,9 @@ def test_answers_come_back_in_the_order_of_the_requests() -> None:
     ]
 
 
-def test_no_requests_need_no_policy() -> None:
-    idle = Recorder()
-    assert Team({"a": idle}).generate([], SAMPLING) == []
-    assert idle.calls == []
-
-
 def test_an_unknown_agent_names_the_nearest_and_nobody_is_asked() -> None:
     policy = Recorder()
-    with pytest.raises(KeyError, match="no member for 'agent_9'; did you mean agent_0"):
+    with pytest.raises(KeyError, match=r"'agent_9'.*agent_0"):
         Team({"agent_0": policy}).generate([request("agent_0"), request("agent_9")], SAMPLING)
     assert policy.calls == []
 
@@ -57,25 +52,6 @@ class TooFew(Policy):
 def test_a_policy_that_leaves_a_request_unanswered_is_an_error() -> None:
     with pytest.raises(ValueError, match="shorter"):
         Team({"a": TooFew()}).generate([request("a")], SAMPLING)
-
-
-def test_a_team_needs_a_member() -> None:
-    with pytest.raises(ValueError, match="members is empty"):
-        Team({})
-
-
-@pytest.mark.parametrize(
-    ("rates", "named"),
-    [
-        ({"agnt_1": 1.0}, "learning_rates has 'agnt_1', but the team has no such agent; did you mean agent_1"),
-        ({"agent_1": -0.1}, "of 'agent_1' is -0.1; it must be finite and at least 0"),
-        ({"agent_1": math.nan}, "of 'agent_1' is nan"),
-        ({"agent_1": math.inf}, "of 'agent_1' is inf"),
-    ],
-)
-def test_wrong_learning_rates_are_named(rates: dict[str, float], named: str) -> None:
-    with pytest.raises(ValueError, match=named):
-        Team({"agent_0": Softmax(), "agent_1": Softmax()}, learning_rates=rates)
 
 
 def test_policies_are_listed_once_in_agent_order_and_those_with_parameters_are_trainable() -> None:
@@ -92,31 +68,9 @@ def test_a_team_keeps_its_own_list_of_members() -> None:
     assert list(team.members) == ["a"]
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("temperature", -0.1),
-        ("temperature", math.nan),
-        ("top_p", 0.0),
-        ("top_p", 1.1),
-        ("top_k", -1),
-        ("max_new_tokens", 0),
-        ("top_q", 1),
-    ],
-)
-def test_wrong_sampling_is_named(name: str, value: float) -> None:
-    with pytest.raises(ValueError, match=f"(?s){name}.*input_value={value}"):
-        Sampling(**{name: value})  # type: ignore[arg-type]
-
-
 @pytest.mark.parametrize("edge", [{"temperature": 0.0}, {"top_p": 1.0}, {"top_k": 0}, {"max_new_tokens": 1}])
 def test_sampling_at_the_edge_is_allowed(edge: dict[str, Any]) -> None:
     assert getattr(Sampling(**edge), next(iter(edge))) == next(iter(edge.values()))
-
-
-def test_an_empty_stop_string_is_named() -> None:
-    with pytest.raises(ValueError, match=r"stop\.1"):
-        Sampling(stop=("END", ""))
 
 
 def test_agents_may_draw_with_a_sampling_of_their_own() -> None:
@@ -132,6 +86,30 @@ def test_agents_may_draw_with_a_sampling_of_their_own() -> None:
     }
 
 
-def test_a_sampling_of_nobody_is_named() -> None:
-    with pytest.raises(ValueError, match="'agnt_0'"):
-        Team({"agent_0": ECHO}, samplings={"agnt_0": SAMPLING})
+@pytest.mark.parametrize(
+    ("make", "named"),
+    [
+        (lambda: Team({}), "members is empty"),
+        (lambda: Team({"agent_0": ECHO}, samplings={"agnt_0": SAMPLING}), "'agnt_0'"),
+        *(
+            (lambda rates=rates: Team({"agent_0": Softmax(), "agent_1": Softmax()}, learning_rates=rates), named)
+            for rates, named in (
+                ({"agnt_1": 1.0}, "'agnt_1'.*agent_1"),
+                ({"agent_1": -0.1}, "'agent_1' is -0.1"),
+                ({"agent_1": math.nan}, "'agent_1' is nan"),
+                ({"agent_1": math.inf}, "'agent_1' is inf"),
+            )
+        ),
+        (lambda: Sampling(stop=("END", "")), r"stop\.1"),
+        *(
+            (lambda name=name, value=value: Sampling(**{name: value}), f"(?s){name}.*input_value={value}")
+            for name, value in (
+                *(("temperature", -0.1), ("temperature", math.nan), ("top_p", 0.0), ("top_p", 1.1)),
+                *(("top_k", -1), ("max_new_tokens", 0), ("top_q", 1)),
+            )
+        ),
+    ],
+)
+def test_wrong_values_are_named(make: Callable[[], object], named: str) -> None:
+    with pytest.raises(ValueError, match=named):
+        make()

@@ -26,7 +26,7 @@ from llm_dec_pomdp.envs.base import TextDecPOMDP
 from llm_dec_pomdp.envs.tools.ready import calculator
 from llm_dec_pomdp.envs.wrappers import PROTOCOLS, Discussion, Sequential, WithTools, with_protocol
 from llm_dec_pomdp.episodes import Header, from_episode, read_whole, to_groups, validate, write
-from llm_dec_pomdp.rollout import Demonstrations, Trajectories, replay
+from llm_dec_pomdp.rollout import Demonstrations, Trajectories
 from llm_dec_pomdp.types import Completion, Episode, Message, conversation
 
 QWEN3 = (  # drops the thoughts of earlier turns, as that of Qwen3 does
@@ -284,15 +284,6 @@ def test_nobody_observes_a_thought_and_no_tool_is_called_in_it(make: Callable[[]
             assert "zebra" not in models[agent].tokenizer.decode(completion.prompt_ids)
 
 
-@pytest.mark.parametrize("env_id", ["tldr-v0", "classeval-v0", pytest.param("modules-v0", marks=pytest.mark.slow)])
-def test_rewards_are_those_of_the_answers(env_id: str) -> None:
-    env = llm_dec_pomdp.make(env_id)
-    gold = scripted(env, env.script("gold"))
-    thought, _ = played(env, gold, thinking)
-    assert thought.rewards == gold.rewards
-    assert gold.total > 0
-
-
 def test_the_prompt_after_a_thought_is_the_one_of_the_template() -> None:
     env = llm_dec_pomdp.make("tldr-v0", max_turns=2)
     spoken = scripted(env, lambda agent, history: f"I am {agent}.")
@@ -368,7 +359,7 @@ def test_the_gradient_reaches_the_tokens_of_a_thought() -> None:
 # --- records ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("texts", ["inline", "hashed"])
+@pytest.mark.parametrize("texts", ["inline", "hashed", "none"])
 def test_a_trace_keeps_thoughts_as_private(texts: Any, tmp_path: Path) -> None:
     env = with_protocol(llm_dec_pomdp.make("tldr-v0"), "sequential")
     episode, _ = played(env, scripted(env, lambda agent, history: f"I am {agent}."), thinking)
@@ -377,17 +368,10 @@ def test_a_trace_keeps_thoughts_as_private(texts: Any, tmp_path: Path) -> None:
     assert validate(trace) == []
     write([trace], tmp_path / "t", texts, token_ids=True)
     assert ("zebra" in (tmp_path / "t").read_text()) == (texts == "inline")
+    if texts == "none":
+        return
     [read] = read_whole(tmp_path / "t")
     assert read == json.loads(json.dumps(trace))
     assert to_groups([read])[0].episodes[0] == episode
     shown = [event for event in trace["events"] if "zebra" in str({**event, "thought": ""})]
     assert shown == []
-
-
-def test_no_thought_is_in_a_file_without_texts(tmp_path: Path) -> None:
-    env = llm_dec_pomdp.make("tldr-v0")
-    episode, _ = played(env, scripted(env, env.script("gold")), thinking)
-    trace = from_episode(episode, Header.of(env), env.items[0], token_ids=True)
-    assert replay(trace) == ""
-    write([trace], tmp_path / "t", "none")
-    assert "zebra" not in (tmp_path / "t").read_text()

@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 from servers import Server, reply, reply_of, reply_with_calls
-from tokenizers import Tokenizer, decoders, pre_tokenizers
-from tokenizers.models import BPE
-from transformers import PreTrainedTokenizerFast
 
 import llm_dec_pomdp
 from llm_dec_pomdp.agents import Remote, Request, Sampling, Team
@@ -175,53 +169,7 @@ def test_a_remote_team_asks_searches_and_reports_by_calls(server: Server) -> Non
         assert episode.turns[-1].rewards == pytest.approx({"agent_0": 1.0, "agent_1": 1.0, "agent_2": 1.0})
 
 
-@pytest.mark.slow
-def test_a_server_is_evaluated_by_the_command_line(server: Server, tmp_path: Path) -> None:
-    server.answer = lambda body, number: (
-        plays_by_calls(body, number) if "Greta" in str(body) or "Edda" in str(body) else reply("I do not know.")
-    )
-    command = [str(Path(sys.executable).parent / "llm-dec-pomdp"), "eval", "research-v0", "--split", "train"]
-    options = ["--model", f"{server.url}#m", "--items", "8", "--out", str(tmp_path / "run"), "--json"]
-    done = subprocess.run([*command, *options], capture_output=True, text=True, timeout=200, check=False)
-    assert done.returncode == 0, done.stderr
-    [result] = json.loads(done.stdout)["results"]
-    assert result["summary"]["return_percent"]["mean"] == pytest.approx(21.25)  # one right answer of eight
-    assert result["summary"]["response_seconds"] > 0
-
-
 # --- a local model ----------------------------------------------------------------------------------------------------
-
-TEMPLATE = (
-    "{% if tools %}TOOLS {{ tools | tojson }}\n{% endif %}"
-    "{% for m in messages %}<{{ m.role }}>{{ m.content }}</{{ m.role }}>{% endfor %}<assistant>"
-)
-
-
-def letters(template: str) -> Any:
-    """A tokenizer of letters with a chat template."""
-    alphabet = ["</s>", *sorted(pre_tokenizers.ByteLevel.alphabet())]
-    inner = Tokenizer(BPE({letter: i for i, letter in enumerate(alphabet)}, []))
-    inner.pre_tokenizer, inner.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
-    found = PreTrainedTokenizerFast(tokenizer_object=inner, eos_token="</s>")
-    found.chat_template = template
-    return found
-
-
-@pytest.mark.parametrize(("template", "shows_tools"), [(TEMPLATE, True), (TEMPLATE.partition("endif %}")[2], False)])
-def test_a_chat_template_with_a_place_for_tools_is_told_of_them(template: str, shows_tools: bool) -> None:
-    tokenizer = letters(template)
-    prompts = Prompts(tokenizer, frozenset({0}), {})
-    history = [
-        Message("observation", "q"),
-        Message("action", called("search", query="x")),
-        Message("tool", "[1] x", "search"),
-    ]
-    shown = tokenizer.decode(prompts.encode(history, tools=(SEARCH,)))
-    assert shown.endswith(f"<assistant>{history[1].text}</assistant><tool>[1] x</tool><assistant>") is shows_tools
-    assert ("TOOLS" in shown and "Words." in shown) is shows_tools
-    begun = prompts.encode(history[:1], tools=(SEARCH,))
-    ids = [*begun, *prompts.text_ids(history[1].text)]
-    assert tokenizer.decode(prompts.encode(history, ids, (SEARCH,))) == shown
 
 
 def test_the_built_in_model_is_told_of_tools_and_of_what_they_gave() -> None:

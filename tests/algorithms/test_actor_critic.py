@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from models import COLOURS, ITEMS, match, softmax_team
+from models import softmax_team
 
 import llm_dec_pomdp
 from llm_dec_pomdp.agents import Sampling, Team
@@ -20,7 +20,6 @@ from llm_dec_pomdp.algorithms.actor_critic import IAC, MAAC, ActorCritic
 from llm_dec_pomdp.algorithms.critics import CriticUpdater, ValueTarget
 from llm_dec_pomdp.algorithms.samples import Sample
 from llm_dec_pomdp.config import ConfigError, build
-from llm_dec_pomdp.seeding import derive
 from llm_dec_pomdp.types import Completion, Episode, Group, Message, Turn, conversation
 
 AGENTS = ("agent_0", "agent_1")
@@ -311,26 +310,3 @@ def test_value_targets_train_only_the_critic() -> None:
     metrics = updater.step([Sample("agent_0", text, 0.0), target])
     assert metrics["value_loss"] == 1.0
     assert updater.values([reading]) == pytest.approx([0.1])
-
-
-# --- learning ---------------------------------------------------------------------------------------------------------
-
-
-def agreement(kind: type[ActorCritic], **options: Any) -> float:
-    """How often two tables say the same after 80 updates of eight episodes, one per prompt."""
-    team = Team({agent: Table(COLOURS, rows=8) for agent in AGENTS})
-    algorithm = kind(team, ONE_WORD, kind.Config(**options))
-    env = match(ITEMS[:1])
-    for step in range(80):
-        seeds = [derive(0, step, i) for i in range(8)]
-        algorithm.update(algorithm.rollout.play(env, algorithm.policy, ["t0"] * 8, seeds, ONE_WORD, 1))
-    first, second = (policy.state_dict()["logits"].softmax(-1) for policy in team.trainable)
-    return float((first * second).sum()) if len(first) else 0.25
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_team_learns_to_say_the_same_from_one_episode_per_prompt(kind: type[ActorCritic]) -> None:
-    assert agreement(kind, learning_rate=0.1) > 0.9
-    control = agreement(kind, learning_rate=0.0, critic_learning_rate=0.1)
-    assert control == pytest.approx(0.25)

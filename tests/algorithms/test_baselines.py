@@ -2,8 +2,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from importlib import metadata
-from typing import Any
 
 import pytest
 
@@ -45,12 +43,6 @@ def test_every_algorithm_plays_under_a_protocol_that_exists(name: str) -> None:
     assert find_algorithm(name).protocol in PROTOCOLS
 
 
-def test_baselines_have_nothing_to_save() -> None:
-    algorithm = Single(Team({"a": ECHO}), SAMPLING)
-    assert algorithm.state_dict() == {}
-    algorithm.load_state_dict({})
-
-
 # --- names ------------------------------------------------------------------------------------------------------------
 
 
@@ -72,18 +64,6 @@ def test_a_registered_algorithm_is_built_by_name(names: Registry) -> None:
     built = build_algorithm("acme/mine", {}, team, SAMPLING)
     assert isinstance(built, Mine)
     assert built.team is team
-
-
-def test_entry_points_of_installed_packages_are_found(names: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = "llm_dec_pomdp.algorithms.baselines:Concat"
-    point = metadata.EntryPoint("acme/installed", path, "llm_dec_pomdp.algorithms")
-
-    def entry_points(**params: Any) -> list[metadata.EntryPoint]:
-        return [point] if params == {"group": "llm_dec_pomdp.algorithms"} else []
-
-    monkeypatch.setattr(metadata, "entry_points", entry_points)
-    assert "acme/installed" in names
-    assert find_algorithm("acme/installed").load() is Concat
 
 
 def test_knowing_the_names_does_not_load_torch() -> None:

@@ -11,7 +11,6 @@ from updates import agreement
 
 from llm_dec_pomdp.agents import Sampling
 from llm_dec_pomdp.algorithms.magrpo import MAGRPO
-from llm_dec_pomdp.config import ConfigError, build
 from llm_dec_pomdp.types import Group
 
 SAMPLING = Sampling(max_new_tokens=1)
@@ -57,9 +56,3 @@ def test_a_team_learns_from_groups_of_one() -> None:
         seeds = [100 * step + place for place in range(len(ids))]
         algorithm.update(algorithm.rollout.play(env, algorithm.team, ids, seeds, SAMPLING))
     assert agreement(algorithm.team) > 0.9
-
-
-def test_groups_of_one_are_enough() -> None:
-    assert learner().config.least_group_size == 1
-    with pytest.raises(ConfigError, match="advantage: no such"):
-        build(MAGRPO.Config, {"credit": "counterfactual", "advantage": "batch"}, source="options")

@@ -74,7 +74,7 @@ def test_who_cannot_be_shown_a_text_is_refused_in_a_sentence() -> None:
     team = softmax_team()
     algorithm = learner(team)
     groups = algorithm.rollout.play(match(), team, ["t1"], [0], ONE_WORD)
-    with pytest.raises(ValueError, match="no policy of the team can be trained on given texts"):
+    with pytest.raises(ValueError, match="given texts"):
         algorithm.update(groups)
 
 
@@ -86,7 +86,7 @@ def test_members_that_cannot_learn_stay_as_they_are() -> None:
 
 
 def test_a_teacher_that_does_not_exist_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"teacher is 'script:optimum'.*did you mean script:optimal"):
+    with pytest.raises(ValueError, match=r"'script:optimum'.*script:optimal"):
         learner(pupils(), source="script:optimum")
     with pytest.raises(ValueError, match="epochs"):
         Imitation.Config(epochs=2)  # type: ignore[arg-type]
@@ -112,14 +112,14 @@ def test_recorded_episodes_are_said_again_word_for_word(options: dict[str, int],
 
     assert texts_of(played) == texts_of(recorded)
     assert all(c.token_ids for g in played for e in g.episodes for t in e.turns for c in t.actions.values())
-    with pytest.raises(ValueError, match=f"has no episode of task {env.items[5].id!r}, but of 4 other tasks"):
+    with pytest.raises(ValueError, match=repr(env.items[5].id)):
         Demonstrations(str(file)).play(env, words(env), [env.items[5].id], [0], ONE_WORD)
 
 
 def test_a_file_of_something_else_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "rows.jsonl"
     file.write_text('{"task": "t", "texts": {"agent_0": "a"}}\n{"prompt": "x"}\n', encoding="utf-8")
-    with pytest.raises(ValueError, match=r"rows.jsonl, row 2: it is not a valid episode \(KeyError: 'task'\)"):
+    with pytest.raises(ValueError, match=r"rows\.jsonl, row 2.*'task'"):
         learner(pupils(), source=str(file))
 
 

@@ -276,22 +276,6 @@ def test_pairs_of_a_file_are_learnt_from(tmp_path: Path) -> None:
         algorithm.rollout.play(env, team, ["t1"], [0], SAMPLING)
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("", "is empty"),
-        ('{"task": "t0", "chosen": {"agent_0": "a"}}\n', r"row 1: it is not a valid pair \(KeyError: 'rejected'\)"),
-        ('{"task": "t0", "chosen": {"agent_0": 3}, "rejected": {}}\n', "row 1: it is not a valid pair"),
-        ("[]\n", "row 1: it is not a valid pair"),
-    ],
-)
-def test_a_file_that_holds_no_pairs_is_refused(tmp_path: Path, content: str, message: str) -> None:
-    path = tmp_path / "pairs.jsonl"
-    path.write_text(content)
-    with pytest.raises(ValueError, match=message):
-        learner(softmax_team(**START), source=str(path))
-
-
 @pytest.mark.parametrize("options", [{"beta": 0.0}, {"ratio": "token"}, {"epochs": 2}, {"pairs": "best"}])
 def test_options_without_effect_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=next(iter(options))):

@@ -100,7 +100,7 @@ def test_the_smaller_size_is_remembered_and_survives_a_restart(caplog: pytest.Lo
 
 def test_a_device_that_holds_nothing_is_given_up_and_leaves_the_weights() -> None:
     team = on_small_device(separate_team(seed=3), 0)
-    with pytest.raises(OutOfDeviceMemoryError, match=r"one sequence at a time \(CUDA out of memory.*sharing=lora"):
+    with pytest.raises(OutOfDeviceMemoryError, match="CUDA out of memory"):
         updated(team, micro_batch=8)
     assert same(weights(team), weights(separate_team(seed=3)))
 

@@ -20,7 +20,7 @@ from llm_dec_pomdp.algorithms.objectives import Objective, OfTrajectories
 from llm_dec_pomdp.algorithms.options import MAGRPOConfig
 from llm_dec_pomdp.algorithms.overlong import punished
 from llm_dec_pomdp.algorithms.samples import Sample
-from llm_dec_pomdp.config import ConfigError, build
+from llm_dec_pomdp.config import build
 from llm_dec_pomdp.envs.wrappers import with_protocol
 from llm_dec_pomdp.rollout import Trajectories
 from llm_dec_pomdp.rollout.replaced import Replaced
@@ -181,12 +181,6 @@ def test_replacements_learn_from_the_groups_that_stay() -> None:
     torch.testing.assert_close(gradient(kept, replacements=1), gradient(heard))
 
 
-def test_a_group_with_signal_stays_as_it_is() -> None:
-    learner = MAGRPO(softmax_team(), Sampling(max_new_tokens=1), MAGRPO.Config(replacements=2))
-    played = (match(), learner.policy, ["t0", "t1"], [3, 4], learner.sampling, 8)
-    assert learner.rollout.play(*played) == Trajectories().play(*played)
-
-
 # --- lengths and agents -----------------------------------------------------------------------------------------------
 
 
@@ -207,13 +201,6 @@ def test_joint_actions_of_a_decision_are_punished_too() -> None:
     found = punished(Group("t", (), (decision,)), {"agent_0": 10, "agent_1": 10}, buffer=5, penalty=1.0)
     assert [b.rewards_of("agent_0") for b in found.decisions[0].branches] == [(2.0, 1.0), (3.0,)]
     assert [b.rewards_of("agent_1") for b in found.decisions[0].branches] == [(3.0, 1.0), (3.0,)]
-
-
-def test_a_learner_learns_less_of_a_long_text() -> None:
-    played = group([1.0, 1.0], texts([0] * 8, [1]))  # equal returns, and the limit is 8
-    assert make(table_team()).update([played])["skipped"] == 1
-    moved = gradient(played, overlong=2, average="sequences")
-    assert moved[0] > 0 > moved[1]  # away from the long text
 
 
 def test_a_penalty_is_a_signal() -> None:
@@ -253,29 +240,3 @@ def test_the_returns_of_an_agent_are_compared_with_its_alone() -> None:
     by_agent = {agent: [s.advantage for s in learner.samples(played) if s.agent == agent] for agent in AGENTS}
     wanted = [(r - 3) / math.sqrt(14 / 3) for r in (1, 2, 6)]
     assert by_agent == {agent: pytest.approx(wanted) for agent in AGENTS}
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"average": "constant"},
-        {"normaliser": 5},
-        {"ratio": "sequence_mean", "average": "sequences"},
-        {"ratio": "sequence_mean", "importance": "token"},
-        {"objective": "cispo", "dual_clip": 3.0},
-        {"objective": "clip"},
-        {"replacements": 2, "advantage": "batch"},
-        {"replacements": 2, "advantage": "agent"},
-        {"importance_bound": 1.0},
-        {"dual_clip": 1.0},
-    ],
-    ids=str,
-)
-def test_options_without_effect_or_sense_are_refused(options: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError):
-        build(MAGRPOConfig, options, source="options")
-
-
-def test_a_mistyped_option_of_the_objective_is_recognised() -> None:
-    with pytest.raises(ConfigError, match=r"clip_hihg.*did you mean clip_high"):
-        build(MAGRPOConfig, {"clip_hihg": 0.3}, source="options")

@@ -19,7 +19,7 @@ from llm_dec_pomdp.algorithms.options import MAGRPOConfig, UpdaterOptions
 from llm_dec_pomdp.algorithms.registration import algorithms, build_algorithm, find_algorithm
 from llm_dec_pomdp.config import ConfigError, build
 from llm_dec_pomdp.envs.wrappers import with_protocol
-from llm_dec_pomdp.rollout import Counterfactual, Crossed, Messages, Rollout, Trajectories, Tree
+from llm_dec_pomdp.rollout import Counterfactual, Messages, Rollout, Tree
 from llm_dec_pomdp.types import Completion, Group
 
 FAMILY = ["magrpo", "mareinforce", "marloo", "maremax", "grpo"]
@@ -141,7 +141,7 @@ class Silent(Softmax):
 
 def test_a_policy_without_entropy_is_named() -> None:
     make(Team({"agent_0": Silent(**THREE)})).update([TWO_WORDS])
-    with pytest.raises(ValueError, match=r"entropy is 0\.1, but Silent cannot compute its entropy"):
+    with pytest.raises(ValueError, match=r"entropy is 0\.1.*Silent"):
         make(Team({"agent_0": Silent(**THREE)}), entropy=0.1)
 
 
@@ -264,13 +264,8 @@ def test_a_later_minibatch_refers_to_the_policy_that_sampled() -> None:
 @pytest.mark.parametrize(
     ("options", "rollout"),
     [
-        ({}, Trajectories()),
-        ({"credit": "crossed"}, Crossed()),
-        ({"tree": True}, Tree()),
         ({"tree": True, "credit": "crossed"}, Tree("cross")),
-        ({"credit": "counterfactual"}, Counterfactual("frozen")),
         ({"credit": "counterfactual", "continuation": "resampled"}, Counterfactual("resampled")),
-        ({"credit": "message"}, Messages("resampled", 1)),
         (
             {"credit": "message", "continuation": "frozen", "alternatives": 0, "silence": True, "budget": 9},
             Messages("frozen", 0, True, 9),
@@ -282,7 +277,7 @@ def test_the_rollout_follows_from_the_options(options: dict[str, Any], rollout: 
 
 
 def test_groups_without_the_decisions_that_credit_needs_are_refused() -> None:
-    with pytest.raises(ValueError, match="task 't' holds only trajectories"):
+    with pytest.raises(ValueError, match="task 't'"):
         make(table_team(), credit="crossed").update([TWO_WORDS])
 
 
@@ -315,31 +310,36 @@ def test_crossing_one_agent_changes_nothing() -> None:
     ("options", "message"),
     [
         ({"credit": "counterfactual", "advantage": "std"}, "advantage: "),
+        ({"credit": "counterfactual", "advantage": "batch"}, "advantage: "),
         ({"credit": "counterfactual", "tree": True}, "tree: "),
         ({"continuation": "resampled"}, "continuation: "),
         ({"credit": "crossed", "continuation": "frozen"}, "continuation: "),
-        ({"credit": "message", "tree": True}, "tree: "),
-        ({"credit": "message", "advantage": "mean"}, "advantage: "),
         ({"credit": "message", "alternatives": 0}, "alternatives is 0"),
-        ({"credit": "counterfactual", "silence": True}, "silence: "),
         ({"alternatives": 2}, "alternatives: "),
-        ({"credit": "cross"}, "credit is 'cross'.*crossed"),
-        ({"credit": ["crossed"]}, "credit is .'crossed'."),
+        ({"credit": "cross"}, "'cross'.*crossed"),
+        ({"credit": ["crossed"]}, "'crossed'"),
+        ({"advantage": "role", "tree": True}, "role"),
+        ({"advantage": "role", "credit": "crossed"}, "role"),
+        ({"advantage": "role", "replacements": 1}, "replacements is 1"),
+        ({"advantage": "mean", "baseline_decay": 0.9}, "'mean'"),
+        ({"replacements": 2, "advantage": "batch"}, "replacements"),
+        ({"replacements": 2, "advantage": "agent"}, "replacements"),
         ({"ratio": "sequence", "average": "sequences"}, "ratio='sequence'"),
+        ({"ratio": "sequence_mean", "average": "sequences"}, "ratio='sequence_mean'"),
         ({"ratio": "sequence", "importance": "token"}, "importance='token'"),
+        ({"average": "constant"}, "normaliser"),
+        ({"normaliser": 5}, "normaliser"),
+        ({"objective": "cispo", "dual_clip": 3.0}, "dual_clip"),
+        ({"objective": "clip"}, "'clip'"),
+        ({"dual_clip": 1.0}, "dual_clip"),
         ({"schedule": "cosine", "warmup": 5, "horizon": 5}, "update 5"),
         ({"horizon": 5}, "horizon=5"),
         ({"gamma": 1.5}, r"gamma = 1\.5"),
         ({"epochs": 0}, "epochs = 0"),
-        ({"minibatches": 0}, "minibatches = 0"),
-        ({"micro_batch": 0}, "micro_batch = 0"),
-        ({"learning_rate": -1.0}, "learning_rate = -1"),
-        ({"learning_rate": "high"}, "learning_rate = 'high'"),
-        ({"beta": -0.1}, "beta = -0"),
+        ({"learning_rate": "high"}, "'high'"),
         ({"max_grad_norm": 0}, "max_grad_norm = 0"),
-        ({"advantage": "stdev"}, "advantage = 'stdev'"),
-        ({"ratio": "text"}, "ratio = 'text'"),
         ({"learning_rat": 0.1}, "learning_rat: .*learning_rate"),
+        ({"clip_hihg": 0.3}, "clip_hihg.*clip_high"),
     ],
     ids=str,
 )

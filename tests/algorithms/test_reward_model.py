@@ -149,7 +149,7 @@ def test_a_source_of_held_out_tasks_alone_is_refused(tmp_path: Path) -> None:
     row = {"task": "only", "chosen": {"agent_0": "red"}, "rejected": {"agent_0": "left"}}
     (tmp_path / "one.jsonl").write_text(json.dumps(row), encoding="utf-8")
     config = RewardModelConfig(source=str(tmp_path / "one.jsonl"), held_out=0.999)
-    with pytest.raises(ValueError, match=r"all 1 tasks of .* are held out"):
+    with pytest.raises(ValueError, match="all 1 tasks"):
         RewardModel(Team({"agent_0": language_model()}), SAMPLING, config)
 
 

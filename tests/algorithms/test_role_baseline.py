@@ -14,7 +14,6 @@ import llm_dec_pomdp
 from llm_dec_pomdp.agents import Sampling
 from llm_dec_pomdp.algorithms.advantages import exponential_baselines
 from llm_dec_pomdp.algorithms.magrpo import MAGRPO
-from llm_dec_pomdp.config import ConfigError, build
 from llm_dec_pomdp.types import Episode, Group, Turn
 
 
@@ -67,18 +66,3 @@ def test_a_resumed_run_has_the_same_baselines(tmp_path: Path) -> None:
     parts = trained("parts", 4)
     assert parts.baselines == whole.baselines != {}
     assert same(weights(parts.team), weights(whole.team))
-
-
-@pytest.mark.parametrize(
-    ("options", "named"),
-    [
-        ({"advantage": "role", "tree": True}, "decision point"),
-        ({"advantage": "role", "credit": "crossed"}, "decision point"),
-        ({"advantage": "role", "replacements": 1}, "replacements is 1"),
-        ({"advantage": "role", "baseline_decay": 1.0}, "baseline_decay"),
-        ({"advantage": "mean", "baseline_decay": 0.9}, "advantage is 'mean'"),
-    ],
-)
-def test_wrong_options_are_refused(options: dict[str, Any], named: str) -> None:
-    with pytest.raises(ConfigError, match=named):
-        build(MAGRPO.Config, options, source="options")

@@ -166,5 +166,5 @@ def test_sampling_in_16_bits_is_far_from_the_trainer_and_in_32_bits_it_is_not() 
 
 def test_a_token_without_log_probability_is_named() -> None:
     bare = Completion("x", (0,), (0, 1), (-1.0,))
-    with pytest.raises(ValueError, match="'agent_0' has 2 tokens and 1 log-probabilities"):
+    with pytest.raises(ValueError, match="'agent_0' has 2 tokens and 1 "):
         make(softmax_team(**THREE)).update([TWO_WORDS, group([1.0], [{"agent_0": bare}])])

@@ -193,7 +193,7 @@ class PlainCritic:
 
 
 def test_policies_that_have_no_values_of_tokens_are_refused_by_name() -> None:
-    with pytest.raises(ValueError, match="PlainCritic, the critic of Plain,"):
+    with pytest.raises(ValueError, match=r"PlainCritic.*Plain"):
         learner(IAC, Team({"agent_0": Plain(("a",))}))
     with pytest.raises(ValueError, match="Softmax has no critic"):
         learner(IAC, Team({"agent_0": Softmax()}))
@@ -203,5 +203,5 @@ def test_a_critic_of_the_team_refuses_an_agent_with_other_tokens() -> None:
     other = LanguageModel(network(), tokenizer(words=("wrote", *WORDS[:-1])))
     team = Team({"agent_0": language_model(), "agent_1": other})
     learner(IAC, team)
-    with pytest.raises(ValueError, match="'agent_1' and 'agent_0' have different tokenizers"):
+    with pytest.raises(ValueError, match="'agent_1' and 'agent_0'"):
         learner(MAAC, team)

@@ -56,13 +56,6 @@ def test_the_first_gradient_is_the_mean_of_the_given_advantages_by_hand() -> Non
     assert metrics["clipped"] == 0
 
 
-def test_what_is_given_a_positive_advantage_gets_likely() -> None:
-    fresh = updater(learning_rate=0.1)
-    for number in range(60):
-        assert fresh.step(samples(((0,), -1.0), ((1,), 1.0), ((2,), -1.0)), seed=number)["skipped"] == 0
-    assert float(table(fresh).logits.detach().softmax(-1)[1]) > 0.95
-
-
 @pytest.mark.parametrize("epochs", [1, 3])
 def test_the_kl_estimate_is_the_rise_of_surprisal_over_the_same_texts_in_the_first_updates(epochs: int) -> None:
     fresh = updater(learning_rate=0.5, epochs=epochs, clip_high=9.0)
@@ -174,7 +167,7 @@ def test_every_token_has_its_own_advantage() -> None:
 @pytest.mark.parametrize(
     ("ratio", "tokens", "message"),
     [
-        ("token", (1.0, 1.0), "has 1 tokens, and its sample has 2 advantages"),
+        ("token", (1.0, 1.0), "1 tokens.* 2 advantages"),
         ("sequence", (1.0,), "ratio is 'sequence'"),
     ],
 )

@@ -160,11 +160,11 @@ def test_ctrl_c_lets_cells_save_and_leaves_no_process(alone: dict[str, Any], tmp
 
 
 def test_an_address_where_nothing_listens_is_refused_before_anything_is_made(tmp_path: Path) -> None:
-    with pytest.raises(ConnectionError, match=r"no Ray answers at '127\.0\.0\.1:9'"):
+    with pytest.raises(ConnectionError, match=r"127\.0\.0\.1:9"):
         run_suite(SUITE, tmp_path / "run", Silent(), executor="ray", address="127.0.0.1:9")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_folder_that_a_machine_does_not_see_is_told() -> None:
-    with pytest.raises(RunFolderError, match="'/nowhere/run/cells/a' does not exist on "):
+    with pytest.raises(RunFolderError, match="'/nowhere/run/cells/a'"):
         CellWorker().run(SUITE.cells()[0].to_dict(), "/nowhere/run/cells/a", {}, ".", print)

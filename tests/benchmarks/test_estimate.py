@@ -100,17 +100,6 @@ def test_the_device_that_a_suite_names_is_the_one_estimated() -> None:
     assert minutes["cpu"] > 2 * minutes["cuda"]
 
 
-def test_texts_of_one_update_are_drawn_at_once() -> None:
-    """Eight times the texts in as many updates take hardly longer to draw."""
-    minutes: list[float] = []
-    for prompts in (1, 8):
-        options = [f"training.prompts_per_step={prompts}", "training.group_size=4", "evaluation.items=1"]
-        found = estimate(next(c for c in load_suite("quick", options).cells() if c.method.name == "magrpo"))
-        assert found.minutes is not None
-        minutes.append(found.minutes)
-    assert minutes[0] < minutes[1] < 2 * minutes[0]
-
-
 @pytest.mark.parametrize(
     ("name", "parameters"),
     [
@@ -122,7 +111,3 @@ def test_texts_of_one_update_are_drawn_at_once() -> None:
 )
 def test_parameters_are_read_from_names(name: str, parameters: float | None) -> None:
     assert model_parameters(name) == parameters
-
-
-def test_the_built_in_model_has_about_two_million_parameters() -> None:
-    assert 1.5e6 < (model_parameters("builtin:tiny") or 0) < 3e6

@@ -133,13 +133,13 @@ def test_a_run_folder_is_one_folder_whatever_its_name(tmp_path: Path) -> None:
 def test_an_unknown_option_of_a_method_is_found_before_anything_runs(small: Suite, tmp_path: Path) -> None:
     methods = [small.methods[0], MethodConfig.model_validate({"name": "magrpo", "options": {"learning_rat": 1}})]
     broken = small.model_copy(update={"methods": methods})
-    with pytest.raises(ConfigError, match="did you mean learning_rate"):
+    with pytest.raises(ConfigError, match=r"learning_rat.*learning_rate"):
         run_suite(broken, tmp_path / "run", Silent())
     assert not (tmp_path / "run").exists()
 
 
 def test_an_executor_without_workers_is_refused_before_anything_is_made(small: Suite, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="'local' cannot run the cells"):
+    with pytest.raises(ValueError, match="'local'"):
         run_suite(small, tmp_path / "run", Silent(), executor="local")
     assert not (tmp_path / "run").exists()
 
@@ -175,8 +175,8 @@ def test_a_resumed_run_repeats_only_what_is_not_done(small: Suite, run: Path, tm
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        (["evaluation.items=3"], r"evaluation\.items: 2 -> 3 \(as in .*--overwrite"),
-        (["seeds=[7]"], "lacks its runs arxiv_v0-concat-builtin_tiny-seed0, tldr_v0-concat-builtin_tiny-seed0"),
+        (["evaluation.items=3"], r"evaluation\.items: 2 -> 3.*--overwrite"),
+        (["seeds=[7]"], "arxiv_v0-concat-builtin_tiny-seed0, tldr_v0"),
     ],
 )
 def test_finished_cells_are_not_removed_unless_that_is_asked_for(

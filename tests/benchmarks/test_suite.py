@@ -63,10 +63,6 @@ def test_an_environment_may_say_what_learns_before_every_method(tmp_path: Path) 
     assert [[stage.name for stage in cell.method.stages] for cell in cells] == [[]] * 4 + [["imitation"]] * 4
 
 
-def test_assignments_override_the_file(tmp_path: Path) -> None:
-    assert load_suite(write(tmp_path, TWO), ["training.steps=3"]).training.steps == 3
-
-
 def test_what_is_assigned_holds_where_an_environment_or_a_method_in_it_overrides_the_suite(tmp_path: Path) -> None:
     assigned = ["training.steps=2", "sampling.max_new_tokens=5", "evaluation.samples=3", "training.prompts_per_step=1"]
     for name in ("quick", "classics", "learners"):
@@ -79,25 +75,8 @@ def test_what_is_assigned_holds_where_an_environment_or_a_method_in_it_overrides
     assert {cell.model.name for cell in same.cells()} == {same.models[0].name}
 
 
-def test_unknown_names_are_answered_with_the_nearest(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"training.stepps: no such key; did you mean steps"):
-        load_suite(write(tmp_path, TWO), ["training.stepps=3"])
-    suite = load_suite(write(tmp_path, TWO.replace("max_new_tokens", "max_tokens")))
-    with pytest.raises(ConfigError, match=r"environment tldr-v0.*\n.*max_tokens.*did you mean max_new_tokens"):
-        suite.cells()
-    with pytest.raises(ConfigError, match="did you mean quick"):
-        load_suite("quik")
-    with pytest.raises(ConfigError, match=r"no method 'singel'; did you mean single"):
-        load_suite(write(tmp_path, PER_METHOD.replace("methods.single", "methods.singel"))).cells()
-    with pytest.raises(ConfigError, match=r"did you mean name"):
-        load_suite(write(tmp_path, PER_METHOD.replace('{ name = "large" }', '{ nam = "large" }'))).cells()
-
-
-def test_the_same_method_twice_needs_labels(tmp_path: Path) -> None:
-    doubled = TWO.replace('{ name = "concat" }', '{ name = "magrpo" }')
-    with pytest.raises(ConfigError, match="twice"):
-        load_suite(write(tmp_path, doubled)).cells()
-    labelled = doubled.replace('{ name = "magrpo" }', '{ name = "magrpo", label = "default" }')
+def test_the_same_method_twice_has_labels(tmp_path: Path) -> None:
+    labelled = TWO.replace('{ name = "concat" }', '{ name = "magrpo", label = "default" }')
     assert len(load_suite(write(tmp_path, labelled)).cells()) == 8
 
 
@@ -169,15 +148,32 @@ def test_a_suite_may_use_names_of_trl(tmp_path: Path) -> None:
     assert {cell.training.group_size for cell in load_suite(path, ["training.num_generations=2"]).cells()} == {2}
 
 
-def test_wrong_options_of_a_method_are_refused_where_its_cell_is_made(tmp_path: Path) -> None:
-    for options, named in (
-        ("epoch = 2", "epochs"),
-        ("epochs = 0", "epochs = 0"),
-        ("epsilon = 1, clip_low = 1", "epsilon"),
-    ):
-        suite = load_suite(write(tmp_path, PER_METHOD.replace("gamma = 0.9", options)))
-        with pytest.raises(ConfigError, match=named):
-            suite.cells()
+@pytest.mark.parametrize(
+    ("text", "settings", "named"),
+    [
+        (TWO, ["training.stepps=3"], "stepps.*steps"),
+        (TWO.replace("max_new_tokens", "max_tokens"), [], "(?s)tldr-v0.*max_tokens.*max_new_tokens"),
+        (TWO.replace('{ name = "concat" }', '{ name = "magrpo" }'), [], "twice"),
+        (PER_METHOD.replace("methods.single", "methods.singel"), [], "'singel'.*single"),
+        (PER_METHOD.replace('{ name = "large" }', '{ nam = "large" }'), [], "nam.*name"),
+        (PER_METHOD.replace("gamma = 0.9", "epoch = 2"), [], "epoch.*epochs"),
+        (PER_METHOD.replace("gamma = 0.9", "epochs = 0"), [], "epochs = 0"),
+        (PER_METHOD.replace("gamma = 0.9", "epsilon = 1, clip_low = 1"), [], "epsilon"),
+        (TWO, ["training.steps=-1"], "steps = -1"),
+        (TWO, ["training.group_size=0"], "group_size = 0"),
+        (TWO, ["evaluation.items=0"], "items = 0"),
+        (TWO, ["environments=[{ id = 'tldr-v0', max_turns = 0 }]"], "max_turns = 0"),
+        (TWO, ["models=[{ lora_rank = 0 }]"], "lora_rank = 0"),
+    ],
+)
+def test_what_is_wrong_in_a_suite_is_named(text: str, settings: list[str], named: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=named):
+        load_suite(write(tmp_path, text), settings).cells()
+
+
+def test_an_unknown_suite_is_answered_with_the_nearest() -> None:
+    with pytest.raises(ConfigError, match=r"quik.*quick"):
+        load_suite("quik")
 
 
 LEARNER_OF_A_STRANGER = """
@@ -248,30 +244,14 @@ def test_a_stopped_training_may_end_early_where_its_updates_are_those_of_a_short
     assert conflicts(there, here, saved=7) == found
 
 
-@pytest.mark.parametrize(
-    "setting",
-    [
-        *("training.steps=-1", "training.prompts_per_step=0", "training.group_size=0", "training.save_every=-1"),
-        *(
-            "training.keep=1",
-            "evaluation.items=0",
-            "evaluation.samples=0",
-            "evaluation.every=-1",
-            "evaluation.timing=-1",
-        ),
-        *("environments=[{ id = 'tldr-v0', max_turns = 0 }]", "models=[{ lora_rank = 0 }]"),
-    ],
-)
-def test_counts_are_counted(setting: str) -> None:
-    with pytest.raises(ConfigError, match="greater than or equal to"):
-        load_suite("quick", [setting]).cells()
+BATCH = {"name": "magrpo", "options": {"advantage": "batch"}}
 
 
 def test_a_group_of_one_has_nothing_to_be_compared_with() -> None:
     alone = {"training": {"group_size": 1}}
     with pytest.raises(ConfigError, match="group_size is 1, but magrpo"):
         check_methods([changed(**alone)])
-    check_methods([changed(**alone, method={"name": "mareinforce"}), changed(**alone, method={"name": "concat"})])
+    check_methods([changed(**alone, method=method) for method in ({"name": "mareinforce"}, {"name": "concat"}, BATCH)])
 
 
 class Bare:
@@ -292,22 +272,15 @@ def test_a_method_that_breaks_the_contract_is_named(kind: type[Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("device", "message"), [("gpu", "'gpu' does not exist; give auto, cpu"), ("cuda:99", "CUDA devices")]
-)
-def test_a_device_that_is_not_there_is_told(device: str, message: str) -> None:
-    check_models([changed(), changed(model={"device": "cpu"})])
-    with pytest.raises(ConfigError, match=message):
-        check_models([changed(model={"device": device})])
-
-
-@pytest.mark.parametrize(
     ("devices", "count", "executor", "message"),
     [
+        ("cpu", 0, "local", ""),
+        ("gpu", 2, "local", "'gpu'"),
         ("cuda:0,cuda:1", 2, "local", ""),
-        ("cuda:0, cuda:2", 2, "local", "device 'cuda:2': .* 2 CUDA devices"),
-        ("cuda", 0, "processes", "device 'cuda': .* 0 CUDA devices"),
+        ("cuda:0, cuda:2", 2, "local", "'cuda:2'"),
+        ("cuda", 0, "processes", "'cuda'"),
         ("cuda", 0, "ray", ""),  # other machines may have some
-        ("cuda:1", 2, "ray", "Ray assigns the devices"),
+        ("cuda:1", 2, "ray", "cuda:1"),
     ],
 )
 def test_devices_are_compared_with_what_is_there(
@@ -329,7 +302,7 @@ def test_what_an_engine_cannot_be_given_is_refused_where_it_is_trained() -> None
     whole, adapters = changed(model={"engine": engine}), changed(model={"engine": engine, "sharing": "lora"})
     check_models([adapters])
     check_models([whole], learn=False)
-    with pytest.raises(ConfigError, match="a server has one model; set sharing"):
+    with pytest.raises(ConfigError, match="sharing"):
         check_models([whole])
 
 

@@ -6,7 +6,6 @@ import copy
 import itertools
 import json
 import math
-import random
 import re
 from collections.abc import Callable
 from typing import Any
@@ -33,24 +32,16 @@ def test_the_published_example_is_valid() -> None:
 
 ACCEPTED: dict[str, Mutation] = {
     "an event has a further key": lambda t: t["events"][0].update(mood="calm"),
-    "no edges": lambda t: t.update(edges=[]),
-    "no rewards": lambda t: t.update(rewards={}),
     "ids stand there twice": lambda t: t["events"][1].update(id="e1"),
     "an edge into nothing": lambda t: t["edges"][0].update(dst="nowhere"),
-    "a negative cost of one's own": lambda t: t["costs"].update(patience=-1),
     "a time that is no number": lambda t: t["events"][2].update(t=math.nan),
     "edges in a circle": lambda t: t["edges"].append({"src": "e8", "dst": "e1", "type": "causal"}),
 }
 REFUSED: dict[str, tuple[Mutation, str]] = {
     "a further key": (lambda t: t.update(mood="calm"), "the trace"),
     "an edge has a further key": (lambda t: t["edges"][1].update(weight=1), "edge 1"),
-    "no events": (lambda t: t.update(events=[]), "field events"),
     "a reward that is true": (lambda t: t["rewards"].update(team=True), "field rewards.team"),
-    "a reward in words": (lambda t: t["rewards"].update(team="much"), "field rewards.team"),
-    "an unknown topology": (lambda t: t.update(topology="star"), "field topology"),
     "trust in words": (lambda t: t["events"][3].update(trusted="yes"), "event 'e4', field trusted"),
-    "no wall_clock_s": (lambda t: t["costs"].pop("wall_clock_s"), "field costs"),
-    "metrics in metrics": (lambda t: t["metrics"].update(more={"a": 1}), "field metrics.more"),
     "an event of type stop": (lambda t: t["events"][0].update(type="stop"), "event 'e1', field type"),
 }
 
@@ -82,13 +73,8 @@ def event_of(trace: Trace, kind: str, number: int = 0) -> dict[str, Any]:
     return [event for event in trace["events"] if event["type"] == kind][number]
 
 
-def move(trace: Trace, kind: str, place: int) -> None:
-    trace["events"].insert(place, trace["events"].pop(trace["events"].index(event_of(trace, kind))))
-
-
 NOT_REPLAYABLE: dict[str, tuple[Mutation, str]] = {
     "NaN": (lambda t: t["events"][2].update(t=math.nan), "event 'e2', field t: nan is"),
-    "infinite": (lambda t: t["costs"].update(tokens=math.inf), "field costs.tokens: inf is"),
     "an id twice": (lambda t: t["events"][2].update(id="e1"), "event 'e1', field id: another event has it too"),
     "an edge into nothing": (lambda t: t["edges"][0].update(dst="x"), "edge 0, field dst: there is no event 'x'"),
     "a circle": (
@@ -114,10 +100,6 @@ NOT_REPLAYABLE: dict[str, tuple[Mutation, str]] = {
     ),
     "a cost": (lambda t: t["costs"].update(tokens=7), "field costs.tokens: it is 7"),
     "no header": (lambda t: t["events"][0].pop("header"), "event 'e0': 'header' is a required property"),
-    "a header of another kind": (
-        lambda t: t["events"][0]["header"].update(seed="x"),
-        "event 'e0', field header.seed: 'x' is not of type 'integer'",
-    ),
     "a stranger": (lambda t: t["events"][1].update(to="me"), "event 'e1', field to: 'me' is no player of the header"),
     "another task": (lambda t: t["events"][0]["content"].update(prompt="x"), "event 'e0', field header.task.digest"),
     "a reference without a text": (
@@ -145,10 +127,6 @@ CHANGED: dict[str, tuple[Mutation, str]] = {
         lambda t: t["events"][1].update(content="S e1"),
         "event 'e1', field content: recorded 'S e1', replayed",
     ),
-    "a reward": (
-        lambda t: event_of(t, "aggregate", -1).update(reward=0.5),
-        "field reward: recorded 0.5, replayed 1.0",
-    ),
     "the last bit of a component": (
         lambda t: event_of(t, "aggregate", -1)["score"]["components"].update(correct=math.nextafter(0.9, 1)),
         "field score.components.correct: recorded 0.9000000000000001, replayed 0.9",
@@ -158,7 +136,6 @@ CHANGED: dict[str, tuple[Mutation, str]] = {
         "field rewards.agent_1",
     ),
     "a text": (lambda t: event_of(t, "message", 1).update(content="ANS"), "field type: recorded 'spawn', replayed"),
-    "what a tool gave": (lambda t: event_of(t, "tool_result")["content"].update(passage="P"), "field content.passage"),
     "the end": (lambda t: t["events"][0]["header"].update(terminated=False), "field header.terminated: recorded False"),
     "an edge": (lambda t: t["edges"].pop(), "field edges"),
 }
@@ -171,7 +148,7 @@ def test_playing_again_names_the_first_difference(recorded: Trace, mutate: Mutat
     assert sentence in replay(trace)
 
 
-# --- random mutations -------------------------------------------------------------------------------------------------
+# --- traces of others -------------------------------------------------------------------------------------------------
 
 VALUES = (
     None,
@@ -195,50 +172,6 @@ VALUES = (
 )
 
 
-def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    return [(*path, key) for key, _ in inner] + [place for key, value in inner for place in places(value, (*path, key))]
-
-
-def mutated(trace: Trace, rng: random.Random) -> Trace:
-    trace = copy.deepcopy(trace)
-    path = rng.choice(places(trace))
-    inside: Any = trace
-    for key in path[:-1]:
-        inside = inside[key]
-    match rng.choice(("set", "remove", "copy", "other")):
-        case "set":
-            inside[path[-1]] = rng.choice(VALUES)
-        case "remove":
-            del inside[path[-1]]
-        case "copy" if isinstance(inside, list):
-            inside.insert(rng.randrange(len(inside) + 1), copy.deepcopy(inside[path[-1]]))
-        case _:
-            other: Any = trace
-            for key in (path := rng.choice(places(trace))):
-                other = other[key]
-            inside[next(iter(inside)) if isinstance(inside, dict) else 0] = copy.deepcopy(other)
-    return trace
-
-
-@pytest.mark.parametrize("trials", [30, pytest.param(200, marks=pytest.mark.slow)])
-@pytest.mark.parametrize(
-    ("env_id", "protocol"), [("keys-v0", "parallel"), ("research-v0", "parallel"), ("telegrams-v0", "discussion")]
-)
-def test_a_random_mutation_is_valid_or_refused_with_its_place(env_id: str, protocol: str, trials: int) -> None:
-    trace, rng = played(env_id, protocol)[1], random.Random(7)
-    refused = 0
-    for _ in range(trials):
-        other = mutated(trace, rng)
-        problems = [*validate(other, "schema"), *validate(other, "replayable")]
-        refused += bool(problems)
-        for problem in problems:
-            assert NAMES_THE_PLACE.match(problem), problem
-        if not problems:
-            assert NAMES_THE_PLACE.match(_played_again(other))
-    assert trials / 2 < refused < trials
-
-
 OURS = ("reads", "tokens", "score", "reward", "header", "turn", "content", "token_ids", "kind", "content_ref")
 
 
@@ -256,10 +189,3 @@ def test_others_may_put_anything_where_we_have_keys_of_our_own(key: str) -> None
         else:
             assert all(isinstance(number, (int, float)) for number in stats(trace).values())
             assert render([trace])
-
-
-def _played_again(trace: Trace) -> str:
-    try:
-        return replay(trace) or "field all: the same"
-    except TraceError as error:
-        return str(error)

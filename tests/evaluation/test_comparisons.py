@@ -31,11 +31,6 @@ def test_improvement_probability_counts_pairs_and_halves_ties() -> None:
     assert improvement_probability(ours, theirs) + improvement_probability(theirs, ours) == pytest.approx(1.0)
 
 
-def test_a_performance_profile_is_the_share_above_each_threshold() -> None:
-    scores = np.array([[10.0, 50.0], [50.0, 90.0]])
-    assert performance_profile(scores, np.array([0.0, 10.0, 50.0, 100.0]))[0].tolist() == [1.0, 0.75, 0.25, 0.0]
-
-
 OURS = np.array(
     [
         [52.5, 47.4, 62.8, 52.1],

@@ -39,7 +39,7 @@ def test_cross_play_needs_two_teams(count: int) -> None:
 
 def test_a_team_of_another_environment_is_refused_before_play() -> None:
     stranger = Team({"agent_0": Scripted(lambda agent, history: "red")})
-    with pytest.raises(ConfigError, match="team 2 has no member for 'agent_1'"):
+    with pytest.raises(ConfigError, match=r"team 2.*'agent_1'"):
         llm_dec_pomdp.crossplay([team_of("red"), stranger], match())
 
 

@@ -37,32 +37,25 @@ def line(*seeds: Any) -> MethodResult:
     return MethodResult("tldr-v0", "magrpo", "m", "magrpo", seeds, Estimate(0, 0, 0, len(seeds), 1), {})
 
 
-def test_one_seed_has_its_own_interval() -> None:
-    found = line(Seed((0, 10, 8, 12), (32, 50, 45, 54))).curve()
-    assert found == Curve([0, 32], [10, 50], [8, 45], [12, 54])
+ONE, OTHER = Seed((0, 10, 8, 12), (32, 50, 45, 54)), Seed((0, 20, 19, 21), (32, 30, 0, 99))
+MORE = Seed((0, 10, 8, 12), (16, 20, 1, 30), (32, 50, 45, 54))
+WIDE, NARROW = Seed((0, 10, 8, 12), (4, 50, 45, 54), width=8), Seed((0, 20, 19, 21), (4, 30, 0, 99), width=6)
 
 
-def test_several_seeds_have_their_mean_and_their_range() -> None:
-    found = line(Seed((0, 10, 8, 12), (32, 50, 45, 54)), Seed((0, 20, 19, 21), (32, 30, 0, 99))).curve()
-    assert found == Curve([0, 32], [15, 40], [10, 30], [20, 50])
-
-
-def test_only_evaluations_that_all_seeds_have_are_compared() -> None:
-    found = line(
-        Seed((0, 10, 8, 12), (16, 20, 1, 30), (32, 50, 45, 54)), Seed((0, 20, 19, 21), (32, 30, 0, 99))
-    ).curve()
-    assert found is not None
-    assert found.x == [0, 32]
-
-
-def test_seeds_meet_at_their_steps_and_lie_at_the_mean_of_their_episodes() -> None:
-    found = line(Seed((0, 10, 8, 12), (4, 50, 45, 54), width=8), Seed((0, 20, 19, 21), (4, 30, 0, 99), width=6)).curve()
-    assert found is not None
-    assert found.x == [0, 28]
-
-
-def test_what_was_not_trained_has_no_curve() -> None:
-    assert line(Seed(), Seed()).curve() is None
+@pytest.mark.parametrize(
+    ("seeds", "curve"),
+    [
+        ((), None),
+        ((Seed(), Seed()), None),
+        ((ONE,), Curve([0, 32], [10, 50], [8, 45], [12, 54])),
+        ((ONE, OTHER), Curve([0, 32], [15, 40], [10, 30], [20, 50])),
+        ((MORE, OTHER), Curve([0, 32], [15, 40], [10, 30], [20, 50])),
+        ((WIDE, NARROW), Curve([0, 28], [15, 40], [10, 30], [20, 50])),
+    ],
+    ids=["no seed", "not trained", "its own interval", "mean and range", "common steps", "the mean of their episodes"],
+)
+def test_a_curve_is_the_mean_of_the_seeds(seeds: Sequence[Seed], curve: Curve | None) -> None:
+    assert line(*seeds).curve() == curve
 
 
 def test_a_metric_is_the_mean_over_the_seeds_that_have_it() -> None:

@@ -11,8 +11,7 @@ import pytest
 from models import AGENTS, ITEMS, Recorder
 from worth import Colours, Numbers, numbers, play, texts_of, value
 
-from llm_dec_pomdp.envs.wrappers import with_protocol
-from llm_dec_pomdp.rollout import Crossed, Trajectories
+from llm_dec_pomdp.rollout import Crossed
 from llm_dec_pomdp.types import Score, TaskItem
 
 
@@ -30,12 +29,6 @@ def test_all_combinations_are_scored_at_their_worth_and_nothing_more_is_generate
 def test_crossing_needs_a_tree_where_there_is_a_second_turn() -> None:
     with pytest.raises(ValueError, match=r"match-v0.* has max_turns 2"):
         play(numbers(max_turns=2), Crossed())
-
-
-def test_one_agent_has_nothing_to_cross() -> None:
-    [crossed] = play(with_protocol(numbers(), "centralized"), Crossed())
-    [plain] = play(with_protocol(numbers(), "centralized"), Trajectories())
-    assert [e.turns[0].actions for e in crossed.episodes] == [e.turns[0].actions for e in plain.episodes]
 
 
 class Waiting(Numbers):

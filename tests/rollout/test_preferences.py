@@ -123,18 +123,18 @@ def test_a_recorded_task_without_a_pair_has_an_empty_group(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("rows", "options", "message"),
     [
-        (
-            [episode_row("t0", 1.0), episode_row("t0", 1.0)],
-            {},
-            "returns differ by more than 0",
-        ),
-        ([episode_row("t0", 1.0), episode_row("t0", 0.0)], {"margin": 1.0}, "by more than 1; record several"),
-        ([{"task": "t", "chosen": {}, "rejected": {}}], {"choice": "all"}, "options pairs and margin are for episodes"),
-        ([{"task_id": "t", "events": [{"type": "message", "agent": "a"}]}], {}, "not a valid pair"),
+        ([episode_row("t0", 1.0), episode_row("t0", 1.0)], {}, "more than 0"),
+        ([episode_row("t0", 1.0), episode_row("t0", 0.0)], {"margin": 1.0}, "more than 1"),
+        ([{"task": "t", "chosen": {}, "rejected": {}}], {"choice": "all"}, "pairs and margin"),
+        ([{"task_id": "t", "events": [{"type": "message", "agent": "a"}]}], {}, "row 1"),
+        ([{"task": "t", "chosen": {"agent_0": "a"}}], {}, "row 1.*'rejected'"),
+        ([{"task": "t", "chosen": {"agent_0": 3}, "rejected": {}}], {}, "row 1"),
+        ([[]], {}, "row 1"),
+        ([], {}, "is empty"),
     ],
 )
 def test_a_source_that_gives_no_pair_is_refused(
-    rows: list[dict[str, Any]], options: dict[str, Any], message: str, tmp_path: Path
+    rows: list[Any], options: dict[str, Any], message: str, tmp_path: Path
 ) -> None:
     with pytest.raises(ValueError, match=message):
         Preferences(pairs_file(tmp_path, *rows), **options)

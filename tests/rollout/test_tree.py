@@ -59,7 +59,7 @@ def test_agents_that_cannot_tell_two_decision_points_apart_say_the_same() -> Non
 
 
 def test_a_tree_that_would_be_too_large_is_named() -> None:
-    with pytest.raises(ValueError, match=r"task 't1' would play more than 4096 joint actions in one turn"):
+    with pytest.raises(ValueError, match=r"task 't1'.* 4096"):
         play(numbers(max_turns=2), Tree(), 65)
 
 
@@ -68,9 +68,3 @@ def test_a_tree_grows_under_every_protocol(protocol: str) -> None:
     [group] = play(with_protocol(numbers(), protocol), Tree(), 2)
     assert len(group.episodes) == 4
     assert all(e.turns[-1].score is not None for e in group.episodes)
-
-
-def test_groups_of_a_tree_come_in_order() -> None:
-    groups = play(numbers(max_turns=2), Tree(), 2, ids=["t3", "t0"])
-    assert [g.item_id for g in groups] == ["t3", "t0"]
-    assert [len(g.episodes) for g in groups] == [4, 4]

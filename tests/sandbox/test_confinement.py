@@ -248,5 +248,5 @@ def test_a_probe_that_does_not_answer_is_an_error(change: str, monkeypatch: pyte
     monkeypatch.setattr(spawn, "start", start)
     monkeypatch.setattr(probes, "PATIENCE", 10.0)
     probes.capabilities.cache_clear()
-    with pytest.raises(SandboxError, match=r"the probe of 'landlock' did not answer within 10 s.*/proc/locks"):
+    with pytest.raises(SandboxError, match=r"'landlock'.* 10 s"):
         SandboxPool(1, allow_weak=True).run([Job("def f(x): return x", "def check(c): assert c(1)", "f")])

@@ -101,6 +101,7 @@ COUNTED: dict[str, tuple[str, list[str], tuple[str, int, int]]] = {
         ["try:", "    c(1)", "except:", "    pass", "assert 1 + 1 == 2"],
         ("died", 0, 1),
     ),
+    "an argument that cannot travel": (IDENTITY, ["y = c(len)", "assert y"], ("unsupported", 0, 2)),
     "arguments are copies": (
         "def f(x):\n    x.append(2)\n    return x\n",
         ["given = [1]", "assert c(given) == [1, 2]", "assert given == [1]"],

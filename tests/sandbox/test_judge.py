@@ -138,39 +138,6 @@ def stay() -> bool:
     return False
 
 
-@pytest.mark.parametrize(
-    ("solution", "lines", "outcome", "cases"),
-    [
-        (
-            "def f(x):\n    return x\n",
-            [
-                "assert True",
-                "def helper(x):",
-                "    return c(x)",
-                "for i in range(1):",
-                "    assert helper(i) == i",
-                "assert c(2) == 3",
-            ],
-            "failed",
-            [True, False],
-        ),
-        ("def f(x):\n    raise KeyError\n", ["try:", "    c(1)", "except KeyError:", "    assert c"], "passed", [True]),
-        ("def f(x):\n    while x: pass\n    return 0\n", ["assert c(1)", "assert c(0) == 0"], "failed", [False, True]),
-        ("def f(x):\n    while x: pass\n", ["assert c(1)"] * 4, "timeout", [False] * 4),
-        ("while True: pass", ["assert c(1)"], "timeout", [False]),
-        ("import os\ndef f(x):\n    os._exit(0)\n", ["assert c(1)", "assert c(2)"], "died", [False, False]),
-        ("import os\nos.write(3, b'x' * 99)\n", ["assert c(1)"], "died", [False]),
-        ("def f(x):\n    return f\n", ["assert c(1)"], "unsupported", [False]),
-        ("1 / 0", ["assert c(1)"], "load_error", [False]),
-        ("def f(x):\n    return x\n", ["y = c(len)", "assert y"], "unsupported", [False, False]),
-    ],
-)  # fmt: skip
-def test_a_job(zygote: Zygote, solution: str, lines: list[str], outcome: str, cases: list[bool]) -> None:
-    found = judge(job(solution, *lines), zygote, 1.0, stay)
-    assert (found["outcome"], found["cases"]) == (outcome, cases)
-    assert list(Path(zygote.folder).iterdir()) == []
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "sleeps",

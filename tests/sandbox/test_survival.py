@@ -11,14 +11,13 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from waiting import wait_until
 
-from llm_dec_pomdp.sandbox import Job, Limits, SandboxError, SandboxPool, worker, zygote
+from llm_dec_pomdp.sandbox import Job, Limits, SandboxError, SandboxPool, zygote
 from llm_dec_pomdp.sandbox import pool as pool_module
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
@@ -124,24 +123,6 @@ def test_a_folder_whose_owners_were_all_killed_goes_with_the_next_pool(
             assert alive.run([HONEST])[0].outcome == "passed"
             assert Path(alive.folder).exists()
     assert list(tmp_path.iterdir()) == [foreign]
-
-
-@pytest.mark.slow
-def test_four_trainers_at_once(tmp_path: Path) -> None:
-    then = (
-        "verdicts = pool.run([Job('def f(x): return x', check, 'f')] * 20)\n"
-        "sys.exit(0 if all(v.outcome == 'passed' for v in verdicts) else 1)"
-    )
-    trainers = [
-        subprocess.Popen(
-            [sys.executable, "-c", TRAINER.format(then=then)],
-            env={**os.environ, "TMPDIR": str(tmp_path)},
-            stdout=subprocess.DEVNULL,
-        )
-        for _ in range(4)
-    ]
-    assert [trainer.wait(60) for trainer in trainers] == [0, 0, 0, 0]
-    assert list(tmp_path.iterdir()) == []
 
 
 # --- a full disk ------------------------------------------------------------------------------------------------------
@@ -282,27 +263,6 @@ def test_a_starved_program_is_judged_once_more_alone(monkeypatch: pytest.MonkeyP
     with SandboxPool(2) as pool:
         assert pool.run([HONEST])[0].outcome == "passed"
     assert asked == [1, 0]  # the second time with every other judge held back
-
-
-@pytest.mark.slow
-def test_second_runs_take_a_bounded_share_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    took = 0.05
-
-    def starve(self: SandboxPool, job: Job, judge: object) -> object:
-        time.sleep(took)
-        asked.append(threading.get_ident())
-        return worker.well_formed({"outcome": "timeout", "starved": True}), judge
-
-    monkeypatch.setattr(SandboxPool, "_ask", starve)
-    for workers in (1, 2):
-        asked: list[int] = []
-        with SandboxPool(workers) as pool:
-            started = time.monotonic()
-            verdicts = pool.run([HONEST] * 20)
-            spent = time.monotonic() - started
-        assert {verdict.outcome for verdict in verdicts} == {"timeout"}
-        again = len(asked) - 20
-        assert 1 <= again <= 1 + (0.1 * spent) / took + 1  # one at any time, and then a tenth
 
 
 def test_a_program_that_sleeps_is_not_starved(tmp_path: Path) -> None:

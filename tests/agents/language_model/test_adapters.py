@@ -94,13 +94,13 @@ def test_a_copy_chooses_for_itself() -> None:
 def test_different_ranks_are_refused() -> None:
     model = adapted()
     model.add_adapter("third", LoraConfig(r=2, target_modules="all-linear"))
-    with pytest.raises(ValueError, match=r"ranks \[2, 4\]; give all the same rank"):
+    with pytest.raises(ValueError, match=r"\[2, 4\]"):
         mix_adapters(model)
 
 
 def test_adapters_of_another_kind_are_refused() -> None:
     model = adapted(targets=["embed_tokens", "q_proj"])
-    with pytest.raises(ValueError, match="Embedding layers cannot be mixed"):
+    with pytest.raises(ValueError, match="Embedding"):
         mix_adapters(model)
 
 

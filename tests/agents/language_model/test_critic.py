@@ -116,7 +116,7 @@ def test_a_critic_is_restored_bit_for_bit_and_another_one_refused() -> None:
     critic = language_model(2).critic(GROUPS, separate=True)
     critic.load_state_dict(saved)
     assert same([saved], [critic.state_dict()])
-    with pytest.raises(ValueError, match=r"are incompatible with this critic, \d+ tensors differ"):
+    with pytest.raises(ValueError, match=r"\d+ tensors"):
         language_model(2).critic(GROUPS, separate=False).load_state_dict(saved)
 
 

@@ -48,40 +48,29 @@ def truncated(logits: torch.Tensor, *, top_k: int = 0, top_p: float = 1.0) -> to
 # --- draw: the distribution -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("temperature", [0.3, 1.0, 2.5])
-@pytest.mark.parametrize("seed", [0, 1])
-def test_frequencies_are_the_softmax(temperature: float, seed: int) -> None:
+@pytest.mark.parametrize(
+    "options",
+    [
+        *({"temperature": temperature} for temperature in (0.3, 1.0, 2.5)),
+        *({"top_k": top_k} for top_k in (1, 2, 11, 12, 40)),
+        *({"top_p": top_p} for top_p in (0.01, 0.3, 0.7, 0.999)),
+        {"top_k": 6, "top_p": 0.4},
+        {"temperature": 10.0, "top_p": 0.9},  # of the probabilities at the temperature
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("seed", [0, 3])
+def test_frequencies_are_those_of_the_documented_distribution(options: dict[str, Any], seed: int) -> None:
     logits = random_logits(12, seed)
-    wanted = (logits / temperature).softmax(-1)
-    torch.testing.assert_close(frequencies(logits, Sampling(temperature=temperature)), wanted, rtol=0, atol=2e-4)
+    wanted = truncated(
+        logits / options.get("temperature", 1.0), top_k=options.get("top_k", 0), top_p=options.get("top_p", 1.0)
+    )
+    torch.testing.assert_close(frequencies(logits, Sampling(**options)).double(), wanted, rtol=0, atol=2e-4)
 
 
-@pytest.mark.parametrize("top_k", [1, 2, 5, 11, 12, 40])
-def test_top_k_keeps_the_k_likeliest_in_proportion(top_k: int) -> None:
-    logits = random_logits(12)
-    shares = frequencies(logits, Sampling(top_k=top_k))
-    torch.testing.assert_close(shares.double(), truncated(logits, top_k=top_k), rtol=0, atol=2e-4)
-    assert (shares > 0).sum() == min(top_k, 12)
-
-
-@pytest.mark.parametrize("top_p", [0.01, 0.3, 0.7, 0.95, 0.999])
-def test_top_p_keeps_the_smallest_set_that_reaches_it(top_p: float) -> None:
-    logits = random_logits(12, seed=3)
-    shares = frequencies(logits, Sampling(top_p=top_p)).double()
-    torch.testing.assert_close(shares, truncated(logits, top_p=top_p), rtol=0, atol=2e-4)
-
-
-def test_top_p_counts_after_the_temperature() -> None:
-    logits = torch.tensor([4.0, 1.0, 1.0, 1.0])
-    shares = frequencies(logits, Sampling(temperature=10.0, top_p=0.9))
-    torch.testing.assert_close(shares.double(), truncated(logits / 10, top_p=0.9), rtol=0, atol=2e-4)
-    assert (shares > 0).all()
-
-
-def test_top_k_and_top_p_together() -> None:
-    logits = random_logits(30, seed=4)
-    shares = frequencies(logits, Sampling(top_k=6, top_p=0.4)).double()
-    torch.testing.assert_close(shares, truncated(logits, top_k=6, top_p=0.4), rtol=0, atol=2e-4)
+def test_wide_top_k_is_not_cut_off_at_what_is_looked_at_first() -> None:
+    shares = frequencies(torch.zeros(1000), Sampling(top_k=800), rows=8000)
+    assert int((shares > 0).sum()) == 800
 
 
 @pytest.mark.every(3)
@@ -103,11 +92,6 @@ def test_wide_and_narrow_rows_of_one_batch_are_drawn_as_alone() -> None:
     sampling = Sampling(top_p=0.9)
     together = draw(rows, u, sampling)[0].tolist()
     assert together == [int(draw(rows[i : i + 1], u[i : i + 1], sampling)[0]) for i in range(3)]
-
-
-def test_wide_top_k_is_not_cut_off_at_what_is_looked_at_first() -> None:
-    shares = frequencies(torch.zeros(1000), Sampling(top_k=800), rows=8000)
-    assert int((shares > 0).sum()) == 800
 
 
 @pytest.mark.parametrize("u", [0.0, 0.37, 0.999])

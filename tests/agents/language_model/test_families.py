@@ -26,7 +26,6 @@ TOKENS = 5 + len(WORDS)
 SPARE = 7  # rows of the output layer without a token
 SAMPLING = Sampling(max_new_tokens=24)
 PROMPTS = ("say red", " ".join(WORDS), "green blue")
-SPECIAL = {"pad_token_id": 1, "bos_token_id": None, "eos_token_id": 2}
 USUAL = {
     "hidden_size": 32,
     "intermediate_size": 48,

@@ -151,45 +151,11 @@ def test_the_template_closes_what_is_not_closed(sampled: list[int], following: s
     assert prompt == [*SHOWN, *sampled, *ids_of(following)]
 
 
-def test_a_text_that_survives_gives_the_prompt_of_the_texts() -> None:
-    policy = language_model()
-    assert policy.encode(HISTORY, ids=[*SHOWN, RED, EOS]) == policy.encode(HISTORY)
-
-
 def test_without_a_template_texts_stand_apart() -> None:
     policy = language_model(chat=False)
     sampled = [*ids_of("say one"), UNKNOWN, RED, EOS]
     assert policy.encode(HISTORY, ids=sampled) == [*sampled[:-1], *ids_of("again please")]  # no end within the text
     assert policy.encode(HISTORY, ids=sampled[:-1]) == [*sampled[:-1], *ids_of("again please")]
-
-
-def with_template(template: str) -> LanguageModel:
-    templated = tokenizer()
-    templated.chat_template = template
-    return LanguageModel(network(), templated)
-
-
-MESSAGES = "{%% for m in messages %%}{{ m['role'] }} {{ %s }} <eos> {%% endfor %%}assistant"
-
-
-def test_a_template_that_changes_the_text_has_its_way() -> None:
-    """As templates do that leave out what was thought at earlier turns."""
-    policy = with_template(MESSAGES % "m['content'].split('now')[-1]")
-    thought = policy.encode(
-        conversation("say one", "blue now red", "again please"), ids=[*SHOWN, *ids_of("blue now red <eos>")]
-    )
-    assert thought == ids_of("user say one <eos> assistant red <eos> user again please <eos> assistant")
-    plain = [*SHOWN, UNKNOWN, RED, EOS]
-    assert policy.encode(HISTORY, ids=plain)[: len(plain)] == plain
-
-
-def test_what_a_template_writes_at_the_end_of_a_prompt_stays() -> None:
-    """As it does where an empty thought keeps a model from thinking."""
-    policy = with_template(MESSAGES % "m['content']" + " now")
-    shown = policy.encode(HISTORY[:1])
-    assert shown == [*SHOWN, *ids_of("now")]
-    prompt = policy.encode(HISTORY, ids=[*shown, RED, EOS])
-    assert prompt == [*shown, *ids_of("red <eos> user again please <eos> assistant now")]
 
 
 def test_the_end_of_a_long_history_is_kept_on_request() -> None:

