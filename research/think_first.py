@@ -1,6 +1,9 @@
 """Teach SmolLM2 to think before it acts on dectiger-v0, and train it on.
 
     python research/think_first.py SmolLM2-135M-Instruct.Q4_1.gguf --out runs/think_first
+    python research/think_first.py smollm2 --out runs/think_vllm --vllm http://127.0.0.1:8000
+
+With `--vllm` a server of vLLM generates all texts; start it with `llm-dec-pomdp engine vllm smollm2` (a folder).
 
 The teacher is `script:optimal`, which first writes the last line of its observation as a thought. The chat template of
 SmolLM2 knows no thoughts, so `thinking` names the tags. The script prints how many actions of a team have a thought,
@@ -25,7 +28,7 @@ SAMPLING = Sampling(max_new_tokens=64, temperature=0.7)
 
 
 class Thoughts(NamedTuple):
-    """Shares in % of all actions: with a thought, without any action after it; and the mean return in %."""
+    """Shares in % of all actions: with a thought, with an empty answer; and the mean return in %."""
 
     thoughts: float
     empty: float
@@ -63,6 +66,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model")
     parser.add_argument("--out", type=Path, required=True, help="folder of the teacher's traces")
+    parser.add_argument("--vllm", help="address of a vLLM server with the same model, which generates the texts")
+    parser.add_argument("--dtype", default="bfloat16", help="float32 is faster on a CPU without bfloat16")
     parser.add_argument("--imitation", type=int, default=16, help="updates of imitation")
     parser.add_argument("--updates", type=int, default=6, help="updates of MAGRPO")
     parser.add_argument("--episodes", type=int, default=16, help="episodes of an evaluation")
@@ -71,7 +76,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given.out.mkdir(parents=True, exist_ok=True)
     taught = given.out / "teacher.jsonl"
     teach(env, taught, 32)
-    team = load_team(env, given.model, sharing="lora", dtype="bfloat16", thinking=TAGS)
+    served = {"kind": "vllm", "url": given.vllm, "model": "base", "adapters": str(given.out / "adapters")}
+    engine = {"engine": served} if given.vllm else {}
+    team = load_team(env, given.model, sharing="lora", dtype=given.dtype, thinking=TAGS, **engine)
     print("team            thoughts %  empty %  return %")
     print("untrained      {:10.1f} {:8.1f} {:9.1f}".format(*measured(team, env, given.episodes)), flush=True)
     train(
