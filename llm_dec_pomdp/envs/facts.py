@@ -35,7 +35,8 @@ class Facts:
         needs_messages: True if agents need teammates' texts; training with a protocol that passes none warns.
         hierarchical: True if a main agent calls sub-agents, each of which observes only its subtask.
         hidden_fields: Task fields that only the reward may read; `check_env` looks for them in observations.
-        vocabulary: All words of observations and actions, if these are few; () for any word.
+        vocabulary: Words that `builtin:words` knows, if observations and actions have few; it reads others as unknown.
+            () for any word.
         excerpt: Where an observation contains the text that the task is about; None if there is no such text.
         default_model: The model of a team if the user names none; "": see `evaluation.teams.default_model`.
         scripts: Names of scripted teams, see `TextDecPOMDP.script`.
