@@ -56,7 +56,7 @@ CARDS = (
         ("humaneval-v0", "humaneval-v1"),
         "by position: row 1 to 32 test, 34 to 163 train, others neither",
     ),
-    Card("mbpp.jsonl", ("mbpp-v0", "mbpp-v1"), _FIXED),
+    Card("mbpp.jsonl", ("mbpp-v0",), _FIXED),
     Card(f"{SOFTWARE}/classeval.txt", ("classeval-v0",), "every fourth class is a test row"),
     *(
         Card(f"{SOFTWARE}/packages_{n}.jsonl", ("modules-v0",), f"{_FIXED}, by the generator", {"modules": n})

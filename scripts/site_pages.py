@@ -1,4 +1,4 @@
-"""Hook of mkdocs that makes a page of every notebook in `docs/`, with the outputs stored in it."""
+"""Hook of mkdocs: pages of the changelog and of every notebook in `docs/`, with the outputs stored in it."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ from mkdocs.structure.files import File, Files
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add a page for each notebook; the notebook itself remains as a download."""
+    """Add a page for each notebook, which remains as a download, and for the changelog, with links from `docs/`."""
     for file in [file for file in files if file.src_uri.endswith(".ipynb")]:
         notebook = json.loads(Path(str(file.abs_src_path)).read_text(encoding="utf-8"))
         name = Path(file.src_uri)
         text = "\n\n".join(part for cell in notebook["cells"] for part in parts(cell))
         download = f"\n\n[Download this page as a notebook]({name.name})\n"
         files.append(File.generated(config, str(name.with_suffix(".md")), content=text + download))
+    changelog = Path(config.docs_dir).with_name("CHANGELOG.md").read_text(encoding="utf-8")
+    files.append(File.generated(config, "changelog.md", content=changelog.replace("](docs/", "](")))
     return files
 
 
