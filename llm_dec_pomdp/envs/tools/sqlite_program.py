@@ -78,7 +78,7 @@ def query(script: str, changes: Sequence[str], statement: str, writable: bool) -
 
 
 def _version(database: sqlite3.Connection) -> tuple[int, int]:
-    """Return two counters, which grow when rows or tables change."""
+    """Return two counters: one grows when rows change, the other when tables change."""
     return database.total_changes, database.execute("PRAGMA schema_version").fetchone()[0]
 
 
