@@ -32,10 +32,10 @@ class Stage(NamedTuple):
 
 
 class Staged(Algorithm):
-    """An algorithm that samples and updates as the learner of the present stage does.
+    """An algorithm that delegates sampling and updates to the learner of the current stage.
 
-    A learner that follows another one is reset at the start of its stage (`Algorithm.reset_optimizer`): its reference
-    is the team at that time, and so are the first weights of a critic with its own body.
+    A learner that follows another one is reset at the start of its stage (`Algorithm.reset_optimizer`): the team at
+    that time becomes its reference, and a critic with its own body starts with the weights of the team.
 
     Args:
         stages: The stages in order, all with the same team.

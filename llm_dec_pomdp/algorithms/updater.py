@@ -6,11 +6,11 @@ The learner gives each completion a, after a history h, an advantage A. For each
     J = mean of w min(rho A, clip(rho, 1 - eps, 1 + eps) A),  rho = pi(a | h) / pi_old(a | h)               (objective)
         - beta KL(pi || pi_ref) + entropy bonus.                                                                  (KL)
 
-pi_old is the policy at the beginning of a step. Its log-probabilities are those of the first forward pass. The sampler
-may have computed differently: in 16 bits, rounding depends on the shape of the batch, and another engine has other
-kernels. The importance weight w corrects for that, see `Objective.importance`. All log-probabilities are at the
-sampling temperature. Every sampled token counts, the end-of-turn token too; padding never does. Samples with advantage
-0 count in the mean but skip the forward pass, since their gradient is 0.
+pi_old is the policy at the beginning of a step. Its log-probabilities are those of the first forward pass. Those of the
+sampler may differ: in 16 bits, rounding depends on the shape of the batch, and another engine has other kernels. The
+importance weight w corrects for this, see `Objective.importance`. All log-probabilities are at the sampling
+temperature. Every sampled token counts, including the end-of-turn token; padding does not. Samples with advantage 0
+count in the mean but skip the forward pass, since their gradient is 0.
 
 Read `Updater.step`, `gradient` and `loss` in this order. Then `term_ratio` has rho and w, `losses` the equations, and
 `batches` the tensors.
@@ -58,7 +58,7 @@ def updaters_of(
 
     Args:
         team: The team.
-        temperature, options: See `Updater`; agents with a sampling of their own may have another temperature.
+        temperature, options: See `Updater`. The sampling options of single agents may set another temperature.
         kind: Class of the updaters; `Updater` when left out.
         others: Class of all updaters but the first; the same when left out.
 
@@ -227,7 +227,7 @@ class Updater:
 
         Args:
             samples: Samples of other agents, without tokens, or with advantage NaN (not scored) are ignored.
-            seed: Sets the order of the minibatches, together with the number of the step.
+            seed: Determines the order of the minibatches, together with the number of the step.
 
         Returns:
             `loss`, `grad_norm`, `skipped` (1 when nothing contributed a gradient or a gradient was not finite),
@@ -357,8 +357,8 @@ class Updater:
 
         Args:
             result: Terms of the loss, to which the norm of the gradient before clipping is added as `grad_norm`.
-            agents: Agents with samples. The parameters of others get no gradient, so that momentum does not change
-                them.
+            agents: Agents with samples. The parameters of other agents have no gradient, so that momentum does not
+                change them.
 
         Returns:
             Whether the optimizer stepped.

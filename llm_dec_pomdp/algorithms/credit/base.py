@@ -80,7 +80,7 @@ class Credit(Config, ABC):
         """
 
     def over_update(self, samples: Sequence[Sample], baselines: MutableMapping[str, float]) -> Sequence[Sample]:
-        """Return the samples of all groups of an update; a credit that compares these with each other changes them.
+        """Return the samples of all groups of an update, with new advantages if the credit compares across groups.
 
         Args:
             samples: The samples of all groups.
