@@ -160,7 +160,7 @@ class Remote(Policy):
             path: The path below the base address.
             body: The fields of the request.
             read: A function from the bytes of an answer to a result; it raises WireError for an invalid answer.
-            given_up: An event that stops retries.
+            given_up: Event after which no attempt is repeated.
             most: Greatest size of an answer, in bytes.
 
         Raises:
