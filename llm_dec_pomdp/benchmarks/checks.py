@@ -103,9 +103,9 @@ def check_stages(cell: Cell, env: TextDecPOMDP, known: dict[str, TextDecPOMDP]) 
         known: Environments of stages that were made before; new ones are added.
 
     Raises:
-        ConfigError: A stage has an agent or a role that the run does not have, since the team has no member for it; an
-            action or a word that a table or `builtin:words` does not have, since they are made for those of the run; or
-            an incompatible learner.
+        ConfigError: The learner of a stage is incompatible; or a stage has an agent or a role for which the team has no
+            member, or actions or words that are missing in a table or in `builtin:words`, which are built for the
+            environment of the run.
         TaskError: See `TextDecPOMDP.try_rows`.
     """
     models = {member.model for member in cell.model.members} or {cell.model.name}

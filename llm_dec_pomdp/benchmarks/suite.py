@@ -376,7 +376,7 @@ class Cell:
     def outside(self) -> list[str]:
         """The names of code outside of installed packages ("module:Class"), and of servers that receive texts.
 
-        They include those of the runs whose saved teams are members.
+        This includes the names in the runs whose saved teams are members.
         """
         stages = [stage.name for stage in self.method.stages]
         code = [name for name in (self.environment.id, self.method.name, *stages) if ":" in name]
