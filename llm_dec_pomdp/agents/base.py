@@ -261,7 +261,7 @@ class Policy(ABC):
         Args:
             request: The request that the text answers.
             text: The text.
-            limit: Greatest number of tokens; a longer text is cut.
+            limit: Maximum number of tokens; a longer text is cut.
             thought: A private thought before the text; ignored by policies without thoughts (the default).
 
         Returns:

@@ -89,7 +89,7 @@ class ModelJudge:
         policy: A `LanguageModel`, which judges with its current weights.
         model: The name of the model.
         agent: The agent whose adapter judges, if agents have adapters.
-        limit: Greatest number of tokens of a text with its end token. Default: half the context.
+        limit: Maximum number of tokens of a text with its end token. Default: half the context.
 
     Raises:
         TypeError: The policy is not a `LanguageModel`.

@@ -48,7 +48,7 @@ class Fault(Config):
     from_turn: Count = 0
     """First turn of the agent that can be faulty, from 0 (silent)."""
     tokens: Positive = 1
-    """Greatest number of tokens (late)."""
+    """Maximum number of tokens (late)."""
     traces: str = ""
     """File with traces of the intact team, from which other texts come (noisy): `episodes/step-N.jsonl` of a run."""
 
@@ -194,7 +194,7 @@ class Late(Frozen):
 
     Args:
         policy: The intact policy.
-        tokens: The greatest number of tokens of a text, at least 1.
+        tokens: The maximum number of tokens of a text, at least 1.
     """
 
     def __init__(self, policy: Policy, tokens: int) -> None:

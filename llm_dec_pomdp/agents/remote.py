@@ -161,7 +161,7 @@ class Remote(Policy):
             body: The fields of the request.
             read: A function from the bytes of an answer to a result; it raises WireError for an invalid answer.
             given_up: Event after which no attempt is repeated.
-            most: Greatest size of an answer, in bytes.
+            most: Maximum size of an answer, in bytes.
 
         Raises:
             RemoteError: The server gave no usable answer in all tries.

@@ -158,7 +158,7 @@ class Table(Rows, Policy):
 
 
 class TableCritic(Rows):
-    """A tabular `Critic` with one value per reading, initially 0; `rows` is the greatest number of readings."""
+    """A tabular `Critic` with one value per reading, initially 0; `rows` is the maximum number of readings."""
 
     saved_as = ("values", "readings")
 

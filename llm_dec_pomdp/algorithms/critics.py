@@ -63,8 +63,8 @@ class CriticOptions(TurnOptions):
     value_coef: NotNegative = 0.6
     """Weight of the critic's loss; the policy's loss has weight 1."""
     value_clip: NotNegative = 0.2
-    """Change of a value in an update beyond which its loss is flat, in units of the returns' standard deviation. It
-    matters only with several `epochs` or `minibatches`."""
+    """Clip range of the change of a value in an update, in units of the returns' standard deviation; the loss is flat
+    beyond it. It matters only with several `epochs` or `minibatches`."""
     critic_learning_rate: NotNegative | None = None
     """Learning rate of the value head, and of the critic's own body; by default the policy's."""
     critic_epochs: Positive = 4

@@ -43,10 +43,10 @@ class ImitationConfig(UpdaterOptions):
     """Teacher: script:optimal, script:gold (reference texts), script:uniform (any well-formed text), or recorded
     episodes, as a file of `episodes/` in a run's cell or the folder of that cell."""
     shares: dict[str, Annotated[float, Field(gt=0)]] = {}
-    """Relative shares of kinds of turns in the mean of every agent. Turns of other kinds weigh 1 each; by default all
-    do."""
+    """Relative shares of kinds of turns in the mean of every agent. A turn of another kind has weight 1; by default
+    all turns have."""
     train: Sides = ["main", "sub"]
-    """Agents that are trained: main agents, which nobody called (main), sub-agents (sub), or both."""
+    """Agents that are trained: main agents, which no agent called (main), sub-agents (sub), or both."""
     objective: Objective = OfTeachers()
     kinds: ClassVar[Kinds] = {"objective": {"clipped": OfTeachers}}
     epochs: Single = 1

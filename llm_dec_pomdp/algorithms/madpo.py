@@ -67,13 +67,13 @@ class MADPOConfig(UpdaterOptions):
     """Recorded pairs, or recorded episodes that are paired by return: a file of pairs or traces, or the folder of a run
     (`rollout.Preferences`); by default the team's own episodes."""
     loss: Literal["dpo", "ipo"] = "dpo"
-    """Loss of a pair with gap g: - log sigmoid(beta g) (dpo), or (g - 1 / (2 beta))^2, which stops pushing pairs apart
+    """Loss of a pair with gap g: - log sigmoid(beta g) (dpo), or (g - 1 / (2 beta))^2, which is minimal at a finite gap
     (ipo; arXiv:2310.12036, equation 17)."""
     likelihood: NotNegative = 0.0
     """Weight of a term that keeps preferred texts likely: the mean of - log pi over the tokens of each (RPO,
     arXiv:2404.19733)."""
     refresh: Count = 0
-    """Number of updates after which the present team replaces the reference, repeatedly; 0 means never."""
+    """Interval, in updates, at which the current team replaces the reference; 0 means never."""
     replay: Count = 0
     """Number of earlier updates whose pairs are used again in each update."""
     objective: Objective = OfPairs()
@@ -83,7 +83,7 @@ class MADPOConfig(UpdaterOptions):
     minibatches: Single = 1
     """Fixed, as `epochs`."""
     truncated: Literal["learn", "mask"] = "learn"
-    """Pairs with a completion that the token limit ended: learn trains on them, mask leaves the pair out."""
+    """Treatment of pairs with a completion that the token limit ended: learn trains on them; mask leaves them out."""
     least_group_size: ClassVar[int] = 2
 
 

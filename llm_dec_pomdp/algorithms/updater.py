@@ -137,7 +137,7 @@ class Updater:
     steps, such as the loss of a critic. `loss` is the policy loss; a learner without rho, such as MADPO, overrides it.
 
     Args:
-        policy: The policy. With beta above 0 its present weights are also the reference, see `reset_optimizer`.
+        policy: The policy. With beta above 0 its current weights are also the reference, see `reset_optimizer`.
         groups: Its parameters by the agents that use them, with their learning rates (`parameter_groups`).
         temperature: Sampling temperature of its completions; it is part of the policy that is trained.
         options: Objective and optimizer.
@@ -147,7 +147,7 @@ class Updater:
         updates: Steps so far.
         horizon: Steps after which a falling learning rate is 0; 0 until that is known.
         term_ratio: Ratio and importance weight of a term.
-        extra_targets: Targets of `extra_loss` in the present step, in minibatches; empty by default.
+        extra_targets: Targets of `extra_loss` in the current step, in minibatches; empty by default.
 
     Raises:
         ValueError: The weights are float16, or there is an entropy bonus and the policy cannot compute its entropy.
@@ -176,7 +176,7 @@ class Updater:
         return {index: logprobs.tolist() for index, logprobs in self._old.items()}
 
     def reset_optimizer(self) -> None:
-        """Make a new optimizer for the present policy; with beta above 0, copy the policy as pi_ref.
+        """Make a new optimizer for the current policy; with beta above 0, copy the policy as pi_ref.
 
         Called when the updater is made, and again when its learner takes over a team that another learner has trained
         (`algorithms.staged`).
@@ -201,7 +201,7 @@ class Updater:
         self.rate_factor = factor
 
     def expect(self, updates: int, stale: bool = False) -> None:
-        """Set the number of steps of the run, and whether samples come from older weights than the present ones.
+        """Set the number of steps of the run, and whether samples come from older weights than the current ones.
 
         A falling learning rate reaches 0 with the last step, unless horizon is set.
 
@@ -312,7 +312,7 @@ class Updater:
 
         Args:
             batch: N completions, each with its `loss_weight`.
-            old: log pi_old of the tokens of completions, by `Sample.index`; for other completions pi_old is the present
+            old: log pi_old of the tokens of completions, by `Sample.index`; for other completions pi_old is the current
                 policy.
         """
         c, entropies = self.options, None

@@ -8,7 +8,7 @@ replaced member is chosen at random, then an entry of the pool (`options.Partner
 |---|---|
 | `self` | weights at the start, or after `every`, 2 `every`, ... updates (arXiv:2110.08176), or the `last` of them |
 | `frozen` | the member's weights at the start |
-| `silent`, `noisy`, `late` | the member with its present weights and a fault, see `agents.partners` |
+| `silent`, `noisy`, `late` | the member with its current weights and a fault, see `agents.partners` |
 | folder of a run | the same agent of the team that was trained there |
 
 Only the remaining members are trained on these groups. Completions of a partner have no tokens, and all learners leave

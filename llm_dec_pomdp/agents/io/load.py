@@ -156,8 +156,7 @@ class MemberConfig(ModelOptions):
     fault: Fault | None = None
     """A fault of this member, such as { kind = "silent", share = 0.5 }. A faulty member is not trained."""
     sampling: Annotated[Sampling, PlainSerializer(lambda change: change.model_dump(exclude_unset=True))] = Sampling()
-    """Sampling options of these agents that differ from those of the run: temperature, top_p, top_k, max_new_tokens,
-    stop."""
+    """Sampling options of these agents that differ from the run: temperature, top_p, top_k, max_new_tokens, stop."""
 
 
 def _listed(members: Any) -> Any:

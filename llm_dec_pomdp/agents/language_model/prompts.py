@@ -27,8 +27,8 @@ _CUT = "\udfff"  # marks a cut in a spelled control token; no text contains it, 
 _OWN = {"<tool_call>", "</tool_call>"}.union(*((tags.open, tags.close) for tags in KNOWN))
 _ANCHORS = ("\n", "a", ".")  # prefixes with which a text is tokenized as a continuation
 _TAIL = 64  # characters of a prompt that decide how the text after it is tokenized
-_SHORT = 256  # greatest length of a cached text or history, in characters; tasks with few words repeat them
-_REMEMBERED = 4096  # greatest number of texts and histories in the cache
+_SHORT = 256  # maximum length of a cached text or history, in characters; tasks with few words repeat them
+_REMEMBERED = 4096  # maximum number of texts and histories in the cache
 
 
 class PromptTooLongError(ValueError):

@@ -20,8 +20,8 @@ from ...types import Completion, Episode, Group, Score
 from ..intervals import Interval
 from . import Section
 
-MOST = 32  # most episodes that are replayed for an agent
-LEAST = 8  # fewest replayed episodes for a number
+MOST = 32  # maximum number of episodes replayed for an agent
+LEAST = 8  # minimum number of replayed episodes for a result
 FEW = 0.05  # share of the largest influence; an agent below it is named in a warning
 SILENT = 50.0  # % of empty texts of an agent for a warning
 _MOVES, _EMPTY = " moves", " empty %"

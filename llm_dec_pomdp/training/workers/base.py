@@ -12,7 +12,7 @@ from ..loop import TrainingError
 
 T = TypeVar("T")
 OnMessage = Callable[[Any], object]
-RESTARTS = 5  # largest number of restarts in one run
+RESTARTS = 5  # maximum number of restarts in one run
 STOP = signal.SIGUSR1  # terminals and schedulers send SIGINT and SIGTERM to all processes; a second one ends at once
 
 

@@ -81,7 +81,7 @@ class RemotePolicy(Policy):
         return twin
 
     def __deepcopy__(self, memo: dict[int, Any]) -> RemotePolicy:
-        """Return a copy in another worker, with the present weights."""
+        """Return a copy in another worker, with the current weights."""
         twin = RemotePolicy(self.agents, self._again(), self._again)
         twin.load_state_dict(self.state_dict())
         return twin
