@@ -36,8 +36,8 @@ sampled, for l = 0, ..., L - 1. There is no reward and no discount inside a text
     A_(k,l) = delta_(k,l) + lambda g A_next,   g = 1 for l < L - 1, else g_k;   y_(k,l) = A_(k,l) + V(x_(k,l))  (tokens)
 
 Each token is weighted with its own A, and the critic is trained on every y. The critic of `maac` then reads the joint
-history, the name of the agent whose completion comes next, and the agent's tokens, so that x_k are the turns in which
-the agent acts. For completions of one token, `iac` is the same at both levels.
+history, the name of the agent whose completion comes next, and the agent's tokens. So x_k are the turns in which the
+agent acts. For completions of one token, `iac` is the same at both levels.
 """
 
 from __future__ import annotations

@@ -310,9 +310,10 @@ def _describe(
 ) -> Metrics:
     """Return metrics of the invocations of all groups and kinds; 0 where there are none.
 
-    `d` is the number of invocations after alignment, `masked_slots` the share of the K d slots that are empty before
-    duplication, and `dropped` the share of the invocations that are dropped. Means of sub-agents' rewards are weighted
-    as the alignment weights invocations, over all queries.
+    * `d`: invocations per rollout after alignment;
+    * `masked_slots`: share of the K d slots that are empty before duplication;
+    * `dropped`: share of the invocations that alignment drops;
+    * `sub_reward_mean`, `sub_reward_std`: over all queries, with the weights of the alignment.
     """
     per_rollout = [count for of_groups in counts.values() for count in itertools.chain.from_iterable(of_groups)]
     slots = sum(d[kind] for kind, of_groups in counts.items() for _ in itertools.chain.from_iterable(of_groups))

@@ -294,9 +294,8 @@ def find_adversary(team: Team, env: TextDecPOMDP, agents: Sequence[str], seed: i
     """Return the model of the member that lowers the return most.
 
     It is the script "adversary" of the environment. If there is none, it is a member that always writes the same text.
-    Each text of its list of actions, and the empty text, is tried in some episodes with other seeds than the
-    evaluation, and the text with the lowest return is chosen. So the measured loss is a lower bound of the harm that an
-    adversary can do.
+    The text is the one with the lowest return among its list of actions and the empty text, tried in some episodes with
+    other seeds than the evaluation. So the measured loss is a lower bound of the harm that an adversary can do.
 
     Args:
         team: The intact team.

@@ -64,11 +64,13 @@ def make(env_id: str, **kwargs: Any) -> TextDecPOMDP:
     Args:
         env_id: A registered id, e.g. "coophumaneval-v0", "module:Class", or the address of a server. An id without a
             version means its first version; this logs a warning.
-        kwargs: Arguments of its constructor: `tasks`, `split`, `fields`, `max_turns`, `render_mode`, and the
-            environment's own options. Every environment also takes `stopping`, a mapping with the `cost` of a turn and
-            `who` may stop (see `wrappers.stopping`), `injection`, a mapping with a `text` that an agent observes (see
-            `wrappers.injection`), and `reward`, a learned reward that replaces the task's own (see
-            `wrappers.learned_reward`). Tasks with candidate actions take `candidates=True` (see `wrappers.choices`).
+        kwargs: Arguments of its constructor: `tasks`, `split`, `fields`, `max_turns`, `render_mode`, and the options of
+            the environment. Every environment also takes:
+
+            * `stopping`: a mapping with the `cost` of a turn and `who` may stop (`wrappers.stopping`);
+            * `injection`: a mapping with a `text` that an agent observes (`wrappers.injection`);
+            * `reward`: a learned reward in place of the task's own (`wrappers.learned_reward`);
+            * `candidates`: True to choose among candidate actions, if the task has some (`wrappers.choices`).
 
     Raises:
         TypeError: The id is not text.

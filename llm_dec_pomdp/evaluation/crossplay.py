@@ -4,9 +4,9 @@ For every role r and every pair of teams (i, j), the member of role r comes from
 j. The entry (i, j) of the matrix is the mean over the roles. Its diagonal is the return of each team with its own
 members. With two roles, the matrix is symmetric.
 
-The teams are the sampling unit, because pairs that share a team are not independent. Intervals use the standard error
-of a bootstrap that resamples teams, multiplied by sqrt(n / (n - 1)), with Student's t with n - 1 degrees of freedom, as
-in `comparisons.interquartile_interval`. They need three teams.
+The teams are the sampling unit, because pairs that share a team are not independent. Intervals are t intervals with
+n - 1 degrees of freedom for n teams. The standard error comes from a bootstrap that resamples teams and is multiplied
+by sqrt(n / (n - 1)), as in `comparisons.interquartile_interval`. Intervals need three teams.
 """
 
 from __future__ import annotations

@@ -195,8 +195,8 @@ def at_decisions(group: Group, gamma: float, advantages: Callable[[Choices, Arra
     Args:
         group: A group with decision points.
         gamma: Discount between turns.
-        advantages: Function from the indices of completions [B, n], the returns of each agent [n, B] and width to
-            advantages [n, width], for B joint actions, n agents, and width completions sampled per agent.
+        advantages: Function from the indices of completions [B, n], the returns of each agent [n, B], and `width` to
+            advantages [n, width]. There are B joint actions, n agents and `width` completions sampled per agent.
 
     Raises:
         ValueError: The group has no decision points.

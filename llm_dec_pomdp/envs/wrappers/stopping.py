@@ -20,9 +20,9 @@ the actions of the other agents in this turn are ignored, and the score remains 
 
 A task whose `turn_reward` is not "final" is refused. If rewards are individual, each live agent bears the cost.
 
-`env.measure` returns the mean number of turns, the share of episodes that the team ended, the share whose return would
-have been higher with an earlier end (too late), and the mean return lost by continuing. Stopping too early cannot be
-measured.
+`env.measure` returns four statistics: the mean number of turns, the share of episodes that the team ended, the share of
+episodes with a higher return at an earlier end (too late), and the mean return lost by continuing. Stopping too early
+cannot be measured.
 """
 
 from __future__ import annotations
