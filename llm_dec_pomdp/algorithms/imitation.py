@@ -41,7 +41,7 @@ class ImitationConfig(UpdaterOptions):
 
     source: str = "script:optimal"
     """Teacher: script:optimal, script:gold (reference texts), script:uniform (any well-formed text), or recorded
-    episodes, as a file of `episodes/` in a run's cell or the folder of that cell."""
+    episodes: a file of traces with their texts, or the folder of a run or of one of its cells."""
     shares: dict[str, Annotated[float, Field(gt=0)]] = {}
     """Relative shares of kinds of turns in the mean of every agent. A turn of another kind has weight 1; by default
     all turns have."""
