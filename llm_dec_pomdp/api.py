@@ -184,7 +184,7 @@ def evaluate(
         samples: Number of episodes per task; None: 1, or 100 if there is a single task.
 
     Returns:
-        Return, reward components and costs, with confidence intervals.
+        The return in %, the reward components and the costs, with confidence intervals.
 
     Raises:
         TypeError, ConfigError: See `collect`.
@@ -231,7 +231,7 @@ def train(
         on_step: A function that is called after every update with its results, for logs, curves or evaluations.
         checkpoints: A folder for checkpoints. If it has checkpoints of this training, training resumes from the newest.
         partners: Partners that replace members in some groups, as `options.PartnersConfig` or its fields:
-            `{"pool": "self", "share": 0.5}`; see `training.partners`. None: the team trains by itself.
+            `{"pool": "self", "share": 0.5}`; see `training.partners`. None: no partners.
         judge, judge_model: A judge whose ranking of each group is the reward, see `training.judged`: "principles:FILE"
             with the name of a model, or your own object with the methods of `ComparingJudge`. None: the reward of the
             environment.

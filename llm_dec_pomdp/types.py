@@ -68,7 +68,7 @@ class Score:
 
     @property
     def scorable(self) -> bool:
-        """Return False if the total is NaN; baselines, losses and means then leave the action out."""
+        """Return whether the total is not NaN. Baselines, losses and means leave out actions that have no score."""
         return not math.isnan(self.total)
 
 
@@ -110,13 +110,13 @@ class Tool(NamedTuple):
         return {"type": "object", "properties": properties, "required": list(properties)}
 
 
-LEFT_OUT = "no call"  # no name of a tool, since it has a space
+LEFT_OUT = "no call"  # no tool can have this name, since it has a space
 NO_CALL = f'<tool_call>{{"name": "{LEFT_OUT}", "arguments": {{}}}}</tool_call>'
-"""Text of an agent whose call is left out. No tool runs, and the agent observes "no result"."""
+"""Action that replaces a tool call. No tool runs, and the agent observes "no result"."""
 
 
 def conversation(*texts: str) -> tuple[Message, ...]:
-    """Return a history of texts that are observations and actions in turn, starting with an observation."""
+    """Return a history of alternating observations and actions, starting with an observation."""
     return tuple(Message("action" if place % 2 else "observation", text) for place, text in enumerate(texts))
 
 
@@ -125,7 +125,7 @@ class Likelihood(NamedTuple):
 
     Attributes:
         nats: log p of each token of the text given the prefix and the tokens before it, in nats.
-        end: log p that the text ends after its last token; NaN if the judge does not give it.
+        end: log p that the text ends after its last token, in nats; NaN if the judge does not return it.
         starts: Index of the character of the text at which each token begins.
         cut: Whether the prefix or the text exceeded the model's context, so that only a part of it was read.
     """
@@ -142,15 +142,16 @@ class Likelihood(NamedTuple):
 
 
 Reviewer = Callable[[str, int], str]
-"""An expert outside the team: a function from a prompt and the number of the attempt to a text."""
+"""An expert outside the team: a function from a prompt and the number of the attempt to the expert's text."""
 
 
 class Excerpt(NamedTuple):
-    """The place of the text that a task is about, within the first observation of an agent.
+    """The position of the source text (such as a post) within the first observation of an agent.
 
     Attributes:
-        start: The label before the text, if the observation has it; "": no label.
-        requests: (role, request) pairs in agent order. The text ends before the paragraph with the first request.
+        start: The label before the source text; "": no label. An observation may lack the label.
+        requests: (role, request) pairs in agent order. The source text ends before the paragraph with the first
+            request.
     """
 
     start: str
@@ -162,7 +163,7 @@ class Excerpt(NamedTuple):
         return tuple(role for role, _ in self.requests)
 
     def of(self, observation: str) -> str:
-        """Return the text within an observation; the whole observation if it has no request."""
+        """Return the source text within an observation; the whole observation if it has no request."""
         ends = [place for _, request in self.requests if (place := observation.find(request)) >= 0]
         text = observation[: min(ends)].rpartition("\n\n")[0] if ends else observation
         before, _, after = text.partition(self.start) if self.start else ("", "", text)
@@ -187,7 +188,7 @@ class TextJudge(Protocol):
             texts: The texts, as many as prefixes.
 
         Returns:
-            One likelihood per text. It needs `Likelihood.starts` for rewards that score parts of a text.
+            One likelihood per text. Rewards that score parts of a text need `Likelihood.starts`.
         """
         ...
 
@@ -233,7 +234,7 @@ class Completion:
         truncated: True if the token limit ended the text.
         seconds: Wall time from the start of the call to the last token of this completion.
         thought: Private text of a reasoning model before the action, without its tags. Its tokens are among
-            `token_ids` and are trained on; only the agent's own completion holds it.
+            `token_ids` and are trained on; `text` does not contain it.
         usage: Token counts of a model on a server, whose token ids are unknown; None if the ids are known.
         thought_ids: How many of `token_ids` belong to the thought and its tags.
     """
@@ -276,9 +277,9 @@ class Turn:
         actions: The action of each of these agents.
         reward: The reward of the team.
         score: The value of the joint action; None if this turn is not scored.
-        rewards: Rewards by agent, if they are individual; empty if all receive the team's.
-        events: Occurrences besides texts.
-        unasked_observations: Messages to agents that did not have to act, by agent.
+        rewards: Rewards by agent, if they are individual; empty if all agents receive the reward of the team.
+        events: Occurrences that are not observations or actions.
+        unasked_observations: The last observation of each agent that did not have to act.
     """
 
     observations: Mapping[str, str]
@@ -303,7 +304,7 @@ class Episode:
         seed: The seed of the sampled completions; in a tree and with crossed credit, the seed of the task.
         turns: The turns in order.
         terminated: True if the task ended the episode: it was solved, stopped, or out of turns.
-        share: The weight among the episodes of its task. It is 1, and in a tree the probability of its branch.
+        share: The weight among the episodes of its task: in a tree the probability of its branch, otherwise 1.
     """
 
     item_id: str
@@ -359,9 +360,9 @@ class Branch:
 
     Attributes:
         choice: The index of each agent's completion, in the order of `Decision.actions`.
-        rewards: The team's reward of this turn and of every later one; the mean if several continuations were played
+        rewards: The team's reward of this turn and of every later turn; the mean if several continuations were played
             from here. NaN if nothing could be scored.
-        individual: The same by agent, if rewards are individual; empty if all receive the team's.
+        individual: The same by agent, if rewards are individual; empty if all agents receive the reward of the team.
     """
 
     choice: tuple[int, ...]
@@ -387,7 +388,7 @@ class Decision:
     Attributes:
         turn: t, from 0.
         actions: The completions tried here, by agent. A learner is trained on the first `width`. Further completions
-            come from other trajectories of the group or are empty; they only serve as a baseline.
+            come from other trajectories of the group or are the empty text; they are used only in the baseline.
         width: The number of completions sampled per agent.
         branches: The joint actions that were tried.
         share: The weight of its completions in a mean: p / q. p is the fraction of the trajectories that pass through
@@ -460,7 +461,7 @@ def all_played(groups: Sequence[Group]) -> list[Group]:
 
 
 def grouped(things: Iterable[T], key: Callable[[T], KeyT]) -> dict[KeyT, list[T]]:
-    """Return lists of things by key; order is kept within each list."""
+    """Group values by a key; each list keeps the order of its values."""
     groups: dict[KeyT, list[T]] = {}
     for thing in things:
         groups.setdefault(key(thing), []).append(thing)

@@ -1,4 +1,4 @@
-"""A file of answers of servers, so that a resumed evaluation does not request them again."""
+"""A file of server answers, so that a resumed evaluation does not request them again."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ class Answers:
         self._count = len(self._known)
 
     def take(self, key: Mapping[str, Any]) -> Completion | None:
-        """Return and forget the answer of an earlier process; None if there is none."""
+        """Return and remove the answer that an earlier process received; None if there is none."""
         with self._lock:
             return self._known.pop(_digest(key), None)
 
     def add(self, key: Mapping[str, Any], answer: Completion) -> None:
-        """Append an answer to the file, durably."""
+        """Append an answer to the file, and wait until it is on disk."""
         with self._lock:
             append(self._path, {"number": self._count, "key": _digest(key), "answer": asdict(answer)})
             self._count += 1

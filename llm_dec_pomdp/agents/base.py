@@ -72,10 +72,10 @@ class Request:
     Attributes:
         agent: The agent that acts.
         history: The agent's own history (o_0, a_0, ..., o_t) as messages.
-        seeds: One seed per sample. Apart from rounding, a sample depends only on its seed and not on other requests of
+        seeds: One seed per sample. Except for rounding, a sample depends only on its seed and not on other requests of
             the batch. Rounding changes few tokens in 32 bits, and many in 16 bits.
-        ids: Token ids of (o_0, a_0, ..., a_{t-1}), as prompted and sampled. Empty at the first turn, for a policy
-            without tokens, and if only the texts are known. They show thoughts of earlier turns, if there are any.
+        ids: Token ids of (o_0, a_0, ..., a_{t-1}), as prompted and sampled, including thoughts of earlier turns. Empty
+            at the first turn, for a policy without tokens, and if only the texts are known.
         tools: Tools that the agent may call.
     """
 
@@ -105,7 +105,7 @@ Reading = tuple[str, tuple[int, ...]]  # an agent, and the token ids of the hist
 
 
 class Critic(Protocol):
-    """An estimate of the return after a history, in a unit that its updater chooses and may change."""
+    """An estimate of the return after a history, on a scale that its updater chooses and may change."""
 
     def values(self, readings: Sequence[Reading]) -> torch.Tensor:
         """Return the values [N] of N readings in float32, with gradient; 0 for agents that are not trained."""
@@ -173,7 +173,7 @@ class Policy(ABC):
 
     @property
     def processor_load(self) -> int:
-        """Return a size that predicts the CPU time, for `concurrency.run_parallel`; 0: it must not run in parallel."""
+        """Return a size that predicts the CPU time, for `concurrency.run_parallel`; 0: must not run in parallel."""
         return 0
 
     @property
@@ -261,7 +261,7 @@ class Policy(ABC):
         Args:
             request: The request that the text answers.
             text: The text.
-            limit: Greatest number of tokens; a longer text is cut.
+            limit: Maximum number of tokens; a longer text is cut.
             thought: A private thought before the text; ignored by policies without thoughts (the default).
 
         Returns:
@@ -338,7 +338,7 @@ class Team(Policy):
         members: The policy of every agent. Requests of agents that share a policy go into one call.
         learning_rates: Learning rates by agent. Default: the learner's, or else the policy's own.
         samplings: Sampling options by agent. Given fields, as in `Sampling(temperature=0.5)`, replace those of a
-            request. A `max_new_tokens` here limits the whole action, also if it has the parts of several agents.
+            request. A `max_new_tokens` here limits the whole action, even if it has the parts of several agents.
 
     Attributes:
         sampling: The sampling options of the last training, which evaluations use; before training, the defaults.

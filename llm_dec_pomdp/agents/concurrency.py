@@ -16,7 +16,7 @@ _SWITCH_INTERVAL = 1e-4  # seconds between switches of threads; Python's default
 
 
 class OnDevice(Protocol):
-    """The part of a `Policy` that matters here: its device and its load."""
+    """The part of a `Policy` that this module uses: its device and its load."""
 
     @property
     def accelerator(self) -> str | None:
@@ -32,10 +32,10 @@ class OnDevice(Protocol):
 def run_parallel(policies: Sequence[OnDevice], tasks: Sequence[Callable[[], T]]) -> list[T]:
     """Run one task per policy, in parallel if the policies are on different devices.
 
-    Each accelerator (`Policy.accelerator`) has a thread, which runs the tasks of its policies one after the other.
-    Policies on the CPU run in parallel if their models have similar sizes (`processor_load`), each with an equal part
-    of the cores: for two small models, one core each is faster than two cores for one after the other. Other policies
-    run one after the other, with all cores.
+    Each accelerator (`Policy.accelerator`) has a thread, which runs the tasks of its policies sequentially. Policies on
+    the CPU run in parallel if their models have similar sizes (`processor_load`), each with an equal part of the cores.
+    (Two small models are faster with one core each than sequentially with two cores.) Other policies run sequentially
+    with all cores.
 
     Args:
         policies: The policies, all different.

@@ -2,7 +2,7 @@
 """`builtin:extractive`: a small policy that writes by copying sentences of the text that a task is about.
 
 Its tokens are the sentences of that text (the source), a few connectives, and an end token. A completion has the chosen
-sentences word by word, in the order of the source. A connective stands before the sentence that was chosen after it. So
+sentences word by word, in the order of the source. A connective precedes the sentence that was chosen after it. So
 completions are readable from the first update on. The policy learns how many sentences to copy, how long they should
 be, and from which part of the source.
 
@@ -130,7 +130,7 @@ class Extractive(_Linear, Policy):
 
     @property
     def default_learning_rate(self) -> float:
-        """Return the default learning rate; with three times as much, even shuffled rewards change the policy a lot."""
+        """Return the default learning rate; at three times this rate, even shuffled rewards change the policy a lot."""
         return 0.1
 
     @property
@@ -224,8 +224,8 @@ def _parts(tokens: Sequence[int]) -> list[list[int]]:
 def _options(lengths: Sequence[int], part: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
     """Return features [tokens, _FEATURES] of the next token of a part, and a mask [tokens] of the allowed tokens.
 
-    A part has at least one sentence if the source has one. A connective stands between two sentences. No sentence is
-    repeated.
+    A part has at least one sentence if the source has one. A connective is allowed between two sentences only. No
+    sentence is repeated.
     """
     taken, count = [token - _FIRST for token in part if token >= _FIRST], len(lengths)
     total, after_sentence = sum(lengths[place] for place in taken), bool(part) and part[-1] >= _FIRST

@@ -13,7 +13,7 @@ _lock = threading.Lock()
 
 @contextlib.contextmanager
 def read_once() -> Generator[None]:
-    """Cache the header and the tensor names of a GGUF file, which transformers otherwise reads three times."""
+    """Cache the header and the tensor names of a GGUF file, since transformers reads them three times."""
     import gguf
 
     with _lock:

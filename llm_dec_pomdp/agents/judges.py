@@ -57,7 +57,7 @@ def value(likelihood: Likelihood) -> float:
 
 
 def end_of(policy: Policy, agent: str) -> int:
-    """Return the token with which the chat template of a policy ends a text.
+    """Return the token that the chat template of a policy writes at the end of a text.
 
     Raises:
         ValueError: The policy cannot tokenize a given text.
@@ -71,7 +71,7 @@ def end_of(policy: Policy, agent: str) -> int:
 
 
 def ended(completion: Completion, end: int) -> Completion:
-    """Return a completion whose last token is the end token; it replaces the last token of a truncated text."""
+    """Return a completion whose last token is the end token, in place of the last token of a truncated text."""
     ids = completion.token_ids
     return completion if ids[-1:] == (end,) else replace(completion, token_ids=(*ids[:-1], end))
 
@@ -82,14 +82,14 @@ def ended(completion: Completion, end: int) -> Completion:
 class ModelJudge:
     """A language model of this process as an LLM judge.
 
-    Of a text that is longer than half the model's context, only the beginning is read. Of a prefix that does not fit
-    into the remaining context, only the end is read.
+    A text longer than half the model's context is cut at its end. A prefix longer than the remaining context is cut at
+    its beginning.
 
     Args:
         policy: A `LanguageModel`, which judges with its current weights.
         model: The name of the model.
         agent: The agent whose adapter judges, if agents have adapters.
-        limit: Greatest number of tokens of a text with its end token. Default: half the context.
+        limit: Maximum number of tokens of a text with its end token. Default: half the context.
 
     Raises:
         TypeError: The policy is not a `LanguageModel`.
@@ -113,7 +113,7 @@ class ModelJudge:
     @functools.cached_property
     def _hash(self) -> str:
         digest = hashlib.sha256()
-        base = BASE in (self.policy.adapters or {}).values()  # then adapters do not count
+        base = BASE in (self.policy.adapters or {}).values()  # if the base is the judge, adapters do not matter
         for name, tensor in self.policy.model.named_parameters():
             if adapter_of(name) is None or not base:
                 digest.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy().data)

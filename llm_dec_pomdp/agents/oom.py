@@ -58,5 +58,5 @@ class BatchSize:
                     f"the device is out of memory with one sequence at a time ({reason}); shorten prompts or "
                     "max_new_tokens, train adapters (sharing=lora), or use a smaller model"
                 )
-            self.size = min(self.size, (size + 1) // 2)  # another device may have halved it meanwhile
+            self.size = min(self.size, (size + 1) // 2)  # another device may have halved the size already
             _log.warning("the device is out of memory; %s is %d from now on (%s)", self.name, self.size, reason)

@@ -1,4 +1,4 @@
-"""Changed members of a team, for measuring a team with other partners or faulty ones, and for training with them.
+"""Changed members of a team, for evaluation and training with other or faulty partners.
 
 A fault wraps a policy, so it applies in every environment and under every protocol:
 
@@ -12,12 +12,12 @@ A fault wraps a policy, so it applies in every environment and under every proto
 | `Frozen` | stays as it is; it is not trained on |
 | `Renamed` | stays as it is, for an agent with another name |
 
-`mixed_team` composes a team of members of several teams, such as teams of different training seeds. A script
+`mixed_team` builds a team from members of several teams, such as teams of different training seeds. A script
 (`Scripted`) is not trained and needs no wrapper.
 
-Whether a fault occurs depends only on the seed and the history of a request. So an evaluation that is resumed repeats
-the same faults, in batches of any size. All episodes of a group have the same partner; the faults belong to the chance
-of an episode, like the sampled texts. A wrapper has no parameters, so its texts are not trained on.
+The occurrence of a fault depends only on the seed and the history of a request. So a resumed evaluation repeats the
+same faults, for every batch size. All episodes of a group have the same partner; faults are sampled per episode, like
+completions. A wrapper has no parameters, so its texts are not trained on.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Fault(Config):
     from_turn: Count = 0
     """First turn of the agent that can be faulty, from 0 (silent)."""
     tokens: Positive = 1
-    """Greatest number of tokens (late)."""
+    """Maximum number of tokens (late)."""
     traces: str = ""
     """File with traces of the intact team, from which other texts come (noisy): `episodes/step-N.jsonl` of a run."""
 
@@ -148,9 +148,9 @@ class Silent(_Replacing):
 class Noisy(_Replacing):
     """A policy whose texts are replaced by texts that the same agent wrote in other tasks.
 
-    A replacement comes from the same turn of a recorded episode, chosen by the seed. Its first observation differs from
-    that of the request. If all recorded first observations are equal, as in environments with a single task, it comes
-    from any recorded episode. A text stays as it is if the agent has no recorded text at this turn.
+    The seed chooses a replacement among the texts at the same turn of recorded episodes with another first observation.
+    If there is none, as in environments with a single task, it chooses among the texts of all recorded episodes at this
+    turn. A text is not replaced if the agent has no recorded text at this turn.
 
     Args:
         policy: The intact policy.
@@ -194,7 +194,7 @@ class Late(Frozen):
 
     Args:
         policy: The intact policy.
-        tokens: The greatest number of tokens of a text, at least 1.
+        tokens: The maximum number of tokens of a text, at least 1.
     """
 
     def __init__(self, policy: Policy, tokens: int) -> None:

@@ -1,4 +1,4 @@
-"""A language model that compares texts by written principles, without a formula for the reward.
+"""A language model that compares texts by written principles, in place of a formula for the reward.
 
     judge = load_principles("principles:rules.txt", "model.gguf")
     [scores] = judge.scores([Comparison("Summarise the post.", ("first text", "second text"))])
@@ -7,14 +7,14 @@ The model ranks all texts of a comparison in one call, and a text at rank k of n
 Texts with equal ranks share the mean of their ranks. A comparison of two texts is a preference pair.
 
 Positional bias: the model is called twice, with the texts in a random order and in the opposite order, and a score is
-the mean of both. For two texts this cancels any bias: a model that always prefers the first text gives both 0.5. For
-more texts it cancels a bias that is linear in the place; the remaining bias is noise, since the order is random. The
-bias is also measured, see `measured`.
+the mean of both. For two texts this cancels any bias: if the model always prefers the first text, both texts have the
+score 0.5. For more texts it cancels a bias that is linear in the position; the remaining bias is noise, since the order
+is random. The bias is also measured, see `measured`.
 
-An answer that is no ranking of all texts is asked for once more, at temperature 1. If one of the two orders stays
-without a ranking, all texts of the comparison have `NEUTRAL`, the score of no preference, and the comparison is counted
-as neutral. A ranking is the last line of numbers such as "2 > 1 = 3" that names every text once. For two texts, the
-number of the better one is enough.
+If an answer does not rank all texts, the model is called once more, at temperature 1. If one of the two orders still
+has no ranking, all texts of the comparison have the score `NEUTRAL` (no preference), and the comparison is counted as
+neutral. The ranking is the last line of numbers, such as "2 > 1 = 3", that names every text once. For two texts, the
+number of the better text is enough.
 
 Source: the form of AI feedback (arXiv:2212.08073), and both orders of a pair (arXiv:2306.05685).
 """
@@ -81,7 +81,7 @@ class PrincipleJudge:
     Args:
         policy: A policy whose members read text, such as a `LanguageModel` or a `Remote`.
         principles: The principles.
-        orders: Number of orders in which the texts are shown. 1 halves the calls and leaves the positional bias in.
+        orders: Number of orders in which the texts are shown. 1 halves the calls and does not cancel positional bias.
 
     Raises:
         ValueError: There are no principles.
@@ -129,7 +129,7 @@ class PrincipleJudge:
 
         Returns:
             `judge_calls`, the number of calls of the model; and if there were comparisons, `judge_repeated`, the share
-            of orders that were asked for twice; `judge_neutral`, the share of comparisons without a usable answer;
+            of orders that needed a second call; `judge_neutral`, the share of comparisons without a usable answer;
             `judge_first`, the mean score of the text that was shown first (0.5 without positional bias); and
             `judge_agreement`, the share of pairs of texts that both orders rank alike.
         """
@@ -172,7 +172,10 @@ class PrincipleJudge:
 
 
 def read_ranking(answer: str, count: int) -> Ranking | None:
-    """Return the scores of `count` texts, by their numbers, from an answer; None if it ranks them incompletely."""
+    """Return the scores of `count` texts, in the order of their numbers, from an answer.
+
+    Return None if the answer does not rank all texts.
+    """
     plain = _DECORATION.sub(" ", answer)
     for found in reversed(_RANKING.findall(plain)):
         ranks = [[int(number) for number in tied.split("=")] for tied in re.split("[>,]", found)]

@@ -160,8 +160,8 @@ class Remote(Policy):
             path: The path below the base address.
             body: The fields of the request.
             read: A function from the bytes of an answer to a result; it raises WireError for an invalid answer.
-            given_up: An event that stops retries.
-            most: Greatest size of an answer, in bytes.
+            given_up: Event after which no attempt is repeated.
+            most: Maximum size of an answer, in bytes.
 
         Raises:
             RemoteError: The server gave no usable answer in all tries.

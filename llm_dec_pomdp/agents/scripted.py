@@ -14,7 +14,7 @@ Script = Callable[[str, Sequence[Message]], str]  # from agent and history to ac
 
 
 class Scripted(Policy):
-    """A policy that acts by a function.
+    """A policy whose actions are the results of a function.
 
     Args:
         say: A function from an agent and its history to its action.
@@ -24,7 +24,7 @@ class Scripted(Policy):
         self._say = say
 
     def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:
-        """Return the same action for every seed of a request; exceptions get a note with agent and observation."""
+        """Return the same action for every seed of a request; add the agent and its observation to exceptions."""
         answers: list[list[Completion]] = []
         for request in requests:
             try:

@@ -2,8 +2,8 @@
 """A tabular softmax policy for environments with few actions: one logit per history and action.
 
 Different histories share no parameters. The policy starts uniform, and is trained like a language model whose
-completions have one token. A history gets a row of the table with the first sample that is trained on; before, its
-actions are uniform.
+completions have one token. A history is added to the table at its first training sample; until then, its actions are
+uniform.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Rows:
     """A trainable table with one row per numbered history, in the order in which histories are added.
 
     Args:
-        shape: Shape of the table; the first dimension is the greatest number of histories.
+        shape: Shape of the table; the first dimension is the maximum number of histories.
     """
 
     saved_as: ClassVar[tuple[str, str]]  # names of the tensors of the used rows and of the numbers of their histories
@@ -41,7 +41,7 @@ class Rows:
         return torch.where(known, self.table[rows.clamp(min=0)], 0.0)
 
     def add(self, numbers: Iterable[int]) -> None:
-        """Give a row to each new history.
+        """Add a row for each new history.
 
         Raises:
             ValueError: There are more histories than rows.
@@ -89,7 +89,7 @@ class Table(Rows, Policy):
 
     Args:
         menu: The possible actions. An action is one token, its index in the menu.
-        rows: Greatest number of histories.
+        rows: Maximum number of histories.
 
     Raises:
         ValueError: The menu is empty.
@@ -158,7 +158,7 @@ class Table(Rows, Policy):
 
 
 class TableCritic(Rows):
-    """A tabular `Critic` with one value per reading, initially 0; `rows` is the greatest number of readings."""
+    """A tabular `Critic` with one value per reading, initially 0; `rows` is the maximum number of readings."""
 
     saved_as = ("values", "readings")
 

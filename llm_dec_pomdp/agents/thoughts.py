@@ -90,7 +90,7 @@ def split_reply(message: Mapping[str, Any], text: str, thinking: Thinking) -> tu
 
 
 def split_known(text: str) -> tuple[str, str]:
-    """Split a text into thought and answer by the first known tags that it has; without tags, all is the answer."""
+    """Split a text into thought and answer by the first known tags in it; without tags, all of it is the answer."""
     begun = text.lstrip()
     tags = next((tags for tags in KNOWN if tags.close in text or begun.startswith(tags.open)), None)
     return ("", text) if tags is None else split_thought(text, tags)
@@ -148,7 +148,7 @@ class Thoughts:
 
         Args:
             text: The text; known tags in it mark a thought.
-            thought: A thought that was recorded apart from the text.
+            thought: A thought that was recorded separately from the text.
         """
         if self.tags is None:
             return "", text, text
@@ -161,7 +161,7 @@ class Thoughts:
         return thought, answer, f"{self.tags.open}\n{thought}\n{self.tags.close}\n\n{answer}"
 
     def shown(self, ids: Sequence[int]) -> bool:
-        """Return whether the ids of a prompt contain a tag, which the agent's history may lack."""
+        """Return whether the ids of a prompt contain a tag of a thought."""
         if self.tags is None:
             return False
         text = self.text(ids)

@@ -20,9 +20,9 @@ _OPEN, _CLOSE = "<tool_response>", "</tool_response>"
 
 
 def content_and_calls(message: Mapping[str, Any], *, truncated: bool = False) -> tuple[str, list[str]]:
-    """Return the content of a server's message, and each of its calls as text.
+    """Return the content of a server's message, and each of its calls as text, without reasoning.
 
-    Both are without reasoning. The content is empty for a refusal and for a message without content.
+    The content is empty for a refusal and for a message without content.
 
     Args:
         message: A message of an OpenAI-compatible server.

@@ -6,18 +6,19 @@ is the discount between the two. V is a critic, with V(x_(K+1)) = 0 after the la
     delta_k = r_k + g_k V(x_(k+1)) - V(x_k),     A_k = delta_k + lambda g_k A_(k+1)                        (advantage)
     y_k = A_k + V(x_k)                                                                                       (target)
 
-each policy ascends the clipped objective of `updater` with A_k, and in the same step the critic learns y_k (`critics`).
+each policy ascends the clipped objective of `updater` with A_k, and in the same step the critic is trained on y_k
+(`critics`).
 
-| learner | x | what the critic reads |
+| learner | x | input of the critic |
 |---|---|---|
-| iac | the turns in which agent i is asked | the agent's own history h_i; each agent has a critic |
+| iac | the turns in which agent i has to act | the agent's own history h_i; each agent has a critic |
 | maac | all turns | the joint history: all observations and actions, by role, in agent order; the team has one critic |
 
 With individual rewards, r_k is the agent's own, and the critic of `maac` has a value for each agent: it reads the joint
 history and the name of the agent.
 
-Acting stays decentralised: policies never see what the critic of `maac` reads. Sources: GAE arXiv:1506.02438; IAC as in
-COMA arXiv:1705.08926, section 4; a central critic as in MADDPG arXiv:1706.02275; the old-value clip of PPO.
+Execution is decentralised: policies never observe the input of the critic of `maac`. Sources: GAE arXiv:1506.02438; IAC
+as in COMA arXiv:1705.08926, section 4; a central critic as in MADDPG arXiv:1706.02275; the old-value clip of PPO.
 
 With estimates="q" the critic also reads the completion a_k and estimates Q(x_k, a_k). Targets are as above, with Q for
 V. The advantage of a completion is its Q minus the mean Q of other completions that were sampled after the same
@@ -25,7 +26,7 @@ history:
 
     A_k = Q(x_k, a_k) - mean of Q(x_k, a') over the other completions a' at the same x_k                    (compared)
 
-and Q itself if there are none. (The return minus Q would be 0 on average for every completion, once Q is right.)
+and Q itself if there are none. (The return minus Q would be 0 on average for every completion if Q were exact.)
 
 With critic_level="token" each token of a completion is an action, as in PPO (arXiv:1707.06347) on language models
 (arXiv:2203.02155). A completion a_k of L tokens has the prefixes x_(k,l) = (x_k, a_(k,<l)), after which its token l is
@@ -34,9 +35,9 @@ sampled, for l = 0, ..., L - 1. There is no reward and no discount inside a text
     delta_(k,l) = V(x_(k,l+1)) - V(x_(k,l)) for l < L - 1,   r_k + g_k V(x_(k+1,0)) - V(x_(k,l)) for l = L - 1   (error)
     A_(k,l) = delta_(k,l) + lambda g A_next,   g = 1 for l < L - 1, else g_k;   y_(k,l) = A_(k,l) + V(x_(k,l))  (tokens)
 
-Each token is weighted with its own A, and the critic learns every y. The critic of `maac` then reads the joint history,
-the name of the agent whose completion comes next, and the agent's tokens, so that x_k are the turns in which the agent
-acts. For completions of one token, `iac` is the same at both levels.
+Each token is weighted with its own A, and the critic is trained on every y. The critic of `maac` then reads the joint
+history, the name of the agent whose completion comes next, and the agent's tokens. So x_k are the turns in which the
+agent acts. For completions of one token, `iac` is the same at both levels.
 """
 
 from __future__ import annotations
@@ -107,7 +108,7 @@ class DecisionSequence:
 
     @property
     def inside(self) -> list[tuple[int, ...]]:
-        """The tokens of each decision after which there is a further prefix."""
+        """For each decision, the tokens that are followed by a further prefix."""
         return [next(iter(texts.values())).token_ids[:-1] if self.by_token else () for texts in self.texts]
 
     @property
@@ -116,7 +117,7 @@ class DecisionSequence:
         return [1 + len(tokens) for tokens in self.inside]
 
     def by_decision(self, numbers: Array) -> list[list[float]]:
-        """Return the numbers of all prefixes, in a list for each decision."""
+        """Group one number per prefix into a list for each decision."""
         return [part.tolist() for part in np.split(numbers, np.cumsum(self.lengths)[:-1])]
 
     @property
@@ -144,7 +145,7 @@ class ActorCritic(PolicyLearner, ABC):
 
     @property
     def baseline_scope(self) -> BaselineScope:
-        """The update if advantages are normalised over it, else nothing: a value of the critic is not a return."""
+        """The scope "update" if advantages are normalised, else "nothing", since the baseline is a critic."""
         return "update" if self.config.normalise else "nothing"
 
     @abstractmethod
@@ -183,7 +184,7 @@ class ActorCritic(PolicyLearner, ABC):
             )
 
     def _ask(self, what: str, things: Sequence[Any], agent_of: Callable[[Any], str]) -> list[Any]:
-        """Call a method of each critic's updater with the things of its agents; return the results in order."""
+        """Call a method of each critic's updater with the values that belong to its agents; return results in order."""
         answers: dict[int, Any] = {}
         for updater in self.critics:
             places = [place for place, thing in enumerate(things) if agent_of(thing) in updater.agents]
@@ -349,7 +350,7 @@ class MAAC(ActorCritic):
 
 
 def _compare(sequences: Sequence[DecisionSequence]) -> None:
-    """Set the advantages of estimates="q": the value of a completion minus the mean of others at that decision."""
+    """Set the advantages of estimates="q": a completion's value minus the mean value of others at its decision."""
     decisions = [(sequence, k) for sequence in sequences for k in range(len(sequence.turns))]
     same = grouped(decisions, lambda d: (d[0].group, d[0].readings[d[1]][0], d[0].histories[d[1]]))
     for equal in same.values():
@@ -367,7 +368,10 @@ def _credited(sample: Sample, advantages: Sequence[float]) -> Sample:
 
 
 def _normalised(samples: Sequence[Sample]) -> list[Sample]:
-    """Scale advantages to mean 0 and standard deviation 1 for each agent; equal ones to 0, a single one not at all."""
+    """Scale the advantages of each agent to mean 0 and standard deviation 1.
+
+    Equal advantages become 0, and a single one is not changed.
+    """
     normalised = list(samples)
     for places in grouped(range(len(samples)), lambda place: samples[place].agent).values():
         of_texts = [samples[place].tokens or (samples[place].advantage,) for place in places]

@@ -20,7 +20,7 @@ Kind = Literal["std", "mean", "leave_one_out", "max", "raw"]
 Array = npt.NDArray[np.float64]
 Choices = npt.NDArray[np.int64]
 Compare = Callable[[Array], Array]
-"""Function from N scored returns, which are compared with each other, to N advantages."""
+"""Function from N scored returns, which are compared with each other, to their N advantages."""
 _EQUAL = 1e-12  # tolerance for equal returns; relative to their size if that is above 1
 
 
@@ -46,7 +46,7 @@ def returns_of_group(rewards: Sequence[Sequence[float]], gamma: float) -> Array:
     """Compute R_t^(g) of every episode of a group at every turn.
 
     An episode that ended earlier has return 0 at later turns, or NaN if its last turn could not be scored. So the
-    baseline does not depend on which episodes continue, and a single one that continues is compared too.
+    baseline does not depend on which episodes continue, and the last continuing episode still has a baseline.
 
     Args:
         rewards: Joint rewards of the G episodes, each of its own length.
@@ -117,7 +117,7 @@ def group_advantages(values: Sequence[float] | Array, kind: Kind | Compare = "st
 
 
 def exponential_baselines(values: Sequence[float], start: float, decay: float) -> tuple[Array, float]:
-    """Compute the exponential mean of earlier returns for each return (RAE of SPIRAL, arXiv:2506.24119).
+    """Compute for each return the exponential moving average of earlier returns (RAE of SPIRAL, arXiv:2506.24119).
 
         A_k = R_k - b_k,     b_(k+1) = decay b_k + (1 - decay) R_k
 
@@ -201,7 +201,7 @@ def generalized_advantages(earned: Array, discounts: Array, values: Array, trace
 
 
 def weighted_advantages(values: Sequence[float], weights: Sequence[float], kind: Kind = "std") -> Array:
-    """Compute `group_advantages` of values that count `weight` times each ("std" and "mean").
+    """Compute `group_advantages` of weighted values, for the kinds "std" and "mean".
 
     Args:
         values: [N], NaN where they could not be scored.
@@ -255,7 +255,7 @@ def marginal_advantages(choices: Choices, values: Array, width: int, kind: Kind 
 def counterfactual_advantages(
     choices: Choices, values: Array, width: int, kind: Kind | Compare = "leave_one_out"
 ) -> Array:
-    """Compute the advantages of an agent's completions against its other ones, with its teammates' held fixed.
+    """Compute the advantages of an agent's completions relative to its other completions, with teammates held fixed.
 
         A_i^(g) = R(a_i^g, a_-i) - mean over h != g of R(a_i^h, a_-i),   averaged over the a_-i that it was sampled with
 
@@ -272,7 +272,7 @@ def counterfactual_advantages(
             default.
 
     Returns:
-        Advantages [n, width]; NaN for completions that were never scored, 0 where there is nothing to compare with.
+        Advantages [n, width]; NaN for completions that were never scored, 0 for completions without a comparison.
     """
     agents = choices.shape[1]
     values = np.broadcast_to(values, (agents, len(choices)))

@@ -115,7 +115,7 @@ class Algorithm:
         return controls.shuffle_rewards(groups, self.baseline_scope)
 
     def reset_optimizer(self) -> None:
-        """Make new optimizers for the present team, which other learners may have trained; see `Updater`."""
+        """Make new optimizers for the current team, which other learners may have trained; see `Updater`."""
         for updater in self.updaters:
             updater.reset_optimizer()
 
@@ -130,7 +130,7 @@ class Algorithm:
     def scale_learning_rates(self, factor: float) -> None:
         """Multiply all learning rates, as they were configured, by a factor.
 
-        It is no part of `state_dict`: the training loop calls this method again after a restart.
+        The factor is not part of `state_dict`: the training loop calls this method again after a restart.
 
         Raises:
             ConfigError: The learner has no updaters.

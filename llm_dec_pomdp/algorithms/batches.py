@@ -25,7 +25,10 @@ def set_weights(samples: Sequence[Sample], options: UpdaterOptions) -> list[Samp
 
 
 def in_minibatches(samples: Sequence[Sample], count: int, seed: int) -> list[list[Sample]]:
-    """Divide the samples of each agent into at most `count` minibatches of whole prompts; the seed sets the order."""
+    """Divide the samples of each agent into at most `count` minibatches, without splitting the samples of a prompt.
+
+    The order follows from the seed.
+    """
     if count == 1:
         return [list(samples)]
     parts: list[list[Sample]] = [[] for _ in range(count)]
@@ -85,7 +88,7 @@ def unpad(logprobs: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, ...
 def old_logprobs(
     samples: Sequence[Sample], logprobs: torch.Tensor, mask: torch.Tensor, known: Mapping[int, torch.Tensor]
 ) -> torch.Tensor:
-    """Return log pi_old [N, L] without gradient: the known one, by `Sample.index`, or the present log pi."""
+    """Return log pi_old [N, L] without gradient: the value in `known` by `Sample.index`, else the current log pi."""
     present = zip(samples, unpad(logprobs, mask), strict=True)
     old = logprobs.detach().clone()
     old[mask.bool()] = torch.cat([known.get(s.index, row) for s, row in present])

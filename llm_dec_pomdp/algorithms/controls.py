@@ -1,21 +1,21 @@
-"""Shuffled-reward controls: learners without a learning signal, to compare real learners with.
+"""Shuffled-reward controls: learners without a learning signal, as a reference for real learners.
 
-`NAME_shuffled` is the control of the learner NAME. Its rollouts, the size of its advantages and its number of updates
-are those of the learner, but before each update rewards are shuffled between episodes. So any
-improvement of such a team has another cause than the reward.
+`NAME_shuffled` is the control of the learner NAME. It has the rollouts, the size of advantages and the number of
+updates of the learner, but before each update rewards are shuffled between episodes. An improvement of such a team
+cannot come from the reward.
 
-An episode takes all rewards of another one, turn by turn and past its own end, so that its length carries no signal.
-The joint actions of a decision point swap their results. With individual rewards, each agent takes what an agent of
-such an episode received in total: sub-agents from sub-agents, main agents from main agents.
+An episode receives all rewards of another episode, turn by turn and past its own end, so that its length carries no
+signal. The joint actions of a decision point exchange their rewards. With individual rewards, each agent receives the
+sum of the rewards of an agent of another episode: sub-agents that of a sub-agent, main agents that of a main agent.
 
-Which episodes may swap rewards depends on the baseline of the learner (`BaselineScope`), so that the mean of its
+The baseline of the learner (`BaselineScope`) determines which episodes may exchange rewards, so that the mean of the
 gradient is 0:
 
-| baseline_scope | whose rewards an episode takes | why |
+| baseline_scope | an episode receives the rewards of | reason |
 |---|---|---|
-| group | any episode's of its group, its own too | advantages are centred over the group |
-| update | any episode's of the update, its own too | advantages are centred over the update |
-| nothing | one of another task's (with one task, of another episode's) | rewards do not depend on the completion |
+| group | any episode of its group, possibly its own | advantages are centred over the group |
+| update | any episode of the update, possibly its own | advantages are centred over the update |
+| nothing | an episode of another task (with one task: another episode) | rewards do not depend on the completion |
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def shuffle_rewards(groups: Sequence[Group], scope: BaselineScope) -> list[Group
 
 
 def shuffle_labels(groups: Sequence[Group]) -> list[Group]:
-    """Return groups of pairs (preferred, rejected, preferred, ...) with the preferred one of each chosen at random."""
+    """Return groups of pairs (preferred, rejected, preferred, ...) in which the order of each pair is random."""
     shuffled: list[Group] = []
     for group in groups:
         coins = _random(group.episodes).integers(2, size=len(group.episodes) // 2).tolist()
@@ -92,7 +92,7 @@ def shuffle_labels(groups: Sequence[Group]) -> list[Group]:
 
 
 def shuffle_texts(groups: Sequence[Group]) -> list[Group]:
-    """Return groups in which every completion is replaced by one of another task, same agent, turn and episode number.
+    """Replace every completion by the one of another task with the same agent, turn and index of the episode.
 
     A completion without such a counterpart loses its tokens, so that nothing is trained on it.
 
@@ -140,7 +140,10 @@ def _within(episodes: Sequence[Episode]) -> list[Episode]:
 
 
 def _between(groups: Sequence[Sequence[Episode]], *, with_itself: bool) -> list[list[Episode]]:
-    """Give each group the rewards of another one; with `with_itself` of any. A single group is split into episodes."""
+    """Return for each group its episodes with the rewards of another group, or of any group if `with_itself`.
+
+    If there is a single group, its episodes exchange rewards as if each was a group.
+    """
     units = list(groups) if len(groups) > 1 else [[episode] for episode in groups[0]] if groups else []
     order = _order(_random([episode for episodes in units for episode in episodes]), len(units))
     donors = dict(enumerate(order)) if with_itself else dict(zip(order, [*order[1:], *order[:1]], strict=True))
@@ -166,7 +169,7 @@ def _with_rewards(episode: Episode, rewards: Sequence[float]) -> Episode:
 
 
 def _totals(episodes: Sequence[Episode], *, called: bool) -> list[tuple[int, str, float]]:
-    """Return (index of the episode, agent, sum of its rewards) of the acting agents, called ones or main agents."""
+    """Return (index of the episode, agent, sum of its rewards) of the sub-agents (`called`) or main agents."""
     totals: list[tuple[int, str, float]] = []
     for k, episode in enumerate(episodes):
         by_call = called_agents(episode)
@@ -179,7 +182,7 @@ def _totals(episodes: Sequence[Episode], *, called: bool) -> list[tuple[int, str
 
 
 def _with_totals(episodes: Sequence[Episode], main: Sequence[float], called: Sequence[float]) -> list[Episode]:
-    """Give these sums to the acting agents in order, each as one reward at the last turn of its episode."""
+    """Return the episodes with these sums as rewards of the acting agents, in order, each at the last turn."""
     earned: list[dict[str, float]] = [{} for _ in episodes]
     for given, side in ((main, False), (called, True)):
         for number, (k, agent, _) in enumerate(_totals(episodes, called=side)):

@@ -12,10 +12,10 @@ policy's objective J, plus the critic's:
 
     L = -J + c mean of max((u(x) - z)^2, (u_old(x) + clip(u(x) - u_old(x), -eps, eps) - z)^2)                   (critic)
 
-where u_old is the critic's output at its first forward pass over x in a step. Then only the critic is trained
-for further epochs: advantages teach policies little until the critic's values are right, and one epoch per update is
-too slow for that. A critic on the policy's body trains that body too. A critic with its own body shares only the
-optimizer. Equal prefixes need one forward pass, and so do all prefixes within a completion with critic_level="token".
+where u_old is the critic's output at its first forward pass over x in a step. Then the critic is trained alone for
+further epochs, because advantages are of little use before the critic is accurate. The loss of a critic on the policy's
+body trains that body too. A critic with its own body shares only the optimizer. Equal prefixes share a forward pass,
+and so do all prefixes within a completion with critic_level="token".
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ class CriticOptions(TurnOptions):
     value_coef: NotNegative = 0.6
     """Weight of the critic's loss; the policy's loss has weight 1."""
     value_clip: NotNegative = 0.2
-    """Change of a value in an update beyond which its loss is flat, in units of the returns' standard deviation. It
-    matters only with several `epochs` or `minibatches`."""
+    """Clip range of the change of a value in an update, in units of the returns' standard deviation; the loss is flat
+    beyond it. It matters only with several `epochs` or `minibatches`."""
     critic_learning_rate: NotNegative | None = None
     """Learning rate of the value head, and of the critic's own body; by default the policy's."""
     critic_epochs: Positive = 4
@@ -137,7 +137,7 @@ class CriticUpdater(Updater):
     """An `Updater` that also trains a critic; override `make_critic` for your own critic.
 
     Raises:
-        ValueError: The policy has no critic, or one without values of tokens where they are asked for; or see
+        ValueError: The policy has no critic, or critic_level is "token" and its critic has no values of tokens; or see
             `Updater`.
     """
 
@@ -151,7 +151,7 @@ class CriticUpdater(Updater):
         self._old_values: dict[Reading, torch.Tensor] = {}  # u_old of this step [L]
 
     def reset_optimizer(self) -> None:
-        """See `Updater`. The critic is new too, so that an own body is a copy of the present policy's body."""
+        """See `Updater`. The critic is new too; its own body is a copy of the body of the current policy."""
         groups, rate = self._of_policy, self.options.critic_learning_rate
         self.groups = list(groups)
         self.critic = self.make_critic()
@@ -176,7 +176,7 @@ class CriticUpdater(Updater):
         return self.policy.critic(groups, separate=self.options.body == "own")
 
     def encode(self, asked: Sequence[tuple[Request, int]]) -> list[tuple[int, ...]]:
-        """Return the token ids of histories as prompts of the policy, each with room for so many new tokens."""
+        """Return the token ids of each history as a prompt of the policy, with room for this number of new tokens."""
         return [tuple(self.policy.encode(request.history, room, request.ids)) for request, room in asked]
 
     def observe(self, returns: Sequence[float]) -> None:
@@ -191,11 +191,11 @@ class CriticUpdater(Updater):
             self.critic.rescale(spread / stats.spread, (mean - stats.mean) / stats.spread)
 
     def values(self, readings: Sequence[Reading]) -> list[float]:
-        """Return the critic's present value of each reading, on the scale of returns."""
+        """Return the critic's current value of each reading, on the scale of returns."""
         return [value for [value] in self.token_values([(reading, 1) for reading in readings])]
 
     def token_values(self, spans: Sequence[tuple[Reading, int]]) -> list[list[float]]:
-        """Return for each reading, with a count n >= 1, the values without its last n - 1, ..., 1, 0 tokens."""
+        """Return for each (reading, n) the n values of the reading without its last n - 1, ..., 1, 0 tokens."""
         counts = dict(sorted(spans, key=lambda span: span[1]))  # the largest of each reading
         known: dict[Reading, list[float]] = {}
 
@@ -211,7 +211,7 @@ class CriticUpdater(Updater):
         return [[m + s * u for u in known[reading][-count:]] for reading, count in spans]  # (unit)
 
     def _read(self, readings: list[Reading], count: int) -> torch.Tensor:
-        """Return u without the last count - 1, ..., 1, 0 tokens of each reading [N, count]."""
+        """Return u [N, count] of each reading without its last count - 1, ..., 1, 0 tokens."""
         if self.options.critic_level == "token" and isinstance(self.critic, TokenCritic):
             return self.critic.token_values(readings, count)
         return self.critic.values(readings)[:, None]

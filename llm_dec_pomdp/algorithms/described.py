@@ -36,7 +36,7 @@ class Option:
 
 
 def options_of(config: type[Config], fixed: Mapping[str, Any] | None = None) -> list[Option]:
-    """Return the options of a configuration, followed by the options of the objects that it holds, such as its credit.
+    """Return the options of a configuration, followed by the options of its nested objects, such as its credit.
 
     Args:
         config: The configuration of a learner.

@@ -4,15 +4,15 @@ For the texts a of a teacher after histories h, each agent descends the cross-en
 
     L = - mean of log pi(a | h)                                                                         (cross-entropy)
 
-over the tokens of its own texts. Small models need such a cold start before they can explore. The gradient is that of
-the objective of `updater` with advantage 1 and rho 1, so the same updater is used, on the policy's own tokens of the
-text.
+over the tokens of its own texts. Small models need such a cold start before they can explore. The gradient equals the
+gradient of the objective of `updater` with advantage 1 and rho 1. So the same updater is used; the text is tokenized by
+the policy.
 
-`shares` weights kinds of turns, so that rare ones are not forgotten. A turn has the kind of the event that it caused
+`shares` weights kinds of turns, so that rare kinds are not forgotten. The kind of a turn is the event that it caused
 ("spawn" for the call of a sub-agent, "answer", "call" of a tool, ...), or "say" if it caused none.
 
-Some teachers know labels: script:optimal and script:gold know the answer. script:uniform samples well-formed texts and
-knows no answer. For recorded episodes it depends on their team.
+The teachers script:optimal and script:gold know the answer. script:uniform samples well-formed texts and does not know
+it. Recorded episodes may contain the answer or not.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ class ImitationConfig(UpdaterOptions):
 
     source: str = "script:optimal"
     """Teacher: script:optimal, script:gold (reference texts), script:uniform (any well-formed text), or recorded
-    episodes, as a file of `episodes/` in a run's cell or the folder of that cell."""
+    episodes: a file of traces with their texts, or the folder of a run or of one of its cells."""
     shares: dict[str, Annotated[float, Field(gt=0)]] = {}
-    """Relative shares of kinds of turns in the mean of every agent. Turns of other kinds weigh 1 each; by default all
-    do."""
+    """Relative shares of kinds of turns in the mean of every agent. A turn of another kind has weight 1; by default
+    all turns have."""
     train: Sides = ["main", "sub"]
-    """Agents that are trained: main agents, which nobody called (main), sub-agents (sub), or both."""
+    """Agents that are trained: main agents, which no agent called (main), sub-agents (sub), or both."""
     objective: Objective = OfTeachers()
     kinds: ClassVar[Kinds] = {"objective": {"clipped": OfTeachers}}
     epochs: Single = 1
@@ -118,7 +118,7 @@ class Imitation(PolicyLearner):
 
 
 def _kind(turn: Turn, agent: str) -> str:
-    """Return the kind of the first event that the agent caused or that names it, except "read"; else "say"."""
+    """Return the kind of the first event, other than "read", of the agent or that names it; "say" if there is none."""
     named = (event.kind for event in turn.events if agent in (event.agent, event.details.get("by")))
     caused = (kind for kind in named if kind != "read")
     return next(caused, "say")

@@ -19,7 +19,7 @@ class PolicyLearner(Algorithm):
 
     Args:
         team: The team that acts and is trained; policies that cannot be trained stay fixed. With beta above 0, the
-            present team is also the reference.
+            current team is also the reference.
         sampling: Sampling of completions; its temperature is part of the policy that is trained.
         config: Options.
 
@@ -41,7 +41,7 @@ class PolicyLearner(Algorithm):
 
         Args:
             samples: Texts with advantages.
-            groups: The order of the minibatches follows from the seed of their first episode.
+            groups: The groups of the samples; the seed of the first episode determines the order of the minibatches.
         """
         return step_updaters(self.updaters, samples, first_seed(groups))
 

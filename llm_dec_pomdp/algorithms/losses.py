@@ -85,8 +85,8 @@ def clipped_objective(
 ) -> torch.Tensor:
     """Compute w min(rho A, clip(rho, 1 - eps_low, 1 + eps_high) A), summed over the tokens of each sequence.
 
-    With a ratio of whole completions it is as printed in arXiv:2508.04652; with one of tokens as in PPO and GRPO. With
-    `dual_clip` it is, for negative A, at least c A (arXiv:1912.09729).
+    With ratios of whole completions this is the objective printed in arXiv:2508.04652; with ratios of tokens it is that
+    of PPO and GRPO. With `dual_clip` c, it is at least w c A for negative A (arXiv:1912.09729).
 
     Args:
         log_rho: log of the likelihood ratio to the weights that sampled [N, L] or [N, 1], with gradient.

@@ -1,15 +1,15 @@
 # pyright: basic
-"""MADPO: direct preference optimisation of a team, by pairs of joint texts (DPO: arXiv:2305.18290, equation 7).
+"""MADPO: direct preference optimisation of a team on pairs of joint trajectories (DPO: arXiv:2305.18290, equation 7).
 
 In a pair of joint trajectories of a task, w is preferred to l. With the log-ratios of agent i to its reference,
 
     delta_i = log pi_i(w) / ref_i(w) - log pi_i(l) / ref_i(l)                                                 (delta)
 
-the loss of a pair is that of DPO on the joint policy, which is the product of the agents' own:
+the loss of a pair is the DPO loss of the joint policy, which is the product of the agents' policies:
 
     L = - log sigmoid(beta sum_i delta_i)                                                                      (loss)
 
-Agent i descends its own part of the gradient, with the others' delta held fixed:
+Agent i descends its own part of the gradient, with the delta of its teammates held fixed:
 
     dL / d theta_i = - beta sigmoid(- beta sum_j delta_j)  d delta_i / d theta_i                            (gradient)
 
@@ -18,7 +18,7 @@ advantage. With one agent this is DPO. A trajectory of several turns counts as t
 trajectories may have different observations; each text keeps its own prompt.
 
 Pairs come from the team's own episodes, by return (iterated), or from a file, traces or a run (offline). With
-individual rewards, each agent has pairs of its own texts, by its own return. Recorded pairs are then refused.
+individual rewards, each agent has pairs of its own texts, by its own return; recorded pairs are refused.
 """
 
 from __future__ import annotations
@@ -67,13 +67,13 @@ class MADPOConfig(UpdaterOptions):
     """Recorded pairs, or recorded episodes that are paired by return: a file of pairs or traces, or the folder of a run
     (`rollout.Preferences`); by default the team's own episodes."""
     loss: Literal["dpo", "ipo"] = "dpo"
-    """Loss of a pair with gap g: - log sigmoid(beta g) (dpo), or (g - 1 / (2 beta))^2, which stops pushing pairs apart
+    """Loss of a pair with gap g: - log sigmoid(beta g) (dpo), or (g - 1 / (2 beta))^2, which is minimal at a finite gap
     (ipo; arXiv:2310.12036, equation 17)."""
     likelihood: NotNegative = 0.0
     """Weight of a term that keeps preferred texts likely: the mean of - log pi over the tokens of each (RPO,
     arXiv:2404.19733)."""
     refresh: Count = 0
-    """Number of updates after which the present team replaces the reference, repeatedly; 0 means never."""
+    """Interval, in updates, at which the current team replaces the reference; 0 means never."""
     replay: Count = 0
     """Number of earlier updates whose pairs are used again in each update."""
     objective: Objective = OfPairs()
@@ -83,7 +83,7 @@ class MADPOConfig(UpdaterOptions):
     minibatches: Single = 1
     """Fixed, as `epochs`."""
     truncated: Literal["learn", "mask"] = "learn"
-    """Pairs with a completion that the token limit ended: learn trains on them, mask leaves the pair out."""
+    """Treatment of pairs with a completion that the token limit ended: learn trains on them; mask leaves them out."""
     least_group_size: ClassVar[int] = 2
 
 
@@ -209,7 +209,7 @@ class MADPO(PolicyLearner):
     # --- one update ---------------------------------------------------------------------------------------------------
 
     def update(self, groups: Sequence[Group]) -> Metrics:
-        """Compute the advantages of the texts of all pairs, and run a step of every policy on its own.
+        """Compute the advantages of the texts of all pairs, and run a step of every policy on its own texts.
 
         Returns:
             The metrics of `Updater.step`; `preference_loss`, the mean of (loss); `preferred`, the share of the pairs
@@ -239,7 +239,10 @@ class MADPO(PolicyLearner):
         }
 
     def gaps(self, pairs: Sequence[Sequence[Text]]) -> Array:
-        """Return sum_i delta_i of every pair, in nats; above 0 if the preferred text has gained on the rejected one."""
+        """Return the gap sum_i delta_i of every pair, in nats.
+
+        It is above 0 if the preferred trajectory has become more likely relative to the rejected one.
+        """
         samples, gaps = _samples(pairs), np.zeros(len(pairs))
         for updater in self.updaters:
             for place, ratio in updater.log_ratios(samples).items():

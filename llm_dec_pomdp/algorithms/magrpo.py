@@ -21,15 +21,15 @@ Departures from the paper (docs/reproduce.md has those of the suite `paper` too)
 * Credit assignment is an object, see `credit`. The paper's is `JointCredit`, with independent trajectories or a tree.
 * Entropy bonus, minibatches and schedules are off by default and not in the paper.
 
-| credit | what is compared | joint rewards per task, one turn |
+| credit | comparison | joint rewards per task, one turn |
 |---|---|---|
 | joint | joint trajectories of a group, turn by turn (in a tree: siblings) | G |
 | crossed | an agent's completions, each by its mean return over the teammates' completions | G^n |
 | counterfactual | an agent's completions, with the same completions of the teammates | up to G + n G (G - 1) |
 | message | a completion, K alternatives from the same history, and the empty text | up to G + n G (K + 1) |
-| call | a completion of an agent with tools, and a turn without a call; for other agents as joint | up to G + n G |
+| call | a completion of an agent with tools, and a turn without a call; other agents as in joint | up to G + n G |
 
-Relatives (MARLOO, MAREINFORCE, MAREMAX, GRPO) are names in `registration`: another baseline, or a single agent.
+MARLOO, MAREINFORCE, MAREMAX and GRPO are names in `registration` for another baseline or a single agent.
 
 Read `update` and `samples`. Then `credit/joint.py` and `advantages.py` compute advantages, and `updater.py` updates the
 weights. `examples/magrpo_in_one_file.py` has the same algorithm in one file.

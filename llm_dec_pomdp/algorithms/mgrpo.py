@@ -18,8 +18,8 @@ invocations d of them; the paper uses duplicate_drop                            
 | weight | each weighs d / d_k, the expectation of duplicate_drop | the same |
 | none | each weighs 1 | the same |
 
-A rollout without invocations has empty slots under each. These are the equations of the paper's sections on advantages
-and on trajectory alignment; the lines of code that implement them cite their names.
+A rollout without invocations has only empty slots under every alignment. These are the equations of the paper's
+sections on advantages and on trajectory alignment; the lines of code that implement them cite their names.
 
 Departures from the paper, each an option:
 * The ratio is per token (`ratio="token"`, common practice); "trajectory" is that of a whole trajectory, as printed.
@@ -81,7 +81,7 @@ class Trajectory:
 
 
 class Credited(NamedTuple):
-    """A trajectory with its advantage; `weight` is how many times it counts."""
+    """A trajectory with its advantage; `weight` is the number of times that it counts."""
 
     trajectory: Trajectory
     advantage: float
@@ -247,7 +247,7 @@ class MGRPO(PolicyLearner):
         """Return for each agent the owner of its completions: itself, or the first sub-agent of its kind.
 
         Raises:
-            ValueError: Invocations of one kind have policies or adapters of their own.
+            ValueError: Invocations of one kind have different policies or adapters.
         """
         kinds = {t.agent: t.kind for t in trajectories}
         weights = {
@@ -310,8 +310,10 @@ def _describe(
 ) -> Metrics:
     """Return metrics of the invocations of all groups and kinds; 0 where there are none.
 
-    `d` is the number that they are aligned to, `masked_slots` the share of the K d slots that are empty before
-    duplicates, and `dropped` the share of the invocations. Rewards of sub-agents are aligned, over all queries.
+    * `d`: invocations per rollout after alignment;
+    * `masked_slots`: share of the K d slots that are empty before duplication;
+    * `dropped`: share of the invocations that alignment drops;
+    * `sub_reward_mean`, `sub_reward_std`: over all queries, with the weights of the alignment.
     """
     per_rollout = [count for of_groups in counts.values() for count in itertools.chain.from_iterable(of_groups)]
     slots = sum(d[kind] for kind, of_groups in counts.items() for _ in itertools.chain.from_iterable(of_groups))

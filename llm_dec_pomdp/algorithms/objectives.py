@@ -50,12 +50,12 @@ class Objective(Config, ABC):
     normaliser: Positive | None = None
     """Divisor of the loss of each completion with average="constant", in tokens, e.g. max_new_tokens."""
     importance: Literal["auto", "none", "token", "sequence"] = "auto"
-    """Importance weight for each token, or for each completion (sequence): the trainer's probability divided by the
-    sampler's; none for no weight; auto for none unless sampler and trainer can differ. They can differ for a language
-    model with parameters of less than 32 bits or under autocast, for completions that another program samples, and with
-    staleness. Then auto is token for ratio="token", and sequence for ratio="sequence" and "sequence_mean": the weight
-    of a completion is the product of its token ratios. Their geometric mean corrects only a part of the difference (its
-    L-th root for L tokens). `importance_bound` limits the weights."""
+    """Importance weight: the trainer's probability divided by the sampler's, of each token (token) or of each
+    completion (sequence); none: no weight; auto: none, unless sampler and trainer can differ. They can differ for a
+    language model with parameters of less than 32 bits or under autocast, for completions that another program samples,
+    and with staleness. Then auto is token for ratio="token", and sequence for ratio="sequence" and "sequence_mean": the
+    weight of a completion is the product of its token ratios. (Their geometric mean over L tokens would correct only
+    the L-th root of the difference.) `importance_bound` limits the weights."""
     importance_bound: Annotated[float, Field(gt=1)] = 2.0
     """Largest importance weight."""
     importance_beyond: Literal["bound", "drop"] = "bound"

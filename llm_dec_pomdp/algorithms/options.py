@@ -22,7 +22,7 @@ class UpdaterOptions(Options):
 
     learning_rate: NotNegative | None = None
     """Learning rate of AdamW; by default 0.3 for tables, 5e-4 for adapters and models of less than 10 million weights,
-    1e-5 for all weights of larger models. The paper trains 1.7B-3B models at 5e-6 to 2e-5."""
+    1e-5 for all weights of larger models. arXiv:2508.04652 trains 1.7B-3B models at 5e-6 to 2e-5."""
     schedule: Schedule = "constant"
     """Schedule of the learning rate: constant, or linear or cosine, which fall to 0 at the last update."""
     warmup: Annotated[int, Field(ge=0)] = 0
@@ -33,8 +33,8 @@ class UpdaterOptions(Options):
     """Objective that is maximised: clipped (PPO, GRPO), or cispo, which clips weights and keeps gradients. Its options
     are given at the same level, e.g. ratio = "sequence"; without objective they are options of clipped."""
     truncated: Literal["learn", "mask"] = "learn"
-    """Completions that the token limit ended: learn trains on them, mask removes them from the loss and its mean, but
-    not from the baseline."""
+    """Treatment of completions that the token limit ended: learn trains on them; mask removes them from the loss and
+    its mean, but not from the baseline."""
     beta: NotNegative = 0.0
     """Weight of the KL divergence to the reference, which is the policy at the start of the learner or of its stage."""
     weigh_kl: bool = False
@@ -92,8 +92,8 @@ class MAGRPOConfig(TurnOptions):
     call). Its options are given at the same level: credit = "crossed", tree = true."""
     overlong: Count = 0
     """Number of tokens before the token limit over which the penalty `overlong_penalty` rises linearly (DAPO,
-    arXiv:2503.14476); 0 means no penalty. The penalty is no reward of the environment: a shuffled-reward control has it
-    too, for its own completions."""
+    arXiv:2503.14476); 0 means no penalty. The penalty is not a reward of the environment, so it also applies in a
+    shuffled-reward control, to the completions of the control."""
     overlong_penalty: NotNegative = 1.0
     """Penalty of a completion at the token limit, in units of the reward."""
     kinds: ClassVar[Kinds] = {"objective": OBJECTIVES, "credit": CREDITS}
@@ -119,6 +119,6 @@ class MGRPOConfig(UpdaterOptions):
     advantage: Literal["std", "mean"] = "std"
     """Scale of the advantage: deviations from the mean are divided by the standard deviation (std) or not (mean)."""
     train: Sides = ["main", "sub"]
-    """Policies that are trained: those of main agents (main), of sub-agents (sub), or both. The others stay fixed."""
+    """Policies that are trained: those of main agents (main), of sub-agents (sub), or both. Others stay fixed."""
     least_group_size: ClassVar[int] = 2
     kinds: ClassVar[Kinds] = {"objective": {"clipped": OfTrajectories}}

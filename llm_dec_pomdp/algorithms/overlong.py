@@ -38,7 +38,7 @@ def punished(group: Group, limits: Mapping[str, int], buffer: int, penalty: floa
         return replace(episode, turns=tuple(turn_of(turn, agents) for turn in episode.turns))
 
     def branch_of(branch: Branch, decision: Decision) -> Branch:
-        """Lower the rewards of this turn; a branch does not hold the single completions of later turns."""
+        """Lower the rewards of this turn only, since a branch does not contain the completions of later turns."""
         individual: dict[str, tuple[float, ...]] = {}
         for (agent, texts), number in zip(decision.actions.items(), branch.choice, strict=True):
             first, *later = branch.rewards_of(agent)

@@ -142,7 +142,7 @@ class _Control(AlgorithmSpec):
 
 
 def find_algorithm(name: str) -> AlgorithmSpec:
-    """Return the spec of a registered name or a `"module:Class"` path; the suffix `_shuffled` names its control.
+    """Return the spec of a registered name or a `"module:Class"` path; with the suffix `_shuffled`, of its control.
 
     Raises:
         KeyError: Unknown name; the message names the nearest ones.

@@ -10,9 +10,9 @@ as in arXiv:1706.03741. The loss of a pair is - log P(w > l): the loss of MADPO 
 log-ratios to a reference. One agent writes all parts (`centralized`), so that its model reads all observations and
 actions. Its reward can then train a team under any protocol: `envs.wrappers.LearnedReward`.
 
-Pairs of held-out tasks are not trained on; the share that is ordered correctly is reported. A trained reward model no
-longer writes good texts. So in evaluations the initial weights sample several texts, and the one with the highest value
-is the action: a run measures best-of-n by the learned reward.
+Pairs of held-out tasks are not trained on; the share of them that the model orders correctly is reported. A trained
+reward model no longer writes good texts. So in evaluations the initial weights sample several texts, and the text with
+the highest value is the action: a run measures best-of-n by the learned reward.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ class BestOf(Team):
         self._count = count
 
     def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:
-        """Answer all requests; the seeds of the several texts follow from the request's own."""
+        """Answer all requests; the seeds of the candidate texts follow from the seeds of the request."""
         answers: dict[int, list[Completion]] = {}
         plain = [number for number, request in enumerate(requests) if request.agent not in self._updater]
         if plain:

@@ -17,8 +17,8 @@ class Sample:
         agent: The agent that acted.
         completion: The text with its token ids and log-probabilities.
         advantage: Advantage of the completion for this agent; NaN if it could not be scored.
-        weight: Its weight in a mean. In a tree, the share of the trajectories that contain it, which is below 1 at
-            later turns; above 1 for a completion that was chosen among others that are not trained on.
+        weight: Its weight in a mean. In a tree, it is the share of the trajectories that contain the completion, below
+            1 at later turns. With a budget (message credit), it is above 1 for the chosen completions.
         group: Index of its group among those of the update.
         trajectory: Number of its trajectory; 0 if trajectories do not matter.
         loss_weight: Its factor in the agent's objective, which is a mean; set by the updater.

@@ -13,9 +13,9 @@ def factor(update: int, schedule: Schedule, warmup: int, horizon: int) -> float:
 
     Args:
         update: Number of the update, from 1.
-        schedule: How it falls: not at all, linearly, or as half a cosine.
-        warmup: Updates until 1 is reached; 0 starts with 1.
-        horizon: Updates after which it is 0; not used by "constant".
+        schedule: "constant", or a fall to 0 that is "linear" or half a period of a "cosine".
+        warmup: Updates until the factor is 1; 0: no warmup.
+        horizon: Updates after which the factor is 0; not used by "constant".
     """
     if update <= warmup:
         return update / warmup

@@ -32,10 +32,10 @@ class Stage(NamedTuple):
 
 
 class Staged(Algorithm):
-    """An algorithm that samples and updates as the learner of the present stage does.
+    """An algorithm that delegates sampling and updates to the learner of the current stage.
 
-    A learner that follows another one is reset at the start of its stage (`Algorithm.reset_optimizer`): its reference
-    is the team at that time, and so are the first weights of a critic with its own body.
+    A learner that follows another one is reset at the start of its stage (`Algorithm.reset_optimizer`): the team at
+    that time becomes its reference, and a critic with its own body starts with the weights of the team.
 
     Args:
         stages: The stages in order, all with the same team.
@@ -53,22 +53,22 @@ class Staged(Algorithm):
 
     @property
     def number(self) -> int:
-        """Number of the present stage, from 0."""
+        """Number of the current stage, from 0."""
         ends = [sum(stage.updates for stage in self.stages[: k + 1]) for k in range(len(self.stages) - 1)]
         return sum(self.updates >= end for end in ends)
 
     @property
     def policy(self) -> Policy:
-        """The policy that acts in the present stage."""
+        """The policy that acts in the current stage."""
         return self.stages[self.number].learner.policy
 
     @property
     def rollout(self) -> Rollout:
-        """The rollout of the present stage."""
+        """The rollout of the current stage."""
         return self.stages[self.number].learner.rollout
 
     def training_env(self, env: TextDecPOMDP) -> TextDecPOMDP:
-        """Return the environment of the present stage."""
+        """Return the environment of the current stage."""
         return self.stages[self.number].env or env
 
     def check_compatible(self, env: TextDecPOMDP) -> None:
@@ -98,11 +98,11 @@ class Staged(Algorithm):
             stage.learner.scale_learning_rates(factor)
 
     def learning_rates(self) -> dict[str, float]:
-        """Return the learning rates of the present stage."""
+        """Return the learning rates of the current stage."""
         return self.stages[self.number].learner.learning_rates()
 
     def update(self, groups: Sequence[Group]) -> Metrics:
-        """Run an update of the present stage; the metric `stage` is its number, from 1."""
+        """Run an update of the current stage; the metric `stage` is its number, from 1."""
         number = self.number
         learner = self.stages[number].learner
         metrics = learner.update(groups)

@@ -1,8 +1,8 @@
 # pyright: basic
 """The likelihood ratio rho and the importance weight w of each term of an objective: a token or a completion.
 
-`updater.Updater` computes its loss with them. Both are ratios of `losses`; `objectives` says which level each option
-stands for.
+`updater.Updater` computes its loss with them. Both are ratios of `losses`; `objectives` defines the level of each
+option.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class TermRatio:
         if c.importance != "auto":
             return c.importance
         if not self.updater.stale and not self.updater.policy.rollout_copy_differs:
-            return "none"  # the sampler computed the same numbers
+            return "none"  # trainer and sampler compute the same log-probabilities
         return "sequence" if c.ratio == "sequence_mean" else c.ratio  # a geometric mean is no importance ratio
 
     @property

@@ -4,7 +4,7 @@
     rho = product over the completions of the trajectory of pi(a | h) / pi_old(a | h)                            (ratio)
 
 Each completion is differentiated with the other completions of its trajectory held fixed. Their log-ratio is a
-constant, which is computed with the present weights before every optimizer step.
+constant, which is computed with the current weights before every optimizer step.
 """
 
 from __future__ import annotations

@@ -6,11 +6,11 @@ The learner gives each completion a, after a history h, an advantage A. For each
     J = mean of w min(rho A, clip(rho, 1 - eps, 1 + eps) A),  rho = pi(a | h) / pi_old(a | h)               (objective)
         - beta KL(pi || pi_ref) + entropy bonus.                                                                  (KL)
 
-pi_old is the policy at the beginning of a step. Its log-probabilities are those of the first forward pass. The sampler
-may have computed differently: in 16 bits, rounding depends on the shape of the batch, and another engine has other
-kernels. The importance weight w corrects for that, see `Objective.importance`. All log-probabilities are at the
-sampling temperature. Every sampled token counts, the end-of-turn token too; padding never does. Samples with advantage
-0 count in the mean but skip the forward pass, since their gradient is 0.
+pi_old is the policy at the beginning of a step. Its log-probabilities are those of the first forward pass. Those of the
+sampler may differ: in 16 bits, rounding depends on the shape of the batch, and another engine has other kernels. The
+importance weight w corrects for this, see `Objective.importance`. All log-probabilities are at the sampling
+temperature. Every sampled token counts, including the end-of-turn token; padding does not. Samples with advantage 0
+count in the mean but skip the forward pass, since their gradient is 0.
 
 Read `Updater.step`, `gradient` and `loss` in this order. Then `term_ratio` has rho and w, `losses` the equations, and
 `batches` the tensors.
@@ -58,7 +58,7 @@ def updaters_of(
 
     Args:
         team: The team.
-        temperature, options: See `Updater`; agents with a sampling of their own may have another temperature.
+        temperature, options: See `Updater`. The sampling options of single agents may set another temperature.
         kind: Class of the updaters; `Updater` when left out.
         others: Class of all updaters but the first; the same when left out.
 
@@ -137,7 +137,7 @@ class Updater:
     steps, such as the loss of a critic. `loss` is the policy loss; a learner without rho, such as MADPO, overrides it.
 
     Args:
-        policy: The policy. With beta above 0 its present weights are also the reference, see `reset_optimizer`.
+        policy: The policy. With beta above 0 its current weights are also the reference, see `reset_optimizer`.
         groups: Its parameters by the agents that use them, with their learning rates (`parameter_groups`).
         temperature: Sampling temperature of its completions; it is part of the policy that is trained.
         options: Objective and optimizer.
@@ -147,7 +147,7 @@ class Updater:
         updates: Steps so far.
         horizon: Steps after which a falling learning rate is 0; 0 until that is known.
         term_ratio: Ratio and importance weight of a term.
-        extra_targets: Targets of `extra_loss` in the present step, in minibatches; empty by default.
+        extra_targets: Targets of `extra_loss` in the current step, in minibatches; empty by default.
 
     Raises:
         ValueError: The weights are float16, or there is an entropy bonus and the policy cannot compute its entropy.
@@ -176,7 +176,7 @@ class Updater:
         return {index: logprobs.tolist() for index, logprobs in self._old.items()}
 
     def reset_optimizer(self) -> None:
-        """Make a new optimizer for the present policy; with beta above 0, copy the policy as pi_ref.
+        """Make a new optimizer for the current policy; with beta above 0, copy the policy as pi_ref.
 
         Called when the updater is made, and again when its learner takes over a team that another learner has trained
         (`algorithms.staged`).
@@ -201,7 +201,7 @@ class Updater:
         self.rate_factor = factor
 
     def expect(self, updates: int, stale: bool = False) -> None:
-        """Set the number of steps of the run, and whether samples come from older weights than the present ones.
+        """Set the number of steps of the run, and whether samples come from older weights than the current ones.
 
         A falling learning rate reaches 0 with the last step, unless horizon is set.
 
@@ -227,7 +227,7 @@ class Updater:
 
         Args:
             samples: Samples of other agents, without tokens, or with advantage NaN (not scored) are ignored.
-            seed: Sets the order of the minibatches, together with the number of the step.
+            seed: Determines the order of the minibatches, together with the number of the step.
 
         Returns:
             `loss`, `grad_norm`, `skipped` (1 when nothing contributed a gradient or a gradient was not finite),
@@ -312,7 +312,7 @@ class Updater:
 
         Args:
             batch: N completions, each with its `loss_weight`.
-            old: log pi_old of the tokens of completions, by `Sample.index`; for other completions pi_old is the present
+            old: log pi_old of the tokens of completions, by `Sample.index`; for other completions pi_old is the current
                 policy.
         """
         c, entropies = self.options, None
@@ -357,8 +357,8 @@ class Updater:
 
         Args:
             result: Terms of the loss, to which the norm of the gradient before clipping is added as `grad_norm`.
-            agents: Agents with samples. The parameters of others get no gradient, so that momentum does not change
-                them.
+            agents: Agents with samples. The parameters of other agents have no gradient, so that momentum does not
+                change them.
 
         Returns:
             Whether the optimizer stepped.

@@ -211,7 +211,7 @@ def _carry_out(
 
 
 def _about_tasks(cell: Cell, setup: Setup) -> Iterator[str]:
-    """Yield messages for the user about the tasks for training and for evaluation."""
+    """Yield messages for the user about the training and evaluation tasks."""
     stream, measured = setup.train_env.stream, {item.prompt for item in setup.eval_env.items}
     config = cell.environment
     trained = set[str]() if stream else {item.prompt for item in setup.train_env.items}
@@ -303,7 +303,7 @@ def _train(
         _keep_principles(folder, cell.training.judge)
         learner = WithJudge(learner, load_principles(cell.training.judge, cell.training.judge_model))
     done = restore(learner, setup.train_env, places)
-    (folder / "train.jsonl").touch()  # tells readers of the folder that this cell learns
+    (folder / "train.jsonl").touch()  # marks the cell as one that is trained
     rollbacks = list(done.rollbacks)
 
     def go_back(step: int) -> None:
@@ -433,7 +433,7 @@ def evaluate(
 
 
 def _latency(cell: Cell, setup: Setup) -> Interval | None:
-    """Return the response time of the first `evaluation.timing` tasks, played one at a time; None if it is 0."""
+    """Return the response time of the first `evaluation.timing` tasks, played one at a time; None if `timing` is 0."""
     items = setup.eval_env.items[: cell.evaluation.timing]
     if not items:
         return None

@@ -109,7 +109,7 @@ class CellWorkers:
             worker.end()
 
     def stop(self) -> None:
-        """Ask every running cell to finish its step, save a checkpoint and end; start no further cell."""
+        """Signal every running cell to finish its step, save a checkpoint and end; start no further cell."""
         self._stopped = True
         for worker in list(self._running):
             worker.stop()

@@ -103,9 +103,8 @@ def check_stages(cell: Cell, env: TextDecPOMDP, known: dict[str, TextDecPOMDP]) 
         known: Environments of stages that were made before; new ones are added.
 
     Raises:
-        ConfigError: A stage has an agent or a role that the run does not have, since the team has no member for it; an
-            action or a word that a table or `builtin:words` does not have, since they are made for those of the run; or
-            an incompatible learner.
+        ConfigError: The learner of a stage is incompatible, the team has no member for an agent or a role of a stage,
+            or a table or `builtin:words`, which are built for the environment of the run, lack an action or a word.
         TaskError: See `TextDecPOMDP.try_rows`.
     """
     models = {member.model for member in cell.model.members} or {cell.model.name}
@@ -196,8 +195,8 @@ def check_methods(cells: Sequence[Cell]) -> None:
     """Load the learners of all cells, and check their options against the training.
 
     Raises:
-        ConfigError: A method breaks its contract, a group is too small for its learner, a warmup of the learning rate
-            takes all steps, stages leave the method no steps, or a stream is to be sampled by learnability.
+        ConfigError: A method breaks its contract, a group is too small for its learner, the warmup of the learning rate
+            takes all steps, the stages leave no steps for the method, or learnability is set for a stream of tasks.
     """
     for cell in cells:
         if cell.training.learnability and cell.environment.options.get("streaming"):

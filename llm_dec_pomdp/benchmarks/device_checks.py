@@ -36,7 +36,7 @@ _ROUNDING = 1e-3  # tolerance of log-probabilities, and relative one of gradient
 _NATS = 0.1  # largest mean difference of log-probabilities with 16 bits
 _COSINE = 0.95  # least cosine between gradients with 16 and with 32 bits
 _MANY = 256  # completions at once in the check with too little memory
-_SAME = 0.9  # least share of completions that are the same one at a time and in a batch, with 32 bits
+_SAME = 0.9  # least share of completions that are equal when sampled one at a time and in a batch, with 32 bits
 Weights = dict[str, torch.Tensor]
 
 
@@ -96,7 +96,7 @@ class DeviceChecks:
         self.samples = self.drawn(self.reference["shared"])
 
     def team(self, precision: Precision, device: str | None = None, **options: Any) -> Team:
-        """Return a team on the device with this precision, whose adapters are not zero as they are initially."""
+        """Return a team on the device with this precision, whose adapters have random instead of zero weights."""
         team = load_team(AGENTS, self.model, device=device or self.device, seed=0, **{**precision.options, **options})
         for policy in team.policies if precision.options["sharing"] == "lora" else ():
             policy.load_state_dict(_spread(policy.state_dict()))
@@ -109,7 +109,7 @@ class DeviceChecks:
         return [Sample(agent, text, (-1.0) ** place * (1 + place % 3)) for place, (agent, text) in enumerate(pairs)]
 
     def all(self) -> Iterator[Finding]:
-        """Run all checks, one after the other, and yield their results; a check that raises has failed."""
+        """Run all checks in order and yield their results; a check that raises an exception has failed."""
         for precision in self.precisions:
             for check in (self.log_probabilities, self.gradients, self.teacher_forcing):
                 yield _tried(f"{_words(check)}, {precision.name}", lambda check=check, p=precision: check(p))
@@ -380,8 +380,8 @@ def _copied(team: Team) -> Weights:
 def _apart(first: tuple[dict[str, float], Weights], second: tuple[dict[str, float], Weights]) -> float:
     """Return the difference of two steps.
 
-    It is the larger of the relative difference of the gradient norms and the mean difference of the weights divided by
-    the learning rate.
+    It is the maximum of two numbers: the relative difference of the gradient norms, and the mean difference of the
+    weights divided by the learning rate.
     """
     (metrics, weights), (others, wanted) = first, second
     norms = abs(metrics["grad_norm"] - others["grad_norm"]) / others["grad_norm"]

@@ -32,12 +32,12 @@ from .suite import Cell, Suite
 
 _CHARACTERS_PER_TOKEN = 4.0
 _PROMPTS = 8  # tasks whose prompts are counted
-_STEP = {"cpu": 0.013, "gpu": 0.0078}  # shortest time of a decoding step, in seconds ...
-_ADAPTED = {"cpu": 1.0, "gpu": 1.1}  # ... and with adapters, in these
+_STEP = {"cpu": 0.013, "gpu": 0.0078}  # shortest time of a decoding step, in seconds
+_ADAPTED = {"cpu": 1.0, "gpu": 1.1}  # factor of this time with adapters
 _UPDATE = {"cpu": 0.0, "gpu": 0.28}  # shortest time of an update of a model, in seconds
 _DECODE = {"cpu": 4e10, "gpu": 6e13}  # floating-point operations per second while sampling 32 completions at once
 _DENSE = {"cpu": 1.6e11, "gpu": 3e14}  # the same for reading prompts and for training
-_BATCH = 32  # most completions sampled at once; in training, those of one update
+_BATCH = 32  # maximum number of completions sampled at once; in training, the completions of one update
 _LENGTH = 0.75  # mean length as a share of the token limit, measured with the built-in model
 _LOAD = {"cpu": 5e6, "gpu": 1e8}  # parameters loaded per second; a GGUF file loads at the first rate
 
@@ -49,7 +49,7 @@ class Estimate:
     Attributes:
         label: Label of the cell.
         episodes: Number of episodes in training and evaluation.
-        prompt_tokens, generated_tokens: Upper bounds over all episodes; prompts do not include quoted answers.
+        prompt_tokens, generated_tokens: Upper bounds over all episodes; prompts are counted without texts of agents.
         minutes: Minutes on the device of the cell. For the device "auto": on one GPU if there is one or the model has
             half precision, else on two CPU cores. None if the size of the model is unknown.
         gigabytes: Memory of weights, gradients and optimizer.

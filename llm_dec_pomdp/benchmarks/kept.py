@@ -1,4 +1,4 @@
-"""Files of the episodes of an evaluation, written while it runs; `results.traces` reads them.
+"""Files with the episodes of an evaluation, written while it runs; `results.traces` reads them.
 
 `cells/LABEL/episodes/step-N.jsonl` contains the evaluation after N updates as traces; N is 0 for methods that do not
 learn. The evaluations before and after training are kept, without token ids. With the option `traces`, all evaluations

@@ -31,9 +31,9 @@ from .setup import build_env
 from .suite import Cell, MethodConfig, ModelConfig, cell_of
 
 INTACT = "intact"
-MOST_TEXTS = 64  # actions of a role that a search for an adversary tries
-_SEARCHED = 20  # episodes for each of them
-_SHARE = 0.5  # of the texts that are silent or noisy, in faults that are not permanent
+MOST_TEXTS = 64  # maximum number of actions of a role that a search for an adversary tries
+_SEARCHED = 20  # episodes for each action
+_SHARE = 0.5  # share of silent or noisy texts, in faults that are not permanent
 
 
 @dataclass(frozen=True)
@@ -249,7 +249,7 @@ def changes_of(
     tokens: Mapping[str, float],
     adversaries: Mapping[str, str],
 ) -> list[Change]:
-    """Return all changes of single members of a team.
+    """Return all changes of single members of a team to measure.
 
     Args:
         team: The team.
@@ -293,9 +293,9 @@ def changes_of(
 def find_adversary(team: Team, env: TextDecPOMDP, agents: Sequence[str], seed: int) -> str:
     """Return the model of the member that lowers the return most.
 
-    It is the script "adversary" of the environment. If there is none, it is the member that always writes the same
-    text: each text of its list of actions, and the empty text, is tried on a few episodes with seeds of their own, and
-    the text with the lowest return is taken. So it is a lower bound of the harm that an adversary can do.
+    It is the script "adversary" of the environment. If there is none, it is a member that always writes the same text.
+    The text is the one with the lowest return among its list of actions and the empty text, tried in some episodes with
+    other seeds than the evaluation. So the measured loss is a lower bound of the harm that an adversary can do.
 
     Args:
         team: The intact team.
@@ -331,8 +331,8 @@ def find_adversary(team: Team, env: TextDecPOMDP, agents: Sequence[str], seed: i
 def size_cells(team: SavedTeam, base: Cell, sizes: Sequence[int]) -> dict[int, tuple[Cell, Cell]]:
     """Return the cells of a team in environments of other sizes, by size: with trained members, and untrained ones.
 
-    An agent has the policy of its own role, or, if the trained team has no such role, of a role of its kind: the agents
-    of the larger team take the trained ones in turn. The kind of "speaker 3" is "speaker".
+    The agents of a kind of role get the policies of this kind in the trained team in order, repeatedly if there are
+    more agents than policies. The kind of "speaker 3" is "speaker".
 
     Raises:
         ConfigError: The environment has no size, a size is given twice, the team has no role of a kind, or a table

@@ -49,7 +49,7 @@ def run_suite(
         suite: The suite.
         folder: Folder for the results; new, unless it is resumed.
         progress: Shows the progress.
-        jobs: Number of cells at the same time on each machine. With more than one, each of them is slower.
+        jobs: Number of cells at the same time on each machine. With several, each cell is slower.
         resume: Continue in a folder that already has some cells. A cell that was training, or has more steps now,
             resumes from its newest checkpoint.
         other_versions: Resume from checkpoints with other versions of packages.

@@ -37,7 +37,7 @@ from ..training.tracking import Tracker
 
 
 class _Named(Config):
-    """A table of a suite that may also be written as a string, which is its name."""
+    """A table of a suite; a string in place of the table sets its field `alone`, such as the name."""
 
     alone: ClassVar[str] = "name"
 
@@ -129,7 +129,7 @@ class EnvironmentConfig(_Named):
     eval_tasks: str | None = None
     """Separate source of evaluation tasks, all of which are used."""
     fields: dict[str, str] = {}
-    """Fields of a task, with the columns of a file that hold them."""
+    """Column name in a file by field of a task."""
     max_turns: Positive | None = None
     """Turns per episode. Default: as many as the environment has."""
     protocol: str | None = None
@@ -189,7 +189,7 @@ class MethodConfig(_Named):
     label: str | None = None
     """Name in tables and folders. Default: the name of the algorithm. Required if an algorithm is listed twice."""
     stages: list[StageConfig] = []
-    """Learners that train the team before, in this order; training.steps includes their steps."""
+    """Learners that train the team before this algorithm, in this order; training.steps includes their steps."""
 
     @property
     def learns(self) -> bool:
@@ -376,7 +376,7 @@ class Cell:
     def outside(self) -> list[str]:
         """The names of code outside of installed packages ("module:Class"), and of servers that receive texts.
 
-        They include those of the runs whose saved teams are members.
+        This includes the names in the runs whose saved teams are members.
         """
         stages = [stage.name for stage in self.method.stages]
         code = [name for name in (self.environment.id, self.method.name, *stages) if ":" in name]

@@ -4,8 +4,8 @@
 spaces, seeding, the choice of a task, histories, infos, termination, snapshots and rendering. Its subclasses are:
 
 * `Task` (`envs.task`): a hidden state, chance, and agents that join and leave;
-* `TextTask` (`envs.text_task`): scored texts without these;
-* protocol wrappers (`envs.wrappers.protocols`): who observes whose texts before the inner environment scores the joint
+* `TextTask` (`envs.text_task`): tasks that only score the texts of a joint action;
+* protocol wrappers (`envs.wrappers.protocols`): messages between agents before the inner environment scores the joint
   action.
 
 An agent that observes nothing gets an empty observation. The action of an agent that does not have to act is ignored.
@@ -94,7 +94,7 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
 
     @abstractmethod
     def with_items(self, items: Sequence[TaskItem]) -> TextDecPOMDP:
-        """Return a copy that plays other tasks, unchanged."""
+        """Return a copy with other tasks, which are neither validated nor completed."""
 
     @property
     def stream(self) -> TaskStream | None:
@@ -115,11 +115,11 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
 
     @property
     def facts(self) -> Facts:
-        """Return the properties at the current `max_turns`. Default: what the class declares."""
+        """Return the properties at the current `max_turns`. Default: `declared`."""
         return self.declared
 
     def script(self, name: str) -> Script:
-        """Return a scripted team, one of `facts.scripts`: a function from agent and history to its next text.
+        """Return one of the scripted teams `facts.scripts`: a function from an agent and its history to an action.
 
         The function raises ValueError or KeyError for an unknown task or a history of another environment.
 
@@ -303,7 +303,7 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
         return ()
 
     def can_call(self, agent: str) -> bool:
-        """Return whether an agent can call tools, also if it does so by a letter."""
+        """Return whether an agent can call tools, including calls that it chooses by a letter."""
         return bool(self.tools(agent))
 
     @property
@@ -413,7 +413,8 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
 def step_many(envs: Sequence[TextDecPOMDP], actions: Sequence[Mapping[str, str]]) -> list[StepResult]:
     """Step many environments, concurrently if their rewards come from the code sandbox.
 
-    If the reward has an LLM judge, forks are stepped first, so that the judge scores all texts in one batch.
+    If the reward has an LLM judge, a fork of each environment is stepped first. This collects all texts to score, so
+    that the judge scores them in one batch.
 
     Args:
         envs: Environments with a running episode each.
@@ -434,11 +435,11 @@ def step_many(envs: Sequence[TextDecPOMDP], actions: Sequence[Mapping[str, str]]
 
 
 def first_rows(env: Env, items: int | None) -> Env:
-    """Return an environment of the first tasks of a stream; an environment without a stream is returned unchanged.
+    """Return an environment with the first tasks of a stream; an environment without a stream is returned unchanged.
 
     Args:
         env: The environment.
-        items: The number of tasks.
+        items: The number of tasks; required for a stream.
 
     Raises:
         TaskError: The tasks are a stream and `items` is None.

@@ -26,9 +26,9 @@ class Transition(Generic[S]):
         score: The value of the latest delivered joint action; None if the turn is not scored, such as a draft.
         terminated: True if the task ends before its last turn, because it is solved or was stopped.
         rewards: The reward of each agent that was live; None: all receive the team's reward.
-        events: Occurrences besides texts, such as tool calls.
-        reset_history: Agents whose history is reset. It starts again with their next observation, which has to contain
-            all that they need.
+        events: Occurrences that are not observations or actions, such as tool calls.
+        reset_history: Agents whose history is reset. It then starts with their next observation, which has to contain
+            all information that they need.
     """
 
     state: S
@@ -86,7 +86,8 @@ class Progress:
             The observation of every agent that was or is now live; "" for agents that observe nothing.
 
         Raises:
-            EpisodeError: An agent is live, observes or has to act although it must not.
+            EpisodeError: An agent that is not live observes or has to act; an agent has to act or is reset without an
+                observation; or the live agents include an unknown, repeated or former agent.
         """
         before, after = self.agents, outcome.transition
         present = before if outcome.agents is None else tuple(outcome.agents)
@@ -136,7 +137,8 @@ def agent_rewards(after: Transition[Any], there: Sequence[str], *, joint: bool) 
     """Return the reward of each live agent: the identical float, unless rewards are individual.
 
     Raises:
-        EpisodeError: A live agent has no reward, another agent has one, or the reward is declared joint.
+        EpisodeError: Rewards are individual although the reward is declared joint, a live agent has no reward, or an
+            agent that is not live has one.
     """
     if after.rewards is None:
         return dict.fromkeys(there, after.reward)

@@ -35,15 +35,15 @@ class Facts:
         needs_messages: True if agents need teammates' texts; training with a protocol that passes none warns.
         hierarchical: True if a main agent calls sub-agents, each of which observes only its subtask.
         hidden_fields: Task fields that only the reward may read; `check_env` looks for them in observations.
-        vocabulary: Words that `builtin:words` knows, if observations and actions have few; it reads others as unknown.
-            () for any word.
-        excerpt: Where an observation contains the text that the task is about; None if there is no such text.
+        vocabulary: All words of observations and actions, if they are few; () for any word. `builtin:words` reads
+            other words as unknown.
+        excerpt: The position of the source text in an observation; None if there is no source text.
         default_model: The model of a team if the user names none; "": see `evaluation.teams.default_model`.
         scripts: Names of scripted teams, see `TextDecPOMDP.script`.
         size: The option of the constructor that sets the number of agents with exchangeable roles; "" if there is none.
         parts_per_action: Number of agents' parts in one action; a policy's token limit is per part.
         joined_as_module: True if the joint text of all agents is one Python module, whose parts are found by name.
-        end_marker: The marker in an action after which other agents see nothing; "": they see all of it.
+        end_marker: Marker in an action; teammates observe only the text before it. "": they observe the whole action.
         judges_code: True if `step` waits for the code sandbox, so that stepping copies in threads is faster.
         judge: The LLM judge of the reward, which can score the actions of several copies in one batch; None if the
             reward has none.
@@ -123,7 +123,7 @@ class Facts:
         return tuple(parts.get(role.lower(), "") for role in self.roles)
 
     def join(self, texts: Sequence[str]) -> str:
-        """Return one text that holds the part of every agent; the inverse of `split`."""
+        """Return one text with the parts of all agents; the inverse of `split`, unless `joined_as_module`."""
         if self.joined_as_module:
             return "\n\n".join(texts)
         return "\n".join(f"[{role}]\n{text}" for role, text in zip(self.roles, texts, strict=True))
@@ -131,5 +131,5 @@ class Facts:
 
 @functools.cache
 def _in_infos(kind: str, names: tuple[str, ...]) -> dict[str, str]:
-    """Return the keys of infos by name; cached, since many forks share them."""
+    """Return the key in infos of each name; cached, since many forks share the keys."""
     return {name: f"{kind}/{name}" for name in names}

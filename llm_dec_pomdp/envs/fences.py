@@ -15,18 +15,20 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 
 _OPENING = re.compile(r"( {0,3})(`{3,}(?=[^`]*$)|~{3,})")
-_MOST_TRIED = 1_000_000  # characters that are passed to `whole`, over all tries of a text
-_TRY = 100  # characters that a try counts as at least
+_MOST_TRIED = 1_000_000  # maximum number of characters passed to `whole`, over all tries of a text
+_TRY = 100  # minimum number of characters that a try counts as
 
 
 def blocks(text: str, whole: Callable[[str], bool]) -> list[str]:
     """Return the contents of the fenced blocks of a text, in order.
 
+    A block ends at the first closing fence before which its content is complete. If there is none, it ends at a fence
+    at the end of a line of code before which its content is complete; if there is none either, at the first closing
+    fence.
+
     Args:
         text: A completion of a language model.
-        whole: Returns True for complete content, such as a program that parses. A block ends at the first closing fence
-            that makes it complete; else at a fence after code at the end of a line that does; else at the first closing
-            fence.
+        whole: Returns True for complete content, such as a program that parses.
     """
     if "```" not in text and "~~~" not in text:
         return []

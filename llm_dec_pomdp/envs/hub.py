@@ -30,7 +30,7 @@ def stream_published(name: str, config: str | None, split: str) -> Iterable[Mapp
     Raises:
         Exception: See `load_published`.
     """
-    import datasets  # as above
+    import datasets  # heavy
 
     slice_ = _SLICE.fullmatch(split)
     assert slice_ is not None, split

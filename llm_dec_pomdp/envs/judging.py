@@ -1,6 +1,6 @@
 """LLM judges of rewards: frozen language models that measure how likely texts are, see `types.TextJudge`.
 
-A judge is an object, or a name that is loaded at the first call. So the construction of an environment loads no torch.
+A judge is an object, or a name whose model is loaded at the first call. So making an environment does not load torch.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class RememberingJudge:
         self.given = judge
         self._judge: TextJudge | None = None if isinstance(judge, str) else judge
         self._known: OrderedDict[tuple[Prefix, str], Likelihood] = OrderedDict()
-        self._wanted: dict[tuple[Prefix, str], None] | None = None  # questions of a `put_off` block
+        self._wanted: dict[tuple[Prefix, str], None] | None = None  # queries of a `put_off` block
         self._lock = threading.RLock()
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -49,7 +49,7 @@ class RememberingJudge:
         return self._loaded().name
 
     def bind(self, judge: TextJudge) -> None:
-        """Set the judge that "base" stands for."""
+        """Set the judge for the name "base"."""
         self._judge = judge
 
     def log_likelihoods(self, prefixes: Sequence[Prefix], texts: Sequence[str]) -> list[Likelihood]:
@@ -71,7 +71,10 @@ class RememberingJudge:
 
     @contextlib.contextmanager
     def put_off(self) -> Generator[None]:
-        """Collect the questions of the block, and ask the judge all of them at once at its end."""
+        """Collect the queries of the block, and send them to the judge in one batch at its end.
+
+        Within the block, a query that is not in the cache returns the default `Likelihood()`.
+        """
         with self._lock:
             self._wanted = {}
             try:

@@ -64,11 +64,13 @@ def make(env_id: str, **kwargs: Any) -> TextDecPOMDP:
     Args:
         env_id: A registered id, e.g. "coophumaneval-v0", "module:Class", or the address of a server. An id without a
             version means its first version; this logs a warning.
-        kwargs: Arguments of its constructor: `tasks`, `split`, `fields`, `max_turns`, `render_mode`, and the
-            environment's own options. Every environment also takes `stopping`, a mapping with the `cost` of a turn and
-            `who` may stop (see `wrappers.stopping`), `injection`, a mapping with a `text` that an agent observes (see
-            `wrappers.injection`), and `reward`, a learned reward that replaces the task's own (see
-            `wrappers.learned_reward`). Tasks with candidate actions take `candidates=True` (see `wrappers.choices`).
+        kwargs: Arguments of its constructor: `tasks`, `split`, `fields`, `max_turns`, `render_mode`, and the options of
+            the environment. Every environment also takes:
+
+            * `stopping`: a mapping with the `cost` of a turn and `who` may stop (`wrappers.stopping`);
+            * `injection`: a mapping with a `text` that an agent observes (`wrappers.injection`);
+            * `reward`: a learned reward in place of the task's own (`wrappers.learned_reward`);
+            * `candidates`: True to choose among candidate actions, if the task has some (`wrappers.choices`).
 
     Raises:
         TypeError: The id is not text.
@@ -84,7 +86,7 @@ def make(env_id: str, **kwargs: Any) -> TextDecPOMDP:
     around = ("stopping", "injection", "reward", "candidates")
     registered = spec(env_id := with_version(env_id))
     takes = arguments(registered.load())
-    own = isinstance(kwargs.get("reward"), str) and "reward" in (takes or ())  # the task's own option `reward`
+    own = isinstance(kwargs.get("reward"), str) and "reward" in (takes or ())  # an option `reward` of the task itself
     stopping, candidates = kwargs.pop("stopping", None), kwargs.pop("candidates", None)
     injection = kwargs.pop("injection", None)
     reward = None if own else kwargs.pop("reward", None)
@@ -119,7 +121,7 @@ def make(env_id: str, **kwargs: Any) -> TextDecPOMDP:
 
 
 def least_arguments(env_id: str) -> dict[str, Any]:
-    """Return the required arguments of an environment with cheap values, for code that makes all environments."""
+    """Return cheap values for the required arguments of an environment, for code that makes all environments."""
     return {"judge": "builtin:tiny"} if "judge" in (arguments(spec(env_id).load()) or ()) else {}
 
 
@@ -138,7 +140,7 @@ def arguments(build: Callable[..., Any]) -> Collection[str] | None:
 
 
 def with_version(env_id: str) -> str:
-    """Return an id with a version: the first version if it has none, which is v0, the task as published."""
+    """Return an id with a version; log a warning and add the lowest registered version if the id has none."""
     if ":" in env_id or env_id in registry or env_id in optional:
         return env_id
     versions = [int(name.rpartition("-v")[2]) for name in registry if re.fullmatch(rf"{re.escape(env_id)}-v\d+", name)]

@@ -85,10 +85,10 @@ def open_stream(
     Args:
         source, split, fields: As in `load_tasks`.
         tasks: "hub", the path of a .jsonl file, or an iterable that starts again at each `iter`.
-        complete: Returns the tasks of an environment for these items; may leave items out.
+        complete: Completes items to the tasks of an environment; may leave items out.
 
     Raises:
-        TaskError: The tasks are no stream, or as in `TaskStream`.
+        TaskError: The tasks cannot be streamed; or see `TaskStream`.
     """
     columns = columns_of(source, split, fields)
     rows, place, stem, split = _rows(source, tasks, split)

@@ -114,7 +114,7 @@ class Task(TextDecPOMDP, Generic[S]):
 
     @abstractmethod
     def transition(self, state: S, actions: Mapping[str, str], seed: int) -> Transition[S]:
-        """Return the result of a joint action, which has the texts of the agents that had to act.
+        """Return the result of a joint action: the texts of the agents that had to act.
 
         Pure: all chance follows from the seed.
         """
@@ -150,7 +150,7 @@ class Task(TextDecPOMDP, Generic[S]):
         return ""
 
     def unusable(self, item: TaskItem) -> str:
-        """Return the `problem` of a row, or a problem that all tasks of this kind share."""
+        """Return why a row can never be scored: its `problem`, or a condition of the base class that it violates."""
         return self.problem(item)
 
     # --- what the base class does --------------------------------------------------------------------------------
@@ -175,7 +175,7 @@ class Task(TextDecPOMDP, Generic[S]):
         return self._stream
 
     def with_items(self, items: Sequence[TaskItem]) -> TextDecPOMDP:
-        """Return a copy that plays other tasks, unchanged."""
+        """Return a copy with other tasks, which are neither validated nor completed."""
         twin = copy.copy(self)
         twin._items, twin._stream = tuple(items), None
         return twin
@@ -200,7 +200,7 @@ class Task(TextDecPOMDP, Generic[S]):
 
 
 def mutable_part(value: Any) -> str:
-    """Return which part of a state is mutable, in words; "" if none is."""
+    """Return a description of the first mutable part of a state; "" if the state is immutable."""
     if value is None or isinstance(value, (bool, int, float, complex, str, bytes, range, enum.Enum, TaskItem)):
         return ""
     parts: Iterable[Any] | None = None

@@ -54,14 +54,14 @@ class TaskSource:
         name: Short name, also the file name of the embedded sample.
         hub: Name of the published data set; "" if there is none.
         hub_splits: Slice of the published data set per split, in `datasets` notation; slices must not overlap.
-        required: Fields that every row must have, by their names in this suite.
-        fields: This suite's field name -> the data set's name, for the hub and for files; a file may use either name.
+        required: Fields that every row must have, by their names in this package.
+        fields: This package's field name -> the data set's name, for the hub and for files; a file may use either name.
         sample: The embedded rows: a function that makes items, or the path of a .jsonl file of your package. Default:
             `data/<name>.jsonl` of this package.
         hub_config: Configuration of the published data set, if it has several.
         every_split: True if the embedded rows are in every split.
-        convert: Converts a row of the published data set, from the hub or a file, to this suite's fields; returns other
-            rows unchanged.
+        convert: Converts a row of the published data set, from the hub or a file, to this package's fields; returns
+            other rows unchanged.
     """
 
     name: str
@@ -77,7 +77,7 @@ class TaskSource:
 
 @dataclass(frozen=True)
 class Columns:
-    """Column names of fields: `asked` by the caller, else the data set's name (`usual`) or this suite's name."""
+    """Column names of fields: the caller's (`asked`), else the data set's (`usual`) or this package's."""
 
     usual: Mapping[str, str] = field(default_factory=dict[str, str])
     asked: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -91,7 +91,7 @@ class Columns:
         return next((column for column in self.candidates(name) if column in row), self.candidates(name)[0])
 
     def wanted(self, name: str) -> str:
-        """Return these columns for an error message."""
+        """Return the candidate columns of a field, for an error message."""
         return " or ".join(map(repr, dict.fromkeys(self.candidates(name))))
 
 
@@ -112,7 +112,7 @@ def load_tasks(
             `split` field, else "all". Rows without that field are split by a hash of the prompt: a fifth are test rows.
             So a prompt stays in its split if rows are reordered or added. If a split of several prompts would be empty,
             it gets the prompt with the lowest (test) or highest (train) hash.
-        fields: Extra field mapping, this suite's name -> the name in the file, e.g. `{"prompt": "abstract"}`.
+        fields: Extra field mapping, this package's name -> the name in the file, e.g. `{"prompt": "abstract"}`.
 
     Raises:
         TaskError: The path, format, field, type or id is wrong, the set is empty, or the hub cannot be reached.
@@ -220,7 +220,7 @@ def _from_hub(source: TaskSource, split: str, columns: Columns) -> tuple[TaskIte
 
 
 def _converted(rows: Sequence[Any], source: TaskSource, place: str) -> list[Any]:
-    """Return the rows with this suite's fields.
+    """Return the rows with this package's fields.
 
     Raises:
         TaskError: A row cannot be converted.
@@ -229,7 +229,7 @@ def _converted(rows: Sequence[Any], source: TaskSource, place: str) -> list[Any]
 
 
 def _convert(row: Any, source: TaskSource, place: str) -> Any:
-    """Return a row with this suite's fields and plain values; absent values are None."""
+    """Return a row with this package's fields and plain values; absent values are None."""
     try:
         plain: Any = _plain(row)
     except RecursionError:
@@ -248,7 +248,7 @@ def _convert(row: Any, source: TaskSource, place: str) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value without types of numpy and pandas; NaN and other absent values become None."""
+    """Return a numpy or pandas value as a plain Python value; NaN and other absent values become None."""
     plain = cast("Any", value).tolist() if isinstance(value, (np.ndarray, np.generic)) else value
     if isinstance(plain, dict):
         return {name: _plain(inner) for name, inner in cast("dict[Any, Any]", plain).items()}
@@ -308,7 +308,7 @@ def _parse(text: str, path: Path) -> list[Any]:
 
 
 def json_lines(text: str, source: str) -> Iterator[tuple[str, Any]]:
-    """Yield place and value of every line of a text that is not empty.
+    """Yield the place and the value of every non-empty line of a text.
 
     Raises:
         TaskError: A line is not JSON; the message names the source and the line.
@@ -362,7 +362,7 @@ def _item(raw: Any, place: str, required: tuple[str, ...], columns: Columns, def
 
 
 def _text(row: Row, name: str, place: str, columns: Columns, required: tuple[str, ...]) -> str:
-    """Return the text of a required field, by its mapped name or its own."""
+    """Return the text of a required field, found under its mapped or its own name."""
     column = columns.find(name, row)
     if column not in row:
         raise TaskError(
@@ -420,7 +420,7 @@ def _select(items: tuple[TaskItem, ...], split: str | None, place: str) -> tuple
 
 
 def _test_prompts(items: Sequence[TaskItem]) -> set[str]:
-    """Return the prompts of test rows, for rows without a split; with several prompts, neither none nor all of them."""
+    """Return the prompts of the test split of rows without a split; of several prompts, at least one and not all."""
     prompts = {item.prompt for item in items}
     tested = {prompt for prompt in prompts if _hash(prompt) % 5 == 0}
     if len(prompts) > 1 and not tested:
@@ -439,7 +439,7 @@ def _hash(prompt: str) -> int:
 
 
 def check_options(options: Mapping[str, Any]) -> None:
-    """Raise KeyError for an option of `reset` that looks like a misspelt `task_id` or `index`."""
+    """Raise KeyError if an option of `reset` looks like a misspelt `task_id` or `index`."""
     for key in options:
         if key not in _CHOICES and (meant := difflib.get_close_matches(str(key), _CHOICES, n=1)):
             raise UnknownNameError(f"reset takes no option {key!r}; did you mean {meant[0]}?")

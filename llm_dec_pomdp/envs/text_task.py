@@ -64,10 +64,10 @@ class TextTask(Task[TextState]):
 
     @abstractmethod
     def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
-        """Return the score of a joint action. Pure."""
+        """Return the score of a joint action; a pure function."""
 
     def unusable(self, item: TaskItem) -> str:
-        """Return why a row can never be scored; see `Task`. A reference needs one text per agent."""
+        """Return why a row can never be scored, such as a reference without one text per agent; see `Task`."""
         if item.reference and len(item.reference) != len(self.possible_agents):
             count = len(self.possible_agents)
             return f"field 'reference': has {len(item.reference)} texts; give {count}, or leave it out"
@@ -78,7 +78,7 @@ class TextTask(Task[TextState]):
         return dict.fromkeys(self.possible_agents, "Revise your previous answer. Give only the complete new version.")
 
     def script(self, name: str) -> Script:
-        """Return a scripted team. "gold" plays the reference, which it finds by the first observation."""
+        """Return a scripted team. "gold" plays the reference of the row that has the same first observation."""
         if name != "gold":
             return super().script(name)
         known = {
@@ -93,7 +93,7 @@ class TextTask(Task[TextState]):
         return TextState(item, tuple((agent, self.observe(item, agent)) for agent in self.possible_agents))
 
     def observations(self, state: TextState) -> Mapping[str, str]:
-        """Return the observations that `observe` or `respond` gave."""
+        """Return the observations from `observe` (first turn) or `respond` (later turns)."""
         return dict(state.observations)
 
     def describe(self, state: TextState) -> Mapping[str, Any]:
@@ -101,7 +101,7 @@ class TextTask(Task[TextState]):
         return {"delivered": state.delivered}
 
     def transition(self, state: TextState, actions: Mapping[str, str], seed: int) -> Transition[TextState]:
-        """Score the joint action, apply `turn_reward`, and ask for a revision if turns are left."""
+        """Score the joint action, apply `turn_reward`, and request a revision if turns are left."""
         score, known = self.score(state.item, actions), self.facts
         if not isinstance(score, Score):  # pyright: ignore[reportUnnecessaryIsInstance]
             kind = type(score).__name__

@@ -1,6 +1,6 @@
 """Traces from spans of the OpenAI Agents SDK, as its tracing processors export them.
 
-A file has one exported object in each line: what `export()` of a trace or a span returns. It may also be one document
+A file has one exported object in each line: the result of `export()` of a trace or a span. It may also be one document
 `{"data": [...]}`, as the SDK sends it. https://openai.github.io/openai-agents-python/tracing/ (version 0.24)
 
 | `span_data.type` | used for |

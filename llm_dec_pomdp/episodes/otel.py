@@ -148,7 +148,7 @@ def read_otel(path: Path) -> Iterator[Trace]:
 
 
 def _span(span: _Span, attributes: Mapping[str, Any], where: str) -> Span:
-    """Return a span with what its attributes say."""
+    """Return a span with the fields from its attributes."""
     known = _known(attributes, where)
     kind = _KINDS.get(known.get("gen_ai.operation.name", ""), "other")
     role = known.get("gen_ai.agent.name") or known.get("gen_ai.agent.id") or ("agent" if kind == "agent" else "")
@@ -213,7 +213,7 @@ def _value(value: Mapping[str, Any]) -> Any:
 
 
 def _messages(attributes: Mapping[str, Any], name: str, where: str) -> list[_Message] | None:
-    """Return messages, which an attribute has as values or as JSON; None if it is missing."""
+    """Return the messages in an attribute, which are values or JSON text; None if it is missing."""
     if (written := attributes.get(name)) is None:
         return None
     value = parse(written, f"{where}, field {name}") if isinstance(written, str) else written
@@ -250,7 +250,7 @@ def to_otel(trace: Trace, number: int = 0) -> dict[str, Any]:
 
     Args:
         trace: A trace that `check_graph` accepts.
-        number: Position in its file: equal traces then have different ids.
+        number: Position in its file, which gives equal traces different ids.
 
     Returns:
         A document with one `resourceSpans`.
@@ -355,7 +355,7 @@ def write_otel(traces: Iterable[Trace], path: Path, *, texts: bool = True) -> in
     Args:
         traces: Traces that `check_graph` accepts.
         path: Path of a file that does not exist yet.
-        texts: Include what agents observed, thought and said, and the arguments and results of tools.
+        texts: Include the observations, thoughts and actions of agents, and the arguments and results of tools.
 
     Raises:
         FileExistsError: The file exists.

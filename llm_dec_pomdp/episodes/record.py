@@ -2,8 +2,9 @@
 
 A trace follows the published schema (arXiv:2605.02801): events in chronological order, and edges between them. Each
 turn has the observations of the agents, their actions, other events of the task, and the reward. The time of an event
-is in seconds of the models: agents of one turn act in parallel, and turns follow each other. A message has an edge to
-the next action of each agent that has read it. docs/traces.md has every key. `restore.to_episode` is the inverse.
+counts the seconds of sampling: agents of one turn act in parallel, and turns follow each other. A message has an edge
+to the next action of each agent that has read it. docs/traces.md describes every key. `restore.to_episode` is the
+inverse.
 """
 
 from __future__ import annotations
@@ -90,10 +91,10 @@ class _Graph:
         self.edges: list[dict[str, str]] = []
         self.now = 0.0  # seconds
         self._players, self._token_ids = players, token_ids
-        self._entered = entered  # injections and orders
-        self._carrier = ""  # the first observation with the text of one
+        self._entered = entered  # events of injections and orders
+        self._carrier = ""  # the first observation that contains an injected text or an order
         self._exposed: set[str] = set()  # agents that an untrusted text has reached
-        self._tainted: set[str] = set()  # messages in which these repeat its demand
+        self._tainted: set[str] = set()  # messages in which these agents repeat its demand
         self._latest: dict[str, tuple[str, str]] = {}  # agent -> its last event: id, type
         self._messages: dict[str, dict[str, Any]] = {}  # agent -> its last message
         self._waiting: dict[str, list[tuple[str, str]]] = {}  # agent -> edges to its next event: source, type
@@ -202,7 +203,7 @@ class _Graph:
         self._waiting.setdefault(agent, []).append((event, kind))
 
     def _follow(self, agent: str, event: str, type_: str) -> None:
-        """Link an event of an agent to its previous event and to the events that it was waiting for."""
+        """Add edges to an event of an agent: from its previous event, and those that `_wait` stored."""
         before, waiting = self._latest.get(agent), self._waiting.pop(agent, ())
         for source, kind in waiting:
             self._edge(source, event, kind)
@@ -259,7 +260,7 @@ def _paid(turn: Turn) -> dict[str, Any]:
 
 
 def _earned(episode: Episode) -> dict[str, float]:
-    """Return the finite ones of: return of the team, parts of the last score, returns of the agents."""
+    """Return the return of the team, the parts of the last score and the returns of agents, if they are finite."""
     earned = {"team": episode.total} | (dict(episode.final.components) if episode.final else {})
     rewards: dict[str, float] = {}
     for turn in episode.turns:

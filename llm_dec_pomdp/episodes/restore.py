@@ -112,7 +112,7 @@ def to_groups(traces: Iterable[Trace]) -> list[Group]:
 
 
 def to_episode(trace: Trace, *, token_ids: bool = False) -> Episode:
-    """Return the episode of a trace; the inverse of `from_episode`, except that `read` events come last in a turn.
+    """Return the episode of a trace: the inverse of `from_episode`, except that `read` events are last in a turn.
 
     Args:
         trace: A trace with its texts.

@@ -11,15 +11,15 @@ those with one `trace_id`:
 | a handoff, a guardrail | `orchestrator_decision`, `safety_event` |
 | any other span | nothing; its children belong to its parent |
 
-The agent of a span is the nearest agent around it. Agents of one name that run at the same time are counted as
-"name", "name #2", ... An edge says that one event could influence another:
+The agent of a span is the nearest agent around it. Agents of one name that run at the same time are named "name",
+"name #2", ... An edge means that one event could influence another:
 
-* Inside of an agent or a tool, from what ended last to what starts next.
+* Inside of an agent or a tool, from the spans that ended last to the span that starts next.
 * From a message or a result to a call of another agent, or of a later run of the same agent, whose new input contains
   its text as whole words.
 * From a handoff to the next run of the agent that it names.
 
-Between runs of agents that are not inside of one agent, nothing but their texts says who influenced whom. The last
+Between runs of agents that are not inside of one agent, only their texts show which run influenced another. The last
 result, an `aggregate` event, is therefore left out if such texts were not recorded. Numbers that no span has are null.
 """
 
@@ -50,7 +50,7 @@ class Span:
     Attributes:
         id, parent: Its id, and the id of its parent ("": none). The parent may be missing in the file.
         start, end: Nanoseconds since any fixed time.
-        kind: What ran; "other" if the trace has no place for it.
+        kind: Kind of the operation; "other" if a trace has no event for it.
         name: Id or name of the agent (also of the agent that calls a model), the tool, or the agent handed over to.
         role: Readable name of the agent.
         inputs: Texts that were given to the model or the tool; None: not recorded.
@@ -250,7 +250,7 @@ class _Tree:
         self.edges |= {(source["id"], event["id"]): None for source in sources for event in events}
 
     def _hand_over(self) -> int:
-        """Add edges from handoffs to runs; return the number of runs inside of no agent that were handed over to."""
+        """Add edges from handoffs to runs; return the number of their targets that are not inside of an agent."""
         runs = [span for span in self.spans if span.kind == "agent"]
         reached: set[str] = set()
         for handoff in (span for span in self.spans if span.kind == "handoff"):
@@ -286,14 +286,14 @@ class _Tree:
 
 
 def _latest(spans: Iterable[Span]) -> list[Span]:
-    """Return the spans after whose end no other one starts."""
+    """Return the last span, and all spans that end after its start."""
     spans = [*spans]
     last = max(spans, key=lambda span: span.start, default=None)
     return [span for span in spans if span is last or (last is not None and span.end > last.start)]
 
 
 def _predecessors(spans: Iterable[Span]) -> Iterator[list[Span]]:
-    """Yield for each of the spans, sorted by start, those that ended before it with no other one in between."""
+    """Yield for each span, in order of start, the spans that ended before it without another span in between."""
     running: list[tuple[int, int, Span]] = []
     ended: list[Span] = []
     for number, span in enumerate(spans):

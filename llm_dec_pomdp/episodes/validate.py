@@ -23,7 +23,7 @@ from .header import TraceError, digest, plain_text
 from .record import ENVIRONMENT, Trace, tokens_in
 
 Profile = Literal["schema", "replayable"]
-SHOWN = 20  # most problems that are reported of one trace
+SHOWN = 20  # maximum number of problems reported for a trace
 
 
 def validate(trace: Trace, profile: Profile = "replayable", store: ContentStore | None = None) -> list[str]:

@@ -4,9 +4,9 @@ For every role r and every pair of teams (i, j), the member of role r comes from
 j. The entry (i, j) of the matrix is the mean over the roles. Its diagonal is the return of each team with its own
 members. With two roles, the matrix is symmetric.
 
-The teams are the sampling unit, because pairs that share a team are not independent. Intervals use the standard error
-of a bootstrap that resamples teams, multiplied by sqrt(n / (n - 1)), with Student's t with n - 1 degrees of freedom, as
-in `comparisons.interquartile_interval`. They need three teams.
+The teams are the sampling unit, because pairs that share a team are not independent. Intervals are t intervals with
+n - 1 degrees of freedom for n teams. The standard error comes from a bootstrap that resamples teams and is multiplied
+by sqrt(n / (n - 1)), as in `comparisons.interquartile_interval`. Intervals need three teams.
 """
 
 from __future__ import annotations
@@ -102,14 +102,14 @@ class CrossPlay:
         if count < LEAST_SEEDS:
             return [Interval(float(mean), math.nan, math.nan) for mean in means]
         weights = generator(0, "teams").multinomial(count, np.full(count, 1 / count), size=_RESAMPLES).astype(float)
-        mixed = weights[(weights > 0).sum(axis=1) > 1]  # a sample of a single team has no pair
+        mixed = weights[(weights > 0).sum(axis=1) > 1]  # a sample with a single team has no pair
         errors = _own_other_gap(matrix, mixed).std(axis=1, ddof=1)
         half = float(stdtrit(count - 1, 1 - LEVEL / 2)) * math.sqrt(count / (count - 1)) * errors
         return [Interval(float(m), float(m - h), float(m + h)) for m, h in zip(means, half, strict=True)]
 
     @property
     def elo(self) -> Elo | None:
-        """Return Elo ratings, or None if the environment is no game of two players with opposite rewards."""
+        """Return Elo ratings; None if the environment is not a game of two players with opposite rewards."""
         return elo(self.games, len(self.teams)) if self.games else None
 
     def to_dict(self) -> dict[str, Any]:
@@ -130,7 +130,7 @@ class CrossPlay:
 
 
 def _own_other_gap(matrix: Array, weights: Array) -> Array:
-    """Return own, other and gap, shape (3, samples), of samples of teams with these weights (samples, N)."""
+    """Return own, other and gap [3, B] of B samples of the N teams, given their weights [B, N]."""
     diagonal = np.diag(matrix)
     own = weights @ diagonal / weights.sum(axis=1)
     pairs = np.einsum("si,ij,sj->s", weights, matrix, weights) - weights**2 @ diagonal

@@ -6,8 +6,8 @@ A rating is a model of the expected score of team i in the first role against te
 
 H is the advantage of the first role. All R and H are fitted at once by maximum likelihood (Bradley and Terry 1952), so
 that the order of the games does not matter. The score of a game is 1/2 for equal rewards, and 1 or 0 for the largest
-difference of rewards among all games; smaller differences lie between, linearly. One virtual draw of every team against
-a team of rating 0 keeps the rating of a team finite that wins all games.
+difference of rewards among all games, and linear in the difference between these. One virtual draw (tied game) of every
+team against a team of rating 0 keeps the rating of a team that wins all games finite.
 
 Elo orders teams by their results against each other. It does not measure exploitability: a team that beats all others
 may lose to a best response, and in a game of rock, paper and scissors all three have the same rating.
@@ -50,7 +50,7 @@ class Elo:
 def differences(env: TextDecPOMDP, episodes: Sequence[Episode]) -> list[float]:
     """Return the reward of the first minus that of the second agent for each scored episode.
 
-    The list is empty if the environment is no game of two agents whose rewards have the same sum in every episode.
+    The list is empty unless the environment is a game of two agents whose rewards have the same sum in every episode.
     """
     if len(env.possible_agents) != 2 or env.facts.joint_reward:
         return []

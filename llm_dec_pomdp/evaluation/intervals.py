@@ -49,7 +49,7 @@ class Estimate(Interval):
     Attributes:
         mean, low, high: In % of the maximum, or in percentage points.
         seeds, tasks: Numbers of seeds and tasks that were measured.
-        p: Two-sided p-value of a mean of 0 over seeds and tasks; NaN below three seeds.
+        p: Two-sided p-value, over seeds and tasks, of the hypothesis that the mean is 0; NaN below three seeds.
     """
 
     seeds: int
@@ -143,11 +143,11 @@ def mixed_model(tables: Array) -> tuple[Array, Array, Array]:
 
         var(means of the seeds) / n + var(means of the tasks) / m,
 
-    with Satterthwaite's degrees of freedom (Biometrics Bulletin 2, 1946). This counts the residual variance twice, so
-    it is rather too large. Its degrees of freedom grow with the number of tasks if the few seeds happen to agree. Its
-    tail is then far too light: at 0.05 / 45 with three seeds this test rejects ten times too often. The other two tests
-    have degrees of freedom that do not depend on the data. Neither suffices, because each takes the other factor as
-    fixed. With a single task only the test over seeds is used.
+    with Satterthwaite's degrees of freedom (Biometrics Bulletin 2, 1946). The estimate counts the residual variance
+    twice, so it tends to be too large. Its degrees of freedom grow with the number of tasks if the few seeds happen to
+    agree. Then the test rejects too often: ten times at 0.05 / 45 with three seeds. The degrees of freedom of the other
+    two tests do not depend on the data. Neither of them suffices, because each treats the other factor as fixed. With a
+    single task only the test over seeds is used.
 
     Args:
         tables: Array of shape (..., seeds, tasks), with at least two seeds.

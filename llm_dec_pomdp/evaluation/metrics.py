@@ -104,7 +104,7 @@ def _measured_by_earlier_versions(values: Mapping[str, Any], source: str) -> dic
 
 
 def earned(percent: float, mean_return: float, optimum: float | None) -> str:
-    """Return a short text: return and regret in the unit of the game, or without a known optimum the return in %."""
+    """Return the return and the regret in the unit of the game as text; if the optimum is unknown, the return in %."""
     return f"{percent:.1f} %" if optimum is None else f"{mean_return:.2f} (regret {optimum - mean_return:.2f})"
 
 
@@ -161,7 +161,7 @@ def tests_passed(score: Score) -> float:
 
 
 def _independent(final: Sequence[Sequence[Score]], number: Callable[[Score], float]) -> list[float]:
-    """Return a number per independent unit: its mean for each task, or its value for each episode of a single task."""
+    """Return a number per independent unit: the mean of each task, or the value of each episode of a single task."""
     scored = [scores for scores in final if scores]
     units = [[score] for score in scored[0]] if len(scored) == 1 == len(final) else scored
     return [fmean(map(number, scores)) for scores in units]

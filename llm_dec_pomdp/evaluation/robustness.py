@@ -1,4 +1,4 @@
-"""Robustness: the loss of points if one member of a team is changed, and the return of teams of other sizes."""
+"""Robustness: the return lost if one member of a team is changed, and the return of teams of other sizes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..types import Episode, Scale, grouped
 from .intervals import Interval, mean_interval
 
 SILENT = "silent"
-MISSED = 1.0  # points; a role whose silence costs less is not missed
+MISSED = 1.0  # points; a role whose silence loses less is dispensable
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class Robustness:
 
     @property
     def critical(self) -> str:
-        """Return the role whose silence loses most points; "" if no silence is sure to lose any."""
+        """Return the role whose silence loses most points; "" if the interval of no loss is above 0."""
         silent = [loss for loss in self.losses if loss.change == SILENT and loss.loss.low > 0]
         return max(silent, key=lambda loss: loss.loss.mean).role if silent else ""
 

@@ -19,7 +19,7 @@ def default_model(env: TextDecPOMDP, *, shows_texts: bool = False) -> str:
 
     Args:
         env: The environment, under the protocol of the team.
-        shows_texts: Whether policies are trained on given texts that they did not sample; a table cannot be.
+        shows_texts: Whether policies are trained on given texts, which a table does not support.
 
     Returns:
         The model that the environment names (`Facts.default_model`). Otherwise `builtin:table`, if every agent chooses

@@ -1,7 +1,7 @@
 """Chat-completions requests of a program, and the responses to them, in the format of OpenAI's API.
 
-A request becomes a `Call`: what an agent observes. Its messages are compared with the last conversation of the agent.
-If they continue it, the agent observes only the new messages. Otherwise its history is reset.
+A request becomes a `Call`. Its messages are compared with the last conversation of the agent. If they continue it, the
+agent observes only the new messages. Otherwise the agent's history is reset, and it observes all messages.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _NEUTRAL: Mapping[str, Sequence[Any]] = {
     "functions": ([],),
     "function_call": ("auto",),
 }
-"""Options that change what a model returns, with the values that change nothing. Other values are errors."""
+"""Options that change the reply, with the values that have no effect. Other values raise an error."""
 _ROLES = ("system", "developer", "user", "assistant", "tool")
 _MOST_SAMPLES = 16
 _MOST_STOPS = 4
@@ -48,7 +48,7 @@ class RequestError(ValueError):
     Attributes:
         status: The HTTP status.
         param: The field of the request; None if there is no such field.
-        code: A word for programs, such as "unknown_role".
+        code: Error code for programs, such as "unknown_role".
     """
 
     def __init__(
@@ -207,7 +207,7 @@ def observed(call: Call, before: Sequence[ChatMessage] | None) -> Observed:
 
 
 def _as_one(messages: Sequence[ChatMessage]) -> Message:
-    """Return messages as one: joined if they have one side, else as a transcript."""
+    """Return messages as one message: joined if they have the same side, else as a transcript."""
     roles = {message.role for message in messages}
     if roles <= {"system", "user"}:
         return Message("observation", "\n\n".join(message.text for message in messages))
@@ -229,7 +229,7 @@ def reply_message(call: Call, text: str, number: int = 0) -> dict[str, Any]:
     Args:
         call: The call that it answers.
         text: The action of the agent.
-        number: Of the reply within the episode, from which ids of tool calls are made.
+        number: Number of the reply within the episode, from which ids of tool calls are made.
     """
     if call.stop:
         text = re.split("|".join(map(re.escape, call.stop)), text, maxsplit=1)[0]

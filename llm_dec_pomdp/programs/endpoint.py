@@ -7,7 +7,7 @@
 | GET `/v1/models`, `/roles/ROLE/v1/models` | the roles |
 | POST `/v1/reward` | adds to the reward of the turn |
 
-The API key of a request says to which episode it belongs.
+The API key of a request identifies its episode.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any, Protocol, cast
 
 from ..serving.web import WebServer  # isort: split
 
-from starlette.applications import Starlette  # after `web`, which says what to install
+from starlette.applications import Starlette  # after `web`, whose error names the missing package
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
@@ -37,7 +37,7 @@ CONNECTIONS = 512
 
 
 class Backend(Protocol):
-    """Answers the calls that come with one API key."""
+    """An object that answers the calls with one API key."""
 
     @property
     def role_names(self) -> tuple[str, ...]:

@@ -46,11 +46,11 @@ class ServedRole:
         return str(self.create(messages, **options)["choices"][0]["message"]["content"] or "")
 
     async def acreate(self, messages: str | Sequence[Mapping[str, Any]], **options: Any) -> dict[str, Any]:
-        """Do as `create` in an `async` program."""
+        """Return the response to a request, in an `async` program; see `create`."""
         return await asyncio.to_thread(self.create, messages, **options)
 
     async def achat(self, messages: str | Sequence[Mapping[str, Any]], **options: Any) -> str:
-        """Do as `chat` in an `async` program."""
+        """Return the text of the first choice, in an `async` program; see `chat`."""
         return await asyncio.to_thread(self.chat, messages, **options)
 
 

@@ -57,7 +57,7 @@ class OpenCall:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """The end of a program: its result, or why it has none.
+    """The end of a program: its result, or the reason why it has none.
 
     Attributes:
         result: The return value, or the standard output of a command.
@@ -139,7 +139,7 @@ class Session(ABC):
         return opened
 
     def delivered(self, opened: OpenCall) -> None:
-        """Note that a coroutine has the response of its call, or was cancelled."""
+        """Record that a coroutine has received the response of its call, or was cancelled."""
         with self._changed:
             if opened in self._open:
                 self._open.remove(opened)
@@ -153,13 +153,13 @@ class Session(ABC):
             self._rewards.append(float(value))
 
     def be_idle(self, idle: bool) -> None:
-        """Note whether the event loop of the program is idle."""
+        """Record whether the event loop of the program is idle."""
         with self._changed:
             self._certain = idle
             self._changed.notify_all()
 
     def end(self, ending: Ending) -> None:
-        """Note the end of the program; the first one counts."""
+        """Record the end of the program; only the first call has an effect."""
         with self._changed:
             self._ending = self._ending or ending
             self._refuse(_ENDED)
@@ -281,7 +281,7 @@ class Role:
         return str(self.create(messages, **options)["choices"][0]["message"]["content"] or "")
 
     async def acreate(self, messages: str | Sequence[Mapping[str, Any]], **options: Any) -> dict[str, Any]:
-        """Do as `create` in an `async` program."""
+        """Return the response to a request, in an `async` program; see `create`."""
         opened = self._open(messages, options, awaited=True)
         try:
             return await asyncio.wrap_future(opened.future)
@@ -289,7 +289,7 @@ class Role:
             self._session.delivered(opened)
 
     async def achat(self, messages: str | Sequence[Mapping[str, Any]], **options: Any) -> str:
-        """Do as `chat` in an `async` program."""
+        """Return the text of the first choice, in an `async` program; see `chat`."""
         return str((await self.acreate(messages, **options))["choices"][0]["message"]["content"] or "")
 
     def _open(self, messages: str | Sequence[Mapping[str, Any]], options: Mapping[str, Any], **how: bool) -> OpenCall:
@@ -331,7 +331,7 @@ def reward(value: float) -> None:
         value: The addition. Rewards of the program and the score at its end are added.
 
     Raises:
-        RuntimeError: The caller is no program of `from_program`.
+        RuntimeError: The caller is not a program of `from_program`.
     """
     session = current.get(None)
     if session is not None:
@@ -349,7 +349,7 @@ def reward(value: float) -> None:
 
 
 class ThreadSession(Session):
-    """A Python function in a thread of its own: `solve(task, roles)`, synchronous or `async`."""
+    """A Python function `solve(task, roles)`, synchronous or `async`, in a separate thread."""
 
     thread: threading.Thread
 
@@ -379,14 +379,14 @@ class ThreadSession(Session):
 
 
 class _Selector(selectors.DefaultSelector):
-    """The selector of a program's event loop, which notes when the loop is idle."""
+    """The selector of a program's event loop, which records when the loop is idle."""
 
     def __init__(self, session: Session) -> None:
         super().__init__()
         self._session = session
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        """Wait for events; without a time limit and without other sockets, the loop waits for replies alone."""
+        """Wait for events; without a time limit and without other sockets, the loop waits only for replies."""
         alone = timeout is None and len(self.get_map()) <= 1  # one: the socket that wakes the loop
         if alone:
             self._session.be_idle(True)
@@ -398,7 +398,7 @@ class _Selector(selectors.DefaultSelector):
 
 
 class CommandSession(Session):
-    """A command in a process of its own.
+    """A command in a separate process.
 
     It reads the row of the task as JSON from standard input, and its result is its standard output. Its environment
     has `OPENAI_BASE_URL` and `OPENAI_API_KEY`; the field `model` of a request names the role. For a role NAME there is

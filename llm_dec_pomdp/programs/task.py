@@ -6,7 +6,7 @@ and its result is scored.
 
 The state of an episode is a value: the task, the seed, and all calls and replies. A running program is a cache of it.
 Forks start the program again and give it the same replies, so the program has to be deterministic given replies and
-`roles.seed`. `ProgramError` is raised where a replay differs.
+`roles.seed`. A replay that differs raises `ProgramError`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _PART = "score"
 
 
 class ProgramError(EpisodeError):
-    """A program did something else in a replay than before."""
+    """A program made other calls in a replay than before."""
 
 
 class Exchange(NamedTuple):
@@ -87,7 +87,7 @@ class Running:
         self._sessions: dict[int, tuple[weakref.finalize[Any, ProgramState], Session]] = {}
 
     def put(self, state: ProgramState, session: Session) -> None:
-        """Store the program that is in a state; it is ended when nothing refers to the state any more."""
+        """Store the program of a state; it is ended when the state is no longer referenced."""
         with self._lock:
             closing = weakref.finalize(state, self._drop, id(state))
             closing.atexit = False

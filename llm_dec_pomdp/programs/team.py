@@ -52,13 +52,13 @@ class Past(NamedTuple):
 
 
 class TeamBackend:
-    """Answers calls with a team. Calls that arrive while it samples are sampled together afterwards.
+    """A backend that answers calls with a team. Calls that arrive while it samples form the next batch.
 
     Args:
         team: The policies.
         agents: Role -> agent.
         sampling: Sampling options of the team; the options of requests are ignored, except for `seed`.
-        seed: The first seed; every call without a seed of its own takes the next one.
+        seed: The first seed; every call without a seed takes the next one.
     """
 
     def __init__(self, team: Policy, agents: Mapping[str, str], sampling: Sampling, seed: int = 0) -> None:

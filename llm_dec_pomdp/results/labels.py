@@ -38,7 +38,7 @@ class ShownPair(NamedTuple):
     Attributes:
         id: A hash of both episodes.
         task: The id of the task.
-        asked: The task, as the agents observed it first.
+        asked: The task, as in the first observations of the agents.
         texts: The transcripts, in the order in which they are shown.
         episodes: The episodes, in the same order.
     """
@@ -60,7 +60,7 @@ class Labels:
     Args:
         source: Folder of a run, or a file of traces with their texts.
         place: The file of answers; it is read if it exists, and replaced by every answer.
-        per_task: Greatest number of pairs of a task.
+        per_task: Maximum number of pairs of a task.
         seed: Seed of the choice and of the order.
 
     Attributes:

@@ -23,7 +23,7 @@ class Curve:
     """A number during training, as a curve.
 
     Attributes:
-        x: Number of training episodes (mean over the seeds, since trees may end early), or number of updates.
+        x: Number of training episodes (mean over seeds, since the size of trees varies), or number of updates.
         mean: Means over the seeds.
         low, high: Range of the seeds, or the 95 % interval of a single seed over its tasks; empty if there is neither.
     """
@@ -179,7 +179,7 @@ def lines(entries: Sequence[CellRecord]) -> list[MethodResult]:
 
 
 def _value(chosen: Sequence[CellRecord], returns: Mapping[int, Mapping[str, float]]) -> Estimate:
-    """Return the return of a line; for a single seed it is the one of its result."""
+    """Return the return of a line; for a single seed, the return in its result."""
     interval = overall(returns)
     tasks = interval.tasks if interval else 0
     if len(chosen) == 1 and chosen[0].result is not None:
@@ -209,7 +209,7 @@ def _in_words(name: str, value: Any) -> str:
 
 
 def _by_number(value: Any) -> Any:
-    """Return the value with dictionaries in place of lists."""
+    """Return a value in which each list is replaced by a dictionary of its items by number."""
     if isinstance(value, list):
         items = cast("list[Any]", value)
         value = {str(number): item for number, item in enumerate(items)}

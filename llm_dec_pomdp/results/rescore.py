@@ -107,7 +107,7 @@ def _of_cell(folder: Path, env_id: str, options: Mapping[str, Any]) -> Rescored:
 
 
 def _scored(env: TextDecPOMDP, episode: Episode) -> Episode:
-    """Return the same actions with the scores of the environment, which may end the episode earlier."""
+    """Return the episode with the scores of the environment, which may end it earlier."""
     env.reset(seed=episode.seed, options={"task_id": episode.item_id})
     turns = [dataclasses.replace(turn, score=None) for turn in episode.turns]
     for number, turn in enumerate(turns):

@@ -197,7 +197,7 @@ def _names(runs: Sequence[Run]) -> dict[Path, str]:
 
 
 def mixtures(runs: Sequence[Run]) -> list[str]:
-    """Return sentences that name the runs that are not comparable, with their values; none if all are comparable."""
+    """Return a sentence for each difference that makes runs incomparable, with runs and values; [] if there is none."""
     warnings: list[str] = []
     names = _names(runs)
     by_family: dict[str, dict[str, set[str]]] = {}

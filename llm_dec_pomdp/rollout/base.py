@@ -178,7 +178,7 @@ def agents_asked(env: TextDecPOMDP) -> list[str]:
 def ids_so_far(agent: str, history: Sequence[Message], turns: Sequence[Turn]) -> tuple[int, ...]:
     """Return the token ids of an agent's history up to its last action, as prompted and sampled.
 
-    Return () if the history has no action of the agent. The ids may show thoughts, which a policy may drop.
+    Return () if the history has no action of the agent. The ids include thoughts, which a policy may drop.
     """
     if not any(message.role == "action" for message in history):
         return ()

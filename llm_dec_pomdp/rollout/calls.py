@@ -1,4 +1,4 @@
-"""Call rollouts: the rewards if an agent that can call tools had made no call."""
+"""Call rollouts: trajectories, and the rewards if an agent makes no tool call at one turn."""
 
 from __future__ import annotations
 
@@ -16,10 +16,9 @@ class Calls(Counterfactual):
     """Trajectories in parallel, and the rewards of each without the calls of one completion.
 
     The environment is forked before each completion of an agent that can call tools. In the fork, the agent's text is
-    `types.NO_CALL`: no tool runs, and the agent observes "no result". The fork depends on the history of the agent and
-    not on its completion. So it is played after completions without a call too. Earlier turns, and the teammates'
-    actions at the same turn, are unchanged. Completions without tokens, which belong to agents that are not trained,
-    have no fork.
+    `types.NO_CALL`: no tool runs, and the agent observes "no result". The fork does not depend on the completion that
+    it replaces, so completions without a call have a fork too. Earlier turns, and the teammates' actions at the same
+    turn, are unchanged. Completions without tokens, which belong to agents that are not trained, have no fork.
 
     Attributes:
         continuation: The actions after the turn without a call, see `Counterfactual`.
@@ -28,7 +27,7 @@ class Calls(Counterfactual):
     continuation: Continuation = "resampled"
 
     def compare(self, episodes: Sequence[RunningEpisode], policy: Policy, sampling: Sampling) -> list[Comparison]:
-        """Return every completion of an agent that can call tools, with the text that makes no call."""
+        """Return a comparison of each completion of an agent that can call tools with `types.NO_CALL`."""
         return [
             Comparison.of(episode, t, {agent: (completion, Completion(NO_CALL))})
             for episode in episodes

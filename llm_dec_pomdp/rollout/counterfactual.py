@@ -91,9 +91,9 @@ class Alternative:
         replaced: Index t of the turn whose joint action is replaced, from 0.
         choice: For each agent in order, the index of its completion in `Comparison.texts`; 0 is the recorded one.
         env: A copy of the environment, forked before turn t; it advances while the alternative is played.
-        actions: The next joint action to play in `env`; at first the replaced one.
+        actions: The next joint action to play in `env`; the first one contains the replacement.
         turns: The recorded turns before t, then the turns played in `env`, of which the first is turn t.
-        cost: The cost of playing it; work shared by several alternatives is counted once.
+        cost: The cost of playing it; a cost that several alternatives share is counted once.
     """
 
     episode: RunningEpisode
@@ -167,7 +167,7 @@ class Comparison:
 
 
 def _with_alternatives(group: Group, comparisons: Sequence[Comparison]) -> Group:
-    """Return a group with its decisions and their cost, without the completions that its trajectories have anyway."""
+    """Return a group with its decisions and their cost in addition to the cost of its trajectories."""
     costs = [alternative.cost for c in comparisons for alternative in c.untried]
     generations = sum((c.width - 1) * len(c.texts) for c in comparisons) + sum(cost.generations for cost in costs)
     extra = Cost(generations, sum(cost.joint_rewards for cost in costs))
@@ -175,7 +175,7 @@ def _with_alternatives(group: Group, comparisons: Sequence[Comparison]) -> Group
 
 
 def _texts(others: Sequence[RunningEpisode], t: int, agent: str, spoken: Completion) -> list[Completion]:
-    """Return the agent's completions at that turn of the other episodes, with the prompt that it has here."""
+    """Return the agent's completions at turn t of other episodes, each with the prompt ids of `spoken`."""
     turns = [other.turns[t] for other in others if len(other.turns) > t]
     texts = [turn.actions[agent] for turn in turns if agent in turn.actions]
     return [dataclasses.replace(text, prompt_ids=spoken.prompt_ids) for text in texts]
@@ -198,7 +198,7 @@ def _play_to_the_end(
 
 
 def _step(alternatives: Sequence[Alternative]) -> None:
-    """Step every environment; equal actions in equal states are scored once, and the result is copied."""
+    """Step every environment; equal actions in equal states are stepped once, and the result is copied."""
     first: dict[tuple[int, str, tuple[str, ...]], Alternative] = {}
     copies: list[tuple[Alternative, Alternative]] = []
     for alternative in alternatives:

@@ -68,9 +68,9 @@ class Demonstrations(BatchRollout):
         return ""
 
     def groups(self, batch: Batch) -> list[Group]:
-        """Return groups of the teacher's episodes; the policy only tokenizes.
+        """Return groups of the teacher's episodes; the trained policy only tokenizes the texts.
 
-        Actions of an agent whose policy cannot tokenize a given text have no tokens.
+        An action has no tokens if the agent's policy cannot tokenize a given text.
 
         Raises:
             ValueError: No episode of a task was recorded.

@@ -14,7 +14,7 @@ from .counterfactual import Comparison, Continuation, Counterfactual
 
 
 class Utterance(NamedTuple):
-    """The place of one completion; `share` is one over the probability that it gets alternatives."""
+    """The position of a completion; `share` is the inverse of the probability that it gets alternatives."""
 
     episode: RunningEpisode
     turn: int
@@ -33,14 +33,15 @@ class Messages(Counterfactual):
         continuation: The actions after the replaced turn, see `Counterfactual`. "frozen" gives no credit to a message
             whose value lies in the reactions of teammates, such as a draft.
         alternatives: Number of completions that are sampled from the same history, for each completion.
-        silence: Compare with the empty text too. It is not a sample of the policy, so nothing is trained on it.
-        budget: Greatest number of generations per task for alternatives and their continuations; None: no limit. As
-            many completions get alternatives as fit in the worst case, chosen uniformly among those of the task. The
-            other completions are left out of the update. `Decision.share` is one over the fraction that was chosen, so
-            that tasks with longer episodes keep their weight.
+        silence: Whether to compare with the empty text too. It is not a sample of the policy, so it is not trained on.
+        budget: Maximum number of generations per task for alternatives and their continuations; None: no limit. The
+            completions that get alternatives are chosen uniformly among those of the task, as many as the budget allows
+            in the worst case. The other completions are left out of the update. `Decision.share` is the inverse of the
+            chosen fraction, so that tasks with longer episodes keep their weight.
 
     Raises:
-        ValueError: There is nothing to compare with; or, in `play`, the budget is too small for one completion.
+        ValueError: `alternatives` is 0 and `silence` is False; or, in `play`, the budget is too small for one
+            completion.
     """
 
     continuation: Continuation = "resampled"
@@ -87,7 +88,7 @@ class Messages(Counterfactual):
             return messages
         asked = max(len(turn.actions) for episode in episodes for turn in episode.turns)
         costs = sorted((self._most(message, asked) for message in messages), reverse=True)
-        count = sum(total <= self.budget for total in itertools.accumulate(costs))  # any `count` completions fit
+        count = sum(total <= self.budget for total in itertools.accumulate(costs))  # for any choice of completions
         if not count:
             raise ValueError(
                 f"budget is {self.budget}, and the alternatives of one completion of task {episodes[0].item_id!r} may "
@@ -98,7 +99,7 @@ class Messages(Counterfactual):
         return [messages[place]._replace(share=share) for place in sorted(order[:count].tolist())]
 
     def _most(self, message: Utterance, asked: int) -> int:
-        """Return the greatest number of generations for one completion.
+        """Return the maximum number of generations for one completion.
 
         These are its alternatives, and after each of them the actions of all agents at all later turns.
         """

@@ -84,7 +84,7 @@ class Preferences(BatchRollout):
         return _recorded(self.source, self.choice, self.margin)
 
     def groups(self, batch: Batch) -> list[Group]:
-        """Return groups of width / 2 pairs, at least one, sampled with replacement; the policy only tokenizes.
+        """Return groups of width / 2 pairs (at least one), sampled with replacement; the policy only tokenizes.
 
         The group of a task without pairs has no episodes.
 

@@ -52,7 +52,7 @@ def files_of(source: str) -> list[Path]:
 
 
 def read_rows(path: Path, make: Callable[[Any], T], what: str, shape: str) -> Iterator[T]:
-    """Return the results of `make` for each row of a JSON Lines file.
+    """Yield the result of `make` for each row of a JSON Lines file.
 
     Args:
         path: The file.
@@ -161,18 +161,18 @@ def _played(env: TextDecPOMDP, policy: Policy, item_id: str, seed: int, sampling
 
 @dataclass(frozen=True)
 class TeacherPolicy(Policy):
-    """A policy that returns the teacher's actions with the token ids of the pupil.
+    """A policy that returns the teacher's actions with the token ids of the student.
 
     Attributes:
         teacher: The policy that acts.
-        pupil: The policy that is trained on these actions.
+        pupil: The policy (the student) that is trained on these actions.
     """
 
     teacher: Policy
     pupil: Policy
 
     def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:
-        """Return the teacher's actions; they have no tokens if the pupil cannot tokenize a given text."""
+        """Return the teacher's actions, without tokens if the student cannot tokenize a given text."""
         answers = self.teacher.generate(requests, sampling)
         return [
             self._as_sampled(request, completions, sampling)

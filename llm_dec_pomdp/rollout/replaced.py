@@ -19,7 +19,7 @@ class Replaced:
     Attributes:
         inner: The rollout that plays the groups.
         silent: A function that returns whether a group has no signal, such as equal returns.
-        times: Greatest number of replacements of a group. The last group is kept, with or without a signal.
+        times: Maximum number of replacements of a group. The last group is kept, with or without a signal.
     """
 
     inner: Rollout
@@ -37,7 +37,8 @@ class Replaced:
     ) -> list[Group]:
         """Play every task; see `Rollout`.
 
-        A group keeps the groups that it replaced (`Group.replaced`), so that the returns and costs of all are reported.
+        A group contains the groups that it replaced (`Group.replaced`), so that reports include their returns and
+        costs.
         """
         groups = list(self.inner.play(env, policy, item_ids, seeds, sampling, width))
         for attempt in range(self.times):

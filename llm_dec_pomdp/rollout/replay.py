@@ -55,7 +55,7 @@ def replay(trace: Trace, env: TextDecPOMDP | None = None) -> str:
 
 
 def _play(env: TextDecPOMDP, recorded: Episode) -> tuple[list[Turn], bool, str]:
-    """Play the recorded actions while the environment asks the same agents.
+    """Play the recorded actions until other agents have to act than in the recording.
 
     Returns:
         The turns, whether the task terminated, and the reason if the replay stopped early or late, else "".

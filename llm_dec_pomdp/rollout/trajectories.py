@@ -49,7 +49,7 @@ def independent(
     samples: int = 1,
     done: Collection[str] = (),
 ) -> Iterator[list[Group]]:
-    """Play independent episodes of the tasks of an environment, some tasks at a time, for an evaluation.
+    """Play independent episodes of the tasks of an environment for an evaluation, several tasks at a time.
 
     Args:
         env: The environment.

@@ -9,15 +9,15 @@ from ..types import Episode, grouped
 
 
 def transcript(episode: Episode, roles: Mapping[str, str] | None = None) -> tuple[str, str]:
-    """Return the task of an episode, and its actions. Rewards and scores are left out.
+    """Return the task and the actions of an episode as texts, without rewards and scores.
 
     Args:
         episode: The episode.
-        roles: Human-readable name by agent; an agent without one has its own name.
+        roles: Human-readable name by agent. Default: the name of the agent.
 
     Returns:
-        The first observations, with lines that all agents observe given once; and the actions of all turns, each after
-        the name of its agent, with the observations of later turns.
+        The first observations, where the first lines that all agents share occur once; and the actions of all turns,
+        each after the name of its agent, with the observations of later turns.
     """
     names = roles or {}
     first, *later = episode.turns

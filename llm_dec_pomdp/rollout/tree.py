@@ -33,7 +33,7 @@ Pairing = Literal["aligned", "cross"]
 
 @dataclass(frozen=True, slots=True)
 class Tree(BatchRollout):
-    """G completions per agent at every decision point; each joint action of them leads to a next decision point.
+    """G completions per agent at every decision point; each of their joint actions leads to another decision point.
 
     All branches of a task share the environment's chance. An agent samples the same completions at decision points
     where its own history is the same. At the first turn the completions are the same as in `Trajectories`.
@@ -140,7 +140,7 @@ def _count(node: _Node, pairing: Pairing) -> int:
 
 
 def _width(node: _Node) -> int:
-    """Return the number of completions per agent; 1 if no agent has to act: one joint action without texts."""
+    """Return the number of completions per agent; 1 if no agent has to act, for one joint action without texts."""
     return max((len(texts) for texts in node.texts.values()), default=1)
 
 

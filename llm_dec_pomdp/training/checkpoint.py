@@ -201,8 +201,8 @@ def find_team(run: Path) -> Path:
     """Return the folder with the weights of a team.
 
     Args:
-        run: Folder of a run with one trained team, of one of its cells, of a saved or exported team, of a checkpoint,
-            or of several checkpoints, of which the newest undamaged one is used.
+        run: Folder of a run with one trained team, of one of its cells, of a saved or exported team, or of a
+            checkpoint; or a folder of checkpoints, of which the newest undamaged one is used.
 
     Raises:
         CheckpointError: There is none, or more than one.

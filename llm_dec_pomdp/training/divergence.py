@@ -27,7 +27,7 @@ def describe_learning_rates(rates: Mapping[str, float]) -> str:
 class Finding(NamedTuple):
     """A finding of the monitor: a warning with its remedy, and the first update that may have damaged the weights.
 
-    `damaged` is None if updates train nothing, which damages no weights.
+    `damaged` is None if the finding is that updates have no signal, since then no weights are damaged.
     """
 
     text: str
@@ -92,7 +92,7 @@ class DivergenceMonitor:
             self.state = replace(self.state, first=first, seen=self.state.seen + 1)
             if self.state.seen <= STEPS and share < FALL * first:
                 findings.append(f"distinct_2 fell from {first:.2f} to {share:.2f}")
-                damaged = number - 1 - int(metrics.get("staleness", 0.0))  # these weights sampled the texts
+                damaged = number - 1 - int(metrics.get("staleness", 0.0))  # version of the weights that sampled
         if not findings or self.state.warned or not any(rates.values()):
             return None
         self.state = replace(self.state, warned=True)

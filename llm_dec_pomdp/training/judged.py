@@ -1,8 +1,8 @@
-"""Training on the relative judgement of a judge, in place of the reward of the environment.
+"""Training on scores from an LLM judge that compares episodes, in place of the reward of the environment.
 
 The judge compares the episodes of a group with each other (`agents.principles`). Equal transcripts are compared once.
 The score of an episode, in [0, 1], replaces its rewards: it is the reward of the last turn, and all earlier turns have
-0. In a group whose transcripts are all equal, every episode has 0.5 and the judge is not called.
+the reward 0. If all transcripts of a group are equal, every episode has the score 0.5 and the judge is not called.
 
 Every learner of whole episodes with a joint reward can train on it. `madpo` pairs episodes by these returns. The scores
 of the environment remain, so evaluations and `return_percent` measure the environment's own return.
@@ -108,7 +108,7 @@ class Judged:
         sampling: Sampling,
         width: int = 1,
     ) -> list[Group]:
-        """Play every task; see `Rollout`. All groups are judged in one call."""
+        """Play every task; see `Rollout`. The LLM judge scores all groups in one call."""
         groups = self.inner.play(env, policy, item_ids, seeds, sampling, width)
         written = [[transcript(episode, group.roles) for episode in group.episodes] for group in groups]
         compared: dict[int, Comparison] = {}

@@ -3,15 +3,15 @@
 The learnability of a task is the variance of the returns in its last group. For returns of 0 and 1 it is p (1 - p), at
 a solve rate of p: the score of SFL (Sampling for Learnability, arXiv:2408.15099). A task with equal returns, such as
 one that is always or never solved, has no signal for group-relative learners, and a score of 0. SFL estimates scores
-with separate episodes. This sampler uses the episodes that are trained on, as PLR does (arXiv:2010.03934). So it costs
-no episode, and the score of a task is as old as its last group.
+with separate episodes. This sampler uses the episodes that are trained on, as PLR does (arXiv:2010.03934). So it needs
+no additional episodes, and the score of a task is as old as its last group.
 
 Every task of an update is replaced with probability `TrainerConfig.learnability` by a task that is sampled in
-proportion to the scores. The remaining tasks are those of the shuffled epochs, and bring new scores.
+proportion to the scores. The remaining tasks come from the shuffled epochs and get new scores.
 
-The sampler changes the distribution of tasks in training. A score depends on earlier groups only, so the gradient of
-each group is the one of its task without bias. Their mean is a gradient of the return with other weights of the tasks,
-and so is the reported return of an update. Evaluations play all tasks equally often.
+The sampler changes the distribution of tasks in training. A score depends on earlier groups only, so the gradient
+estimate of each group is unbiased for its task. The mean gradient, and the reported return of an update, weight tasks
+by how often they are sampled. Evaluations play all tasks equally often.
 """
 
 from __future__ import annotations

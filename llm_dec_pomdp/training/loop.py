@@ -4,9 +4,9 @@ Every random choice has its own seed (`seeding.derive`). So an extra evaluation 
 with the same seed on the same kind of machine are equal. For the same reason a killed run continues from its last
 checkpoint with the same numbers: `restore`, then `train` with the returned counters.
 
-With `staleness` k above 0, batch n is sampled with the weights after max(0, n - 1 - k) updates. During each update the
-batch k steps later is sampled from copies of the policies (`Policy.rollout_copy`). Batches that are sampled and not yet
-trained on are saved with a checkpoint. Reports, evaluations and checkpoints wait for both.
+With `staleness` k above 0, batch n is sampled with the weights after max(0, n - 1 - k) updates. During the update on
+batch n, copies of the policies (`Policy.rollout_copy`) sample batch n + k. Batches that are sampled and not yet trained
+on are saved with a checkpoint. Reports, evaluations and checkpoints wait until update and sampling have finished.
 
 Read `train`, `_play` and `_learn`. Then `rollout/trajectories.py` plays episodes, and `algorithms/magrpo.py` updates.
 """
@@ -130,7 +130,7 @@ class Counters:
 
     Attributes:
         step: Number of updates done.
-        skipped: Number of latest steps in a row that were not finite.
+        skipped: Number of consecutive latest steps that were not finite.
         bad: Total number of steps that were not finite.
         seconds: Wall time spent in `train`.
         ahead: Batches that are sampled for the next updates, with `staleness`.
@@ -540,7 +540,7 @@ def mean_scores(groups: Sequence[Group], env: TextDecPOMDP) -> tuple[float, floa
 
 
 def _mean(weighed: Iterable[tuple[float, float]]) -> float:
-    """Return the mean of (weight, value) pairs; 0 if there are none."""
+    """Return the weighted mean of (weight, value) pairs; 0 if there are none."""
     pairs = list(weighed)
     return sum(weight * value for weight, value in pairs) / (sum(weight for weight, _ in pairs) or 1.0)
 

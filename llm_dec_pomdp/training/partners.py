@@ -8,14 +8,14 @@ replaced member is chosen at random, then an entry of the pool (`options.Partner
 |---|---|
 | `self` | weights at the start, or after `every`, 2 `every`, ... updates (arXiv:2110.08176), or the `last` of them |
 | `frozen` | the member's weights at the start |
-| `silent`, `noisy`, `late` | the member with its present weights and a fault, see `agents.partners` |
+| `silent`, `noisy`, `late` | the member with its current weights and a fault, see `agents.partners` |
 | folder of a run | the same agent of the team that was trained there |
 
 Only the remaining members are trained on these groups. Completions of a partner have no tokens, and all learners leave
 completions without tokens out of losses and critics. `Group.partner` names the replaced agent, so that the returns of
 its partner are in no baseline of this agent. A critic of joint histories (`maac`) reads the texts of the partner.
 
-The pool is saved with every checkpoint. So a resumed run has the same partners, also if a run of the pool has changed.
+The pool is saved with every checkpoint. So a resumed run has the same partners, even if a run of the pool has changed.
 """
 
 from __future__ import annotations
@@ -165,7 +165,12 @@ class WithPartners(LearnerWrapper):
         return Choice(self.replaceable[agent], entry, int(random.integers(len(self.pool[entry]) or 1)))
 
     def partner(self, chosen: Choice, recorded: Sequence[Group]) -> Policy:
-        """Return the policy of a partner, valid until the next call; `recorded` are episodes of the team itself."""
+        """Return the policy of a partner, which is valid until the next call of this method.
+
+        Args:
+            chosen: The partner.
+            recorded: Episodes of the team itself, for the fault "noisy".
+        """
         entry = self.partners.pool[chosen.entry]
         if entry in FAULTS:
             return Fault.model_validate({"kind": entry}).of(self.team.members[chosen.agent], recorded)
@@ -197,7 +202,7 @@ class WithPartners(LearnerWrapper):
 
 @dataclass(frozen=True, slots=True)
 class Partnered:
-    """Another rollout, whose groups have a partner where `WithPartners.choose` says so.
+    """Another rollout, whose groups have the partners that `WithPartners.choose` returns.
 
     Attributes:
         inner: The rollout that plays the groups.

@@ -1,8 +1,8 @@
 """The contract of an engine, and the registry of engines.
 
 A policy passes token ids of prompts to its engine and receives token ids of completions. It passes its weights to the
-engine before the first completion and after every change of weights (an update or a restart), so that each completion
-is sampled with the current weights. `register` adds an engine under the name that a configuration uses, as in
+engine before the first completion and after every change of weights (an update or a restart). So each completion is
+sampled with the current weights. `register` adds an engine under the name that a configuration uses, as in
 `engine = { kind = "vllm", url = "..." }`.
 """
 

@@ -2,9 +2,9 @@
 """The engine of vLLM in this process, which samples for a model that is trained in the same process.
 
 vLLM starts before the first completion, with the architecture of the model and random weights. Then all weights are
-copied in memory. A weight that was not copied stays random, so that log-probabilities reveal it. After an update, the
-trained weights are copied: LoRA adapters or all weights. Adapters have a new name for every version, since vLLM caches
-prompts by name.
+copied in memory. A weight that was not copied stays random, which changes log-probabilities visibly. After an update,
+the trained weights are copied: LoRA adapters or all weights. Adapters have a new name for every version, since vLLM
+caches prompts by name.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """The engine of a vLLM server, which samples for a model that is trained in this process.
 
-`llm-dec-pomdp engine vllm MODEL` starts such a server. Trained are LoRA adapters or all weights. Weights are passed as
+`llm-dec-pomdp engine vllm MODEL` starts such a server. LoRA adapters or all weights are trained. Weights are passed as
 files in a folder that both processes can read, with a new name for every version.
 
 * Adapters: every version is loaded under its new name, since the server caches by name. Every answer must name the
   adapter that was requested.
-* All weights: a model replaces the previous one. After every call, the server is asked for the label of its weights. It
+* All weights: a model replaces the previous one. After every call, the label of the weights is read from the server. It
   differs if the server was restarted or if another run uses it.
 
 A request has one prompt and one seed; the server batches requests.
@@ -374,7 +374,7 @@ class VLLM:
 def drawn_so(
     seed: int, sampling: Sampling, stop_ids: frozenset[int], policy: ModelPolicy | None = None
 ) -> dict[str, Any]:
-    """Return vLLM's parameters for sampling one completion; ids without a token are excluded."""
+    """Return vLLM's parameters for sampling one completion, which exclude ids without a token."""
     ids = None if policy is None else policy.tokenless
     tokenless: list[int] = [] if ids is None else cast("list[int]", ids.tolist())
     return {

@@ -62,7 +62,7 @@ Choices = Callable[[str, Sequence[Message]], Sequence[str]]
 
 
 def no_script(name: str) -> Script:
-    """Raise ModelError: without an environment there are no scripts of it."""
+    """Raise ModelError, since scripts need an environment."""
     raise ModelError(
         f"{SCRIPT + name!r} is a script of an environment, and no environment is known here; call "
         f"llm_dec_pomdp.load_team(env, {SCRIPT + name!r})"
@@ -75,7 +75,7 @@ def no_choices(agent: str, history: Sequence[Message]) -> Sequence[str]:
 
 
 def no_saved_team(folder: Path, trained: bool) -> Team:
-    """Raise ModelError: only runs know how to rebuild the team of another run."""
+    """Raise ModelError, since only a run can rebuild the team of another run."""
     raise ModelError(
         f"the saved team {str(folder)!r} can be a member in llm-dec-pomdp eval and train; in Python, load it with "
         "load_team(env, model, weights=...) and take its members with agents.partners.mixed_team"
@@ -83,7 +83,7 @@ def no_saved_team(folder: Path, trained: bool) -> Team:
 
 
 def no_recorded(file: Path) -> Sequence[Group]:
-    """Raise ModelError: only runs read recorded episodes."""
+    """Raise ModelError, since only a run reads recorded episodes."""
     raise ModelError(
         f"the noisy texts in {str(file)!r} can be used in llm-dec-pomdp eval and train; in Python, use "
         "agents.partners.Noisy with collect(team, env)"
@@ -96,7 +96,7 @@ class SavedMember(NamedTuple):
     Attributes:
         folder: Folder of the saved team or checkpoint.
         agent: The agent in the saved team; "": the agent of the same name.
-        trained: Whether it has the saved weights.
+        trained: Whether it has the saved weights; False: the weights before training.
     """
 
     folder: Path
@@ -156,8 +156,7 @@ class MemberConfig(ModelOptions):
     fault: Fault | None = None
     """A fault of this member, such as { kind = "silent", share = 0.5 }. A faulty member is not trained."""
     sampling: Annotated[Sampling, PlainSerializer(lambda change: change.model_dump(exclude_unset=True))] = Sampling()
-    """Sampling options of these agents that differ from those of the run: temperature, top_p, top_k, max_new_tokens,
-    stop."""
+    """Sampling options of these agents that differ from the run: temperature, top_p, top_k, max_new_tokens, stop."""
 
 
 def _listed(members: Any) -> Any:
@@ -329,7 +328,7 @@ def assemble_team(
     Args:
         agents: All agents of the environment, in order.
         roles: Their roles, in the same order.
-        members: The members, which have every agent exactly once.
+        members: The members; every agent belongs to exactly one of them.
         scripts: Names of the environment's own scripts, `facts.scripts`.
         script: A function from the NAME of "script:NAME" to a scripted team, e.g. `TextDecPOMDP.script`.
         choices: A function from an agent and its history to its possible actions, for "script:uniform", e.g.

@@ -254,7 +254,7 @@ def locate(name: str) -> tuple[str, dict[str, Any]]:
 
 
 def _refuse_half_a_model(folder: Path) -> None:
-    """Raise ModelError if a folder lacks a part of a transformers model; the message names the part."""
+    """Raise ModelError if a folder lacks a file of a transformers model; the message names it."""
     parts = {
         "config.json": ("config.json", "adapter_config.json"),
         "weights (model.safetensors)": ("*.safetensors", "*.safetensors.index.json", "*.bin", "*.bin.index.json"),

@@ -32,7 +32,7 @@ def save_team(team: Team, folder: str | Path, description: Mapping[str, Any] | N
     """Write the trainable weights of a team, for `load_team(env, model, weights=folder)` with the same options.
 
     Args:
-        team: The team, whose trainable policies are saved.
+        team: The team; its trainable policies are saved.
         folder: A new or empty folder, or the folder of a saved team, which is replaced.
         description: Plain values for rebuilding the team. Default: the sampling options of the team.
 

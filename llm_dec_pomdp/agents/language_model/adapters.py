@@ -173,8 +173,8 @@ class MixedLinear(LoraLinear):
 def new_adapters(network: Any, names: Sequence[str], rank: int, seed: int) -> Any:
     """Return the network with new trainable LoRA adapters, each of which starts as the base model.
 
-    Adapters are on all linear layers that process every token of a batch in order, so not on the routers and experts of
-    a mixture of experts.
+    Adapters are on all linear layers that process every token of a batch in order. The routers and experts of a mixture
+    of experts have no adapters.
 
     Args:
         network: A causal language model of transformers.

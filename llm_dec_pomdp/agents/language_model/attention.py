@@ -73,7 +73,7 @@ def caches(
         cache: Keys and values of P prompts of T tokens, from transformers; it must not be used afterwards.
         mask: Their attention mask [P, T], left-padded.
         index: The prompt of every row [B]; rows of a prompt are adjacent.
-        most: Greatest number of tokens that will be appended to a row.
+        most: Maximum number of tokens that will be appended to a row.
         scaling: Factor of the queries.
         fixed: True: all steps run the same operations, for CUDA graphs.
     """

@@ -1,5 +1,5 @@
 # pyright: basic
-"""Sampling from a causal language model: one prefill per prompt, and one batch that finished rows leave.
+"""Sampling from a causal language model: one prefill per prompt, and one batch from which finished rows are removed.
 
 Every row samples with uniform numbers from its own seed. The recorded log-probabilities are at the sampling
 temperature, before truncation by top-p or top-k. The loss computes the same quantity.
@@ -171,7 +171,7 @@ def _invert(probabilities: torch.Tensor, u: torch.Tensor) -> torch.Tensor:
 def _draw_truncated(logprobs: torch.Tensor, u: torch.Tensor, sampling: Sampling) -> torch.Tensor:
     """Sample with top-k, then top-p of the remaining mass, as transformers does.
 
-    The result is exact; more than the most likely tokens are sorted only if top-p needs them.
+    The result is exact. Only the most likely tokens are sorted, and more of them while their mass is below top-p.
     """
     vocabulary = logprobs.shape[-1]
     width = min(sampling.top_k or _NUCLEUS, vocabulary)

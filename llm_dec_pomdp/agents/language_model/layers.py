@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-_COPIED = 1 << 20  # greatest number of weights that are copied to join layers
+_COPIED = 1 << 20  # maximum number of weights that are copied to join layers
 Function = Callable[[torch.Tensor], torch.Tensor]
 
 

@@ -41,7 +41,7 @@ from .recomputing import recomputed
 from .stepping import forward
 from .vocabulary import bias_over_tokens, over_tokens, tokenless_ids
 
-_PRETRAINED = 10_000_000  # a model with at least so many weights counts as pretrained
+_PRETRAINED = 10_000_000  # a model with at least this number of weights counts as pretrained
 _steps = 0  # steps of all optimizers, since a fused optimizer does not change the versions of tensors
 
 
@@ -243,7 +243,7 @@ class LanguageModel(ModelPolicy):
 
     @property
     def default_learning_rate(self) -> float:
-        """Return 1e-5 if all weights of a pretrained model are trained, which 5e-4 would ruin; else 5e-4."""
+        """Return 1e-5 if all weights of a pretrained model are trained, since 5e-4 would damage them; else 5e-4."""
         whole = any(adapter_of(name) is None for name, _ in self._named())
         return 1e-5 if whole and sum(p.numel() for p in self.model.parameters()) >= _PRETRAINED else LEARNING_RATE
 
@@ -253,7 +253,7 @@ class LanguageModel(ModelPolicy):
 
     @property
     def sampled_elsewhere(self) -> bool:
-        """Return whether another engine than the model itself samples."""
+        """Return whether an engine other than the model itself samples."""
         return not isinstance(self.engine, OwnLoop)
 
     @property

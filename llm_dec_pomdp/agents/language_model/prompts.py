@@ -1,10 +1,10 @@
 # pyright: basic
 """Prompts: an agent's history as token ids.
 
-At the first turn, the chat template renders the history, and the rendering is tokenized. A later prompt begins with the
-token ids of the earlier prompt and completion. The string that the template writes after the last action follows. So an
-action keeps the tokens with which it was sampled. If the template changes the last action (some templates leave out
-thoughts), the whole history is rendered and tokenized again.
+At the first turn, the chat template renders the history, and the rendering is tokenized. A later prompt consists of the
+token ids of the earlier prompt and completion, and the tokens of the string that the template writes after the last
+action. So an action keeps the tokens with which it was sampled. If the template changes the last action (some templates
+leave out thoughts), the whole history is rendered and tokenized again.
 
 Texts never contain control tokens. These are special tokens, and added tokens that the template uses; only the template
 writes them. If a text spells a control token, the spelling is cut, and both parts are tokenized separately. All other
@@ -25,10 +25,10 @@ from .templates import MARK, Template
 _CUT = "\udfff"  # marks a cut in a spelled control token; no text contains it, since lone surrogates are replaced
 # Control tokens that an agent's own text may contain.
 _OWN = {"<tool_call>", "</tool_call>"}.union(*((tags.open, tags.close) for tags in KNOWN))
-_ANCHORS = ("\n", "a", ".")  # texts before which another text is put to tokenize it as a continuation
+_ANCHORS = ("\n", "a", ".")  # prefixes with which a text is tokenized as a continuation
 _TAIL = 64  # characters of a prompt that decide how the text after it is tokenized
-_SHORT = 256  # greatest length of a cached text or history, in characters; tasks with few words repeat them
-_REMEMBERED = 4096  # greatest number of texts and histories in the cache
+_SHORT = 256  # maximum length of a cached text or history, in characters; tasks with few words repeat them
+_REMEMBERED = 4096  # maximum number of texts and histories in the cache
 
 
 class PromptTooLongError(ValueError):
@@ -162,7 +162,7 @@ class Prompts:
         return [*self._first, *self._tokenise(self._cut(text), beginning=True)] or [self._end_of_plain]
 
     def text_ids(self, text: str) -> list[int]:
-        """Return the ids of a text that follows another one, without an end token and without control tokens."""
+        """Return the ids of a text that follows another text, without an end token and without control tokens."""
         return self._remembered(text, len(text), lambda: self._tokenise(self._cut(text)))
 
     def _remembered(self, key: Hashable, size: int, compute: Callable[[], list[int]]) -> list[int]:
@@ -220,7 +220,7 @@ class Prompts:
         return ids
 
     def _following(self, text: str, anchors: Sequence[str]) -> list[int]:
-        """Return the ids of a text that follows another one."""
+        """Return the ids of a text that follows another text."""
         for anchor in anchors:
             before, both = self._ids(anchor), self._ids(anchor + text)
             if both[: len(before)] == before:

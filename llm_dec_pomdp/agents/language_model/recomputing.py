@@ -1,5 +1,5 @@
 # pyright: basic
-"""Gradient checkpointing (arXiv:1604.06174): layers keep only their inputs, and the backward pass recomputes the rest.
+"""Gradient checkpointing (arXiv:1604.06174): layers keep their inputs, and the backward pass recomputes activations.
 
 transformers supports this only in training mode, with dropout. Here it works in evaluation mode, and the backward pass
 uses the adapters of the forward pass (`adapters.Rows`), even if other batches came in between.

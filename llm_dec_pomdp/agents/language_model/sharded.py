@@ -130,7 +130,7 @@ class ShardedModel(LanguageModel):
         return logprobs, entropies, mask
 
     def _share(self, samples: Sequence[tuple[str, Completion]]) -> list[tuple[str, Completion]]:
-        """Return this rank's samples: N / ranks, rounded up and padded, since all ranks must compute equally many."""
+        """Return this rank's samples: N / ranks, rounded up and padded, since all ranks need the same number."""
         here = list(samples[self.rank :: self.ranks])
         return here + [samples[0]] * (-(-len(samples) // self.ranks) - len(here))
 
@@ -158,7 +158,7 @@ class ShardedModel(LanguageModel):
             )
         return _FrozenShards(self)
 
-    # --- what is saved and loaded -------------------------------------------------------------------------------------
+    # --- saving and loading -------------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, torch.Tensor]:
         """Return the trainable tensors by name, each in one piece; all ranks must call this."""

@@ -83,7 +83,7 @@ def token_steps(model: Any, cache: Any, mask: torch.Tensor, index: torch.Tensor,
         cache: Keys and values of P prompts.
         mask: Their attention mask [P, T], left-padded.
         index: The prompt of every row [B].
-        most: Greatest number of tokens that will be appended to a row.
+        most: Maximum number of tokens that will be appended to a row.
     """
     if layerwise(model):
         if mask.is_cuda and most >= _WORTH_RECORDING:

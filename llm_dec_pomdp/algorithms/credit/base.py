@@ -43,7 +43,7 @@ class Credit(Config, ABC):
     """Treatment of groups without signal, in which no completion has an advantage: they count in the mean of the
     objective (count), or are dropped from it (drop)."""
     replacements: Count = 0
-    """Largest number of times that a group without signal is replaced by a group of another task, sampled at random
+    """Maximum number of times that a group without signal is replaced by a group of another task, sampled at random
     (dynamic sampling: DAPO, arXiv:2503.14476). Returns and costs of the update count all sampled groups."""
 
     @property
@@ -80,7 +80,7 @@ class Credit(Config, ABC):
         """
 
     def over_update(self, samples: Sequence[Sample], baselines: MutableMapping[str, float]) -> Sequence[Sample]:
-        """Return the samples of all groups of an update; a credit that compares these with each other changes them.
+        """Return the samples of all groups of an update, with new advantages if the credit compares across groups.
 
         Args:
             samples: The samples of all groups.
@@ -98,13 +98,13 @@ class BaselineCredit(Credit):
     advantage: Literal[Kind, "batch", "agent", "role"] = "std"
     """Baseline and scale of the advantage: std, mean, leave_one_out, max or raw over a group; batch over all
     completions of an update; agent over all completions of the same agent in an update; or role, the return minus the
-    exponential mean of the same agent's returns in all earlier episodes. batch needs no groups (ReBN,
-    arXiv:2510.01051), but has one baseline for all tasks: if returns differ more between tasks than between
-    completions, little is learned. With agent, the spread of one agent's returns has no effect on another's step size
-    (Dr. MAS, arXiv:2602.08847). role needs no groups either; it is made for self-play, where roles have different
-    values (RAE of SPIRAL, arXiv:2506.24119)."""
+    exponential moving average of the same agent's returns in all earlier episodes. batch and role need no groups. batch
+    (ReBN, arXiv:2510.01051) has one baseline for all tasks: if returns differ more between tasks than between
+    completions, the signal is weak. With agent, the spread of one agent's returns does not change another agent's step
+    size (Dr. MAS, arXiv:2602.08847). role is for self-play, where roles have different values (RAE of SPIRAL,
+    arXiv:2506.24119)."""
     baseline_decay: Annotated[float, Field(ge=0, lt=1)] = 0.95
-    """Weight of the earlier mean in the baseline of advantage = "role"."""
+    """Decay of the moving average of advantage = "role": the weight of the earlier mean."""
 
     @model_validator(mode="after")
     def _check_role_baseline(self) -> BaselineCredit:
@@ -195,8 +195,8 @@ def at_decisions(group: Group, gamma: float, advantages: Callable[[Choices, Arra
     Args:
         group: A group with decision points.
         gamma: Discount between turns.
-        advantages: Function from the indices of completions [B, n], the returns of each agent [n, B] and width to
-            advantages [n, width], for B joint actions, n agents, and width completions sampled per agent.
+        advantages: Function from the indices of completions [B, n], the returns of each agent [n, B], and `width` to
+            advantages [n, width]. There are B joint actions, n agents and `width` completions sampled per agent.
 
     Raises:
         ValueError: The group has no decision points.

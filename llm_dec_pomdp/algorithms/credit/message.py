@@ -29,7 +29,7 @@ class MessageCredit(Credit):
     silence: bool = False
     """Whether to compare with the empty text too. It is not trained on."""
     budget: Positive | None = None
-    """Largest number of generations per task for alternatives and later turns; by default there is no limit.
+    """Maximum number of generations per task for alternatives and later turns; by default there is no limit.
     Completions without alternatives are not trained on."""
 
     @model_validator(mode="after")

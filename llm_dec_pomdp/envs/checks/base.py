@@ -14,13 +14,13 @@ class CheckFailure(AssertionError):  # noqa: N818  # a failed check is an assert
 
 
 def require(condition: bool, message: str) -> None:
-    """Raise CheckFailure unless a condition holds."""
+    """Raise CheckFailure with `message` unless `condition` is true."""
     if not condition:
         raise CheckFailure(message)
 
 
 def raised(error: BaseException) -> str:
-    """Return the text of an exception, its place in user code, and the actions that led to it."""
+    """Return an exception as text: its message, its line in user code, and the actions that led to it."""
     actions = [note for note in getattr(error, "__notes__", ()) if " acted " in note]
     return "; ".join([summary(error), *actions])
 

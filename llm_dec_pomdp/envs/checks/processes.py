@@ -83,9 +83,9 @@ def _defined_in_main(copied: bytes) -> list[str]:
 
 
 def answer() -> None:
-    """Write the fingerprint of the pickled copy on standard input, then a newline and the error, if any."""
+    """Read a pickled environment from standard input; write its fingerprint, or a newline and the error."""
     with os.fdopen(os.dup(1), "wb") as place:
-        os.dup2(2, 1)  # discards the output that modules print when they are imported, as stderr is discarded
+        os.dup2(2, 1)  # send output of imported modules to stderr, which is discarded
         try:
             place.write(fingerprint(pickle.load(sys.stdin.buffer)).encode())
         except BaseException as error:

@@ -190,7 +190,7 @@ class Classic(Task[State]):
 
 
 def _spoken(name: str) -> str:
-    """Return the name of an action or agent of the model as texts write it."""
+    """Return the name of an action or agent of the model in the form that texts use."""
     return name.replace("-", " ")
 
 

@@ -90,7 +90,7 @@ def _functions_in(text: str, name: str, tree: ast.Module | None, tries: int) -> 
 
 
 def _function_at(lines: Sequence[str], start: int, tries: int) -> str:
-    """Return the function that begins in a line, up to the first end that makes it parse."""
+    """Return the function that begins at a line, up to the first end at which it parses."""
     indent = _indent(lines[start])
     tops = [i for i in range(start + 1, len(lines)) if _ends_block(lines[i], indent)] + [len(lines)]
     for end in tops[:tries]:

@@ -194,7 +194,7 @@ class SplitCoopHumanEval(CodeTask):
         return {agent: attempt.message(self.feedback, self.role(agent), {}) for agent in self.possible_agents}
 
     def offered_texts(self, item: TaskItem, role: str) -> Mapping[str, str]:
-        """Return the functions that an author may select, by kind; {} for rows from outside of this suite."""
+        """Return the functions that an author may select, by kind; {} for rows that are not embedded."""
         name, _, number = item.id.rpartition("/")
         if name not in problems():
             return {}

@@ -136,7 +136,7 @@ def _printed(value: object) -> str:
 
 
 def _masked(line: str, secrets: set[str]) -> str:
-    """Return a line with dots in place of secret words, also of a word that is cut at the end of the line."""
+    """Return a line with dots in place of secret words, including a word that is cut off at the end of the line."""
 
     def mask(match: re.Match[str]) -> str:
         cut = match.end() == len(line) > _LONG and any(word.startswith(match[0]) for word in secrets)
@@ -146,7 +146,7 @@ def _masked(line: str, secrets: set[str]) -> str:
 
 
 def ask_expert(expert: Reviewer, item: TaskItem, program: Program, seconds: float) -> dict[str, str]:
-    """Ask a reviewer for edits of both functions.
+    """Request edits of both functions from a reviewer.
 
     Args:
         expert: The reviewer, which answers a prompt; an exception counts as no answer.

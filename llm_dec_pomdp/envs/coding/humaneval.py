@@ -43,7 +43,7 @@ _HUB_SPLITS = {"train": "test[33:163]", "test": "test[:32]"}
 
 @functools.cache
 def problems() -> tuple[TaskItem, ...]:
-    """Return all 164 problems, each with a reference pair written for this suite."""
+    """Return all 164 problems, each with a reference pair written for this package."""
     gold = gold_pairs("humaneval")
     text = (resources.files("llm_dec_pomdp.data") / "humaneval.jsonl").read_text(encoding="utf-8")
     rows = [json.loads(line) for line in text.split("\n") if line]

@@ -39,7 +39,7 @@ from .base import REQUIRED, CodeTask
 
 
 def from_published(row: Row) -> dict[str, Any]:
-    """Return a row of the published data set with the fields of this suite; other rows stay unchanged."""
+    """Return a row of the published data set with this package's fields; return other rows unchanged."""
     if "test_list" not in row:
         return dict(row)
     asserts: list[str] = list(row["test_list"])

@@ -53,7 +53,7 @@ H = TypeVar("H", bound=Calling)
 
 
 class Hierarchy(Task[H]):
-    """A task in which main calls sub-agents; the module defines rewards and life times."""
+    """A task in which main calls sub-agents; the module docstring defines the rewards and when agents join."""
 
     def roster(self, state: H) -> Sequence[str]:
         """Return the ids of main and of all invocations so far."""

@@ -38,7 +38,7 @@ from ..task import mutable_part
 _STATE = "state"  # name of the parameter that receives the state
 _NAME = re.compile(r"[A-Za-z_][\w.-]{0,63}")
 _SECTION = re.compile(r"^\s*(Args|Arguments|Returns|Raises|Yields|Example|Examples|Note|Notes):\s*$", re.MULTILINE)
-_LONGEST = 8192  # characters of the description of another program's tool
+_LONGEST = 8192  # maximum number of characters in the description of another program's tool
 _ARGUMENT = re.compile(r"^( +)(\w+)(?: \([^)]*\))?: (.*)$")
 
 
@@ -74,8 +74,8 @@ class Kit:
         initial: State at the beginning of an episode, an immutable value.
         private: True if each agent has its own state, False if all agents with the kit share one.
         bounded: True if every call ends soon without a time limit, as for the ready tools.
-        copies: True if a copy of the state is independent. False if the state only refers to data in another program;
-            an episode that has called such a kit cannot be forked.
+        copies: True if a copy of the state is independent. False if the state refers to data in another program; after
+            a call of such a kit, the episode cannot be forked.
 
     Raises:
         TypeError: The state is mutable.
@@ -226,7 +226,7 @@ def _plain(schema: Any) -> Any:
 def _explained(name: str, known: list[str], error: pydantic.ValidationError) -> str:
     """Return the message about wrong arguments for the agent: the first problem, and the tool's arguments."""
     problems = error.errors(include_url=False, include_context=False)
-    problem = next((p for p in problems if p["type"] == "extra_forbidden"), problems[0])  # most often a wrong name
+    problem = next((p for p in problems if p["type"] == "extra_forbidden"), problems[0])  # usually a wrong name
     where, kind = ".".join(map(str, problem["loc"])), problem["type"]
     takes = f"it takes {', '.join(known) or 'no arguments'}"
     if kind == "extra_forbidden" and "." not in where:

@@ -48,8 +48,8 @@ def accepted(name: str, schema: Any) -> dict[str, Any]:
     """Validate a tool's argument schema and return it; `true` or `false` as an argument's schema becomes a dict.
 
     Raises:
-        ValueError: The schema is invalid, too large or not of an object, refers outside of itself, or has a pattern or
-            a name that cannot be used. The message names the tool and the part.
+        ValueError: The schema is invalid or too large, does not describe an object, refers to anything outside of
+            itself, or has a pattern or a name that cannot be used. The message names the tool and the part.
     """
     what = f"the schema of {name!r}"
     if not isinstance(schema, Mapping):
@@ -123,7 +123,11 @@ def _references(what: str, part: Any, depth: int = 0) -> Iterator[str]:
 
 
 def first_problem(schema: str, arguments: Mapping[str, Any]) -> jsonschema.ValidationError | None:
-    """Return the first error of arguments under an accepted schema, None if there is none; raises TooMuchError."""
+    """Return the first error of arguments under an accepted schema; None if there is none.
+
+    Raises:
+        TooMuchError: The check exceeds its budget of steps.
+    """
     _left.set([_MOST_STEPS, _MOST_LEVELS])
     try:
         return next(_checker(schema).iter_errors(dict(arguments)), None)

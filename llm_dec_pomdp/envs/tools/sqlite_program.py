@@ -46,7 +46,7 @@ _ALTERING = frozenset(
     "sqlite_rename_table sqlite_rename_column sqlite_rename_test sqlite_rename_quotefix sqlite_drop_column "
     "printf".split()
 )
-_DATES = {"date": 0, "julianday": 0, "strftime": 1}  # position of the time argument, whose default is the present
+_DATES = {"date": 0, "julianday": 0, "strftime": 1}  # position of the time argument, whose default is the current time
 # Their results differ between calls; column defaults call functions without the authorizer.
 _CHANGING = "current_date current_time current_timestamp datetime time unixepoch timediff random randomblob".split()
 
@@ -78,7 +78,7 @@ def query(script: str, changes: Sequence[str], statement: str, writable: bool) -
 
 
 def _version(database: sqlite3.Connection) -> tuple[int, int]:
-    """Return two counters, which grow when rows or tables change."""
+    """Return two counters: one grows when rows change, the other when tables change."""
     return database.total_changes, database.execute("PRAGMA schema_version").fetchone()[0]
 
 
@@ -109,7 +109,7 @@ def _refuse(*values: _Value) -> _Value:
 
 
 def _dated(dates: sqlite3.Connection, name: str, place: int) -> Callable[..., _Value]:
-    """Return a date function of sqlite that refuses the present time, so that results are reproducible."""
+    """Return a date function of sqlite that refuses the current time, so that results are reproducible."""
 
     def computed(*values: _Value) -> _Value:
         if len(values) <= place or str(values[place]).lower() in ("now", "subsec", "subsecond"):

@@ -1,4 +1,4 @@
-"""Base classes of wrappers, which pass on everything of the inner environment that they do not change."""
+"""Base classes of wrappers, which forward all calls that they do not change to the inner environment."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Wrapper(TextDecPOMDP):
         return self.env.items
 
     def with_items(self, items: Sequence[TaskItem]) -> TextDecPOMDP:
-        """Return a copy that plays other tasks, unchanged."""
+        """Return a copy with other tasks; see `TextDecPOMDP.with_items`."""
         return self._rewrap(self.env.with_items(items))
 
     def choices(self, agent: str, history: Sequence[Message] = ()) -> Sequence[str]:

@@ -1,4 +1,4 @@
-"""Choice among candidate actions, for policies that choose and do not write, such as tables.
+"""Choice among candidate actions, for policies that choose from a list instead of writing, such as tables.
 
     env = Choices(make("coophumaneval-v2"), offers)
 
@@ -85,7 +85,7 @@ class Choices(TaskWrapper[Offered]):
 
     @property
     def facts(self) -> Facts:
-        """Return the facts of the task, with parts below headers even if the task reads one module."""
+        """Return the facts of the task without `joined_as_module`: a single agent writes each part below its header."""
         return replace(super().facts, joined_as_module=False, default_model="")
 
     def lettered(self, item: TaskItem, agent: str) -> dict[str, str]:
@@ -129,7 +129,7 @@ class Choices(TaskWrapper[Offered]):
         return {agent: self.lettered(item, agent).get(text.strip(), text) for agent, text in actions.items()}
 
     def script(self, name: str) -> Script:
-        """Return the script of the task, which observes histories without the candidates."""
+        """Return a script of the task; it receives histories without the candidates."""
         say = self.env.script(name)
 
         def say_without_offer(agent: str, history: Sequence[Message]) -> str:
@@ -179,8 +179,8 @@ class Choices(TaskWrapper[Offered]):
 class PartByPart(ProtocolWrapper):
     """A single agent that acts for each agent of a task in turn, with the choices of that agent.
 
-    It observes the observation of one agent at a time, below the header `[role]`, and its history holds all of them.
-    The joint action is scored when every part is chosen.
+    It observes the observation of one agent at a time, below the header `[role]`; its history contains all of them. The
+    joint action is scored when every part is chosen.
 
     Args:
         env: The task, in which all agents have different roles.
@@ -230,7 +230,7 @@ class PartByPart(ProtocolWrapper):
 
     def _advance(self, item: TaskItem, actions: Mapping[str, str], seed: int) -> Outcome:
         agent = self.env.possible_agents[self.turn % self.phases]
-        return super()._advance(item, dict(zip([agent], actions.values(), strict=False)), seed)  # or no action
+        return super()._advance(item, dict(zip([agent], actions.values(), strict=False)), seed)  # one action or none
 
     def _reads(self, told: Mapping[str, str]) -> tuple[Event, ...]:
         """Return (): no agent reads the text of another."""
@@ -284,7 +284,10 @@ class TurnChoices(TaskWrapper[TurnState]):
         return message.text if isinstance(message, Message) else message
 
     def is_complete(self, agent: str) -> bool:
-        """Return whether each prompt repeats all that the agent needs; if so, its history is reset after each turn."""
+        """Return whether each prompt contains all information that the agent needs.
+
+        If so, the agent's history is reset after each turn.
+        """
         return False
 
     # --- the task ----------------------------------------------------------------------------------------------------
@@ -370,7 +373,7 @@ class TurnChoices(TaskWrapper[TurnState]):
         return letters
 
     def instead(self, offers: Sequence[str], text: str, history: Sequence[Message]) -> str:
-        """Return the candidate that a script takes if its own text is not offered.
+        """Return the candidate that a script chooses if its own text is not a candidate.
 
         Default: a pseudo-random one, derived from the history.
         """

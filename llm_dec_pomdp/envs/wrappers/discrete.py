@@ -47,7 +47,7 @@ class DiscreteMenu(NumericWrapper):
     Raises:
         TypeError: The actions are not text, or the menu is not a sequence of texts.
         ValueError: A menu is empty, or `n` is missing.
-        KeyError: A mapping has other agents than the environment.
+        KeyError: The agents of a mapping differ from those of the environment.
     """
 
     def __init__(self, env: TextDecPOMDP | NumericWrapper, menu: Menu, n: int | None = None) -> None:

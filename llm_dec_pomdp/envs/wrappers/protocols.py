@@ -2,7 +2,7 @@
 
 | protocol | phases per scored turn | description |
 |---|---|---|
-| parallel (no wrapper) | 1 | each agent sees its own observation |
+| parallel (no wrapper) | 1 | each agent observes only its own observation |
 | `Centralized` | 1 | a single agent observes everything and writes all parts |
 | `Sequential` | n | agents act in order; each observes the texts of the agents before it |
 | `Discussion(rounds)` | rounds + 1 | agents observe each other's unscored drafts, then all write the final text |
@@ -72,7 +72,10 @@ class ProtocolWrapper(Wrapper):
 
     @property
     def facts(self) -> Facts:
-        """Return the inner properties; agents observe each other's texts, with words of the protocol around them."""
+        """Return the inner properties, except that agents observe each other's texts and the vocabulary is open.
+
+        The vocabulary is open because the protocol adds words to the texts of teammates.
+        """
         return replace(super().facts, shares_texts=True, vocabulary=())
 
     def _hidden(self) -> Mapping[str, Any]:
@@ -267,7 +270,7 @@ class Centralized(ProtocolWrapper):
 def asked_together(env: TextDecPOMDP, observed: Mapping[str, str]) -> str:
     """Return the observations of all agents as one text, for a single agent that writes all parts.
 
-    A common beginning occurs once. In a hierarchy, only the agents that have to act have a part.
+    A beginning that all observations share occurs once. In a hierarchy, only agents that have to act have a part.
     """
     names = _names_of_parts(env)
     if env.facts.hierarchical and len(names) == 1:

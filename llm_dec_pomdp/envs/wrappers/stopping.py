@@ -20,9 +20,9 @@ the actions of the other agents in this turn are ignored, and the score remains 
 
 A task whose `turn_reward` is not "final" is refused. If rewards are individual, each live agent bears the cost.
 
-`env.measure` has the mean number of turns, the share of episodes that the team ended, the share whose return would have
-been higher with an earlier end (too late), and the mean return lost by continuing. Stopping too early cannot be
-measured.
+`env.measure` returns four statistics: the mean number of turns, the share of episodes that the team ended, the share of
+episodes with a higher return at an earlier end (too late), and the mean return lost by continuing. Stopping too early
+cannot be measured.
 """
 
 from __future__ import annotations
@@ -179,7 +179,7 @@ class Stopping(TaskWrapper[Stopped]):
         return [*texts, MARK] if texts and agent in self.may_stop else texts
 
     def script(self, name: str) -> Script:
-        """Return a script of the task, which never stops and observes histories without the notice."""
+        """Return a script of the task; it never stops, and it receives histories without the notice."""
         if name not in self.facts.scripts:
             return TextDecPOMDP.script(self, name)
         say = self.env.script(name)

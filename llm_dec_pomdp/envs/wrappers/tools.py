@@ -39,7 +39,7 @@ class ToolRounds(NamedTuple):
     delivered: tuple[tuple[str, str], ...] = ()  # answers of agents that wait
     round: int = 0  # joint actions since the last turn of the task
     turn: int = 0  # turns of the task so far
-    beside: tuple[tuple[str, str, Results], ...] = ()  # calls outside of the rounds (`call`): agent, text, results
+    beside: tuple[tuple[str, str, Results], ...] = ()  # calls outside of the rounds (method `call`)
 
 
 class WithTools(TaskWrapper[ToolRounds]):
@@ -48,9 +48,9 @@ class WithTools(TaskWrapper[ToolRounds]):
     Args:
         env: A task without tools and without a protocol. Protocols wrap this wrapper.
         kits: The tools.
-        rounds: Greatest number of actions with calls before each answer, at least 1.
+        rounds: Maximum number of actions with calls before each answer, at least 1.
         limits: Limits by name of the tool; see `tools.Toolbox`.
-        users: Agents or roles by name of the kit; a kit that is missing here is for all agents.
+        users: Agents or roles by name of the kit; all agents may use a kit that is missing here.
 
     Raises:
         TypeError: `env` is not a task, or has tools already.

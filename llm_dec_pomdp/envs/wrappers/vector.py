@@ -44,7 +44,7 @@ class VecEnv:
         autoreset: The reset after the end of an episode; see the module.
 
     Raises:
-        ValueError: There are no copies, an object occurs twice, spaces differ, or the mode is not supported.
+        ValueError: There are no copies, a copy is listed twice, spaces differ, or the mode is not supported.
     """
 
     def __init__(self, envs: Sequence[Env], autoreset: AutoresetMode = AutoresetMode.SAME_STEP) -> None:
@@ -75,7 +75,7 @@ class VecEnv:
         """Start an episode in every copy.
 
         Args:
-            seed: One seed per copy; an integer stands for seed, seed + 1, ... (as in Gymnasium).
+            seed: One seed per copy; with an integer, copy i has the seed `seed + i` (as in Gymnasium).
             options: Options for all copies, or one mapping per copy.
 
         Returns:

@@ -137,7 +137,7 @@ def multiplied(score: Score, factors: Mapping[str, float]) -> Score:
 
 
 def ramp(x: float, zero: float, full: float) -> float:
-    """Return 0 at `zero`, 1 at `full`, linear values between, and 0 or 1 beyond; either may be the larger."""
+    """Return the linear ramp from 0 at `zero` to 1 at `full`, clipped to [0, 1]; `zero` may exceed `full`."""
     return min(1.0, max(0.0, (x - zero) / (full - zero)))
 
 

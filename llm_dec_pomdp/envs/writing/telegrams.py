@@ -54,7 +54,7 @@ from .text import lexicon, words_of
 from .tldr import TLDR
 
 MOST_AGENTS = 8
-_WORDS = 12  # of a telegram that count
+_WORDS = 12  # number of words of a telegram that count
 _EACH = 6  # content words per telegram in the goal
 
 

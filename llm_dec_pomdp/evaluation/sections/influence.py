@@ -1,7 +1,8 @@
-"""Influence of each agent: the change of the score with another of its actions, and its share of empty texts.
+"""Influence of each agent: the change of the score if its actions are replaced, and its share of empty texts.
 
 If one agent dominates, its teammates may write empty texts, or texts without an effect. Returns do not show this. So an
-evaluation replays its episodes; in each one, the actions of one agent are replaced by its actions in another episode.
+evaluation replays its episodes; in each replay, the actions of one agent are replaced by its actions in another
+episode.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from ...types import Completion, Episode, Group, Score
 from ..intervals import Interval
 from . import Section
 
-MOST = 32  # most episodes that are replayed for an agent
-LEAST = 8  # fewest replayed episodes for a number
+MOST = 32  # maximum number of episodes replayed for an agent
+LEAST = 8  # minimum number of replayed episodes for a result
 FEW = 0.05  # share of the largest influence; an agent below it is named in a warning
 SILENT = 50.0  # % of empty texts of an agent for a warning
 _MOVES, _EMPTY = " moves", " empty %"
@@ -38,7 +39,7 @@ class Influence(Section):
 
 
 def influence(policy: Policy, env: TextDecPOMDP, sampling: Sampling, groups: Sequence[Group]) -> dict[str, Interval]:
-    """Replay episodes with the actions of one agent replaced; only agents with changed observations act again.
+    """Replay episodes with the actions of one agent replaced; other agents sample again if their observations change.
 
     Args:
         policy: The policy of the episodes.
@@ -109,7 +110,7 @@ def _texts(episode: Episode, agent: str) -> list[tuple[int, str]]:
 
 
 def _swaps(groups: Sequence[Group], agent: str) -> Iterator[_Swap]:
-    """Yield each episode with another one in which the agent acted differently; first one episode of each task."""
+    """Yield pairs of an episode and another one in which the agent acted differently, cycling through the tasks."""
     for number in range(max(len(group.episodes) for group in groups)):
         for place, group in enumerate(groups):
             if number >= len(group.episodes):

@@ -12,8 +12,8 @@ from ..loop import TrainingError
 
 T = TypeVar("T")
 OnMessage = Callable[[Any], object]
-RESTARTS = 5  # largest number of restarts in one run
-STOP = signal.SIGUSR1  # terminals and schedulers send the usual signals to all processes, and a second one means "now"
+RESTARTS = 5  # maximum number of restarts in one run
+STOP = signal.SIGUSR1  # terminals and schedulers send SIGINT and SIGTERM to all processes; a second one ends at once
 
 
 class WorkerLostError(TrainingError):
@@ -45,7 +45,7 @@ class Worker(ABC):
 
     @abstractmethod
     def call(self, method: str, *arguments: Any, on_message: OnMessage | None = None) -> Any:
-        """Call a method of the object, after that is built. Arguments and result must be picklable.
+        """Call a method of the object once it is built. Arguments and result must be picklable.
 
         Args:
             method: Name of the method.

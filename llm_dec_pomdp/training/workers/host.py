@@ -54,7 +54,7 @@ class Answer(NamedTuple):
 
 
 class Host:
-    """Holder of a worker's object, whose only method returns errors and never raises them."""
+    """Owner of a worker's object; its only method returns errors and never raises them."""
 
     _object: Any
 

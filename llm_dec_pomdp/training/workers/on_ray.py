@@ -126,7 +126,7 @@ def _refuse_silent(address: str) -> None:
 
 
 def machine() -> tuple[int, int]:
-    """Return cores and GPUs of the smallest machine; if some machines have GPUs, of the smallest of these."""
+    """Return the smallest number of cores and of GPUs of a machine; if some machines have GPUs, only of these."""
     machines = [node["Resources"] for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU")]
     machines = [resources for resources in machines if resources.get("GPU")] or machines
     cores, gpus = (int(min(resources.get(name, 0) for resources in machines)) for name in ("CPU", "GPU"))

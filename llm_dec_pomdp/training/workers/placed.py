@@ -23,7 +23,7 @@ from .policy import PolicyInfo
 
 
 class RemotePolicy(Policy):
-    """A policy in a worker, for these agents; `again` starts another worker with the same policy."""
+    """Proxy of a policy in a worker, for these agents; `again` starts another worker with the same policy."""
 
     def __init__(self, agents: Sequence[str], worker: Worker, again: Callable[[], Worker]) -> None:
         self.agents, self.worker, self._again = list(agents), worker, again
@@ -81,7 +81,7 @@ class RemotePolicy(Policy):
         return twin
 
     def __deepcopy__(self, memo: dict[int, Any]) -> RemotePolicy:
-        """Return a copy in another worker, with the present weights."""
+        """Return a copy in another worker, with the current weights."""
         twin = RemotePolicy(self.agents, self._again(), self._again)
         twin.load_state_dict(self.state_dict())
         return twin
@@ -96,11 +96,11 @@ class RemotePolicy(Policy):
         ]
 
     def parameters(self) -> Iterable[torch.nn.Parameter]:
-        """Return stand-ins for the trainable parameters, with their shapes and without values."""
+        """Return placeholders for the trainable parameters, with their shapes and without values."""
         return list(self._stand_ins)
 
     def parameters_of(self, agent: str) -> Iterable[torch.nn.Parameter]:
-        """Return the stand-ins of the parameters that an agent uses."""
+        """Return the placeholders of the parameters that an agent uses."""
         return [self._stand_ins[place] for place in self._about.used_by[agent]]
 
     def token_logprobs(self, samples: Sequence[tuple[str, Completion]], temperature: float) -> Any:
@@ -132,9 +132,9 @@ class RemotePolicy(Policy):
 
 
 class RemoteUpdater:
-    """An `Updater` in the worker of its policy, by its number there; `Updater` documents the methods.
+    """Proxy of an `Updater` in the worker of its policy; `Updater` documents the methods.
 
-    The parameters of its groups are stand-ins.
+    The parameters of its groups are placeholders.
     """
 
     def __init__(self, policy: RemotePolicy, number: int, groups: Sequence[ParameterGroup]) -> None:

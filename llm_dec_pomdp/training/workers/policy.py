@@ -24,7 +24,7 @@ Group = tuple[tuple[str, ...], list[int], float]  # a `ParameterGroup` with indi
 
 @dataclass(frozen=True, slots=True)
 class PolicyInfo:
-    """Facts on a policy for the driver; see `Policy`.
+    """Properties of a policy that the driver needs; see `Policy`.
 
     Attributes:
         parameters: Shape and type of the trainable parameters; empty if the policy cannot be trained.
@@ -63,7 +63,7 @@ class PolicyWorker:
         self.updaters: list[Updater] = []
 
     def about(self) -> PolicyInfo:
-        """Return the facts on the policy for the driver."""
+        """Return the properties of the policy that the driver needs."""
         parameters = self._parameters()
         places = {id(parameter): place for place, parameter in enumerate(parameters)}
         used = {a: list(self.policy.parameters_of(a)) if parameters else [] for a in self.agents}

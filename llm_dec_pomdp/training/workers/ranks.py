@@ -65,7 +65,7 @@ class Calls:
         """Call a method in all ranks; return the result of the first rank, or raise the error of any rank.
 
         Raises:
-            EOFError: A rank has ended, or only some ranks failed, so that the others may wait for them.
+            EOFError: A rank has ended, or only some ranks failed, so that the remaining ranks may wait for them.
         """
         message = pickle.dumps((method, arguments, threads, False))
         answers: dict[str, Answer] = {}

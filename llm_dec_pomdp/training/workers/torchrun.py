@@ -5,8 +5,8 @@ All processes run the same command. The process of rank 0 is the driver: it samp
 ranks. Its own shard of the models is in a child process, so that it can end the run when a rank is lost. The other
 ranks answer calls, write nothing, and end with the driver. A rank that is silent for a minute counts as lost.
 
-Calls are pickled. The key of the driver's port is in the store of torchrun, which needs no key. So everyone who can
-reach one of these ports can run code in the ranks, as with torchrun itself.
+Calls are pickled. The key of the driver's port is in the store of torchrun, which needs no key. So anyone who can reach
+one of these ports can run code in the ranks, as with torchrun itself.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def world() -> tuple[int, int]:
 
 
 def check_ranks(ranks: Collection[int]) -> None:
-    """Raise ConfigError unless some model is sharded over all processes, and the others over all or none of them."""
+    """Raise ConfigError unless a model is sharded over all processes, and every other one over all or none of them."""
     count = world()[1]
     if count not in ranks or set(ranks) - {1, count}:
         raise ConfigError(

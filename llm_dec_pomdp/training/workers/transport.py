@@ -38,7 +38,7 @@ executors.register("torchrun", "llm_dec_pomdp.training.workers.torchrun:Torchrun
 
 
 class Executor:
-    """Executor with all policies in this process; a subclass may place them in others.
+    """Executor with all policies in this process; a subclass may place them in other processes.
 
     A context manager, which ends the workers that it started. In this process, models of similar size share the cores,
     and models on different devices run at the same time.
@@ -120,7 +120,7 @@ class Transport(Executor, ABC):
 
 
 def run(name: str, work: Callable[[Executor], T], **options: Any) -> T:
-    """Run work on an executor, again on a new one whenever a worker is lost; return its result.
+    """Run work on an executor, and repeat it on a new executor whenever a worker is lost; return its result.
 
     After a loss the progress of the other workers is unknown. So all workers are restarted and continue from the newest
     checkpoint. Later steps are repeated, with the same results.

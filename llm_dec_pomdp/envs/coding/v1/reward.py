@@ -17,7 +17,7 @@ from .. import analysis, reward
 from ..reward import Program, ProgramJudge
 
 DIAGNOSTICS = (*reward.DIAGNOSTICS, "held_out_passed", "held_out_total", "needs_aux")
-ENOUGH = 0.2  # share of the passed asserts that need aux from which on n = 1: easy cases pass without aux
+ENOUGH = 0.2  # n = 1 if at least this share of the passed asserts needs aux, since easy cases pass without aux
 STUB = "def aux(*args, **kwargs):\n    return None\n"
 _BOUND = re.compile(r">>>[ \t]*\w+[ \t]*=[ \t]*(.+)")
 

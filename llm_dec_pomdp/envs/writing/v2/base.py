@@ -59,7 +59,7 @@ class JudgedWritingTask(WritingTask):
         return self.source_text(item)
 
     def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
-        """Return the published score times the factors; the judge reads no texts whose published score is 0."""
+        """Return the published score times the factors; the LLM judge does not read texts with published score 0."""
         plain = super().score(item, actions)
         measures, cut, factors = judged.Measures(), False, dict.fromkeys(judged.FACTORS, 0.0)
         if plain.total:

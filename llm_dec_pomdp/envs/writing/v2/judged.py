@@ -57,7 +57,7 @@ ARXIV = Measures(gain=0.29, order=2.7)
 
 
 def measure(judge: TextJudge, source: str, texts: tuple[str, str], others: Sequence[str]) -> tuple[Measures, bool]:
-    """Return the measurements of two texts about a source, and whether the judge read only a part.
+    """Return the measurements of two texts about a source, and whether the LLM judge read only a part of them.
 
     Args:
         judge: The language model; one call returns all log-probabilities.
@@ -66,7 +66,7 @@ def measure(judge: TextJudge, source: str, texts: tuple[str, str], others: Seque
         others: Other sources, for the contrasts.
 
     Raises:
-        JudgeError: The judge returns no starts of tokens.
+        JudgeError: The judge does not return `Likelihood.starts`.
     """
     halves = [(words[: len(words) // 2], words[len(words) // 2 :]) for words in map(str.split, others)]
     shown = [_SHOWN.format(*texts), *(_SHOWN.format(" ".join(first), " ".join(second)) for first, second in halves)]
@@ -105,7 +105,7 @@ def factors(measures: Measures, full: Measures) -> dict[str, float]:
 
 
 def _copied(source: str, texts: Sequence[str]) -> bytearray:
-    """Return 1 for each character of the source that lies in a run of `_RUN` words which a text has too."""
+    """Return 1 for each character of the source in a run of `_RUN` words that also occurs in a text, else 0."""
     letters = " ".join("".join(_WORD.findall(text.lower())) for text in texts)
     words = list(_WORD.finditer(source))
     copied = bytearray(len(source))
