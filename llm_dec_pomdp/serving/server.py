@@ -8,7 +8,7 @@ from ..envs import TextDecPOMDP
 from .sessions import Limits, Sessions
 from .web import WebServer  # isort: split
 
-from .app import LOCAL, application  # after `web`, which says what to install
+from .app import LOCAL, application  # after `web`, whose ImportError names the package to install
 
 _WAITING = 32  # requests at the same time, if the environment waits for another process
 
