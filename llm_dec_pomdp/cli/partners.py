@@ -46,7 +46,7 @@ def base_cell(context: typer.Context, team: SavedTeam, options: Mapping[str, Any
     """Return the cell whose environment, tasks, sampling and seed all evaluations share.
 
     Args:
-        context: Tells which options were given.
+        context: Context of the command, which records the given options.
         team: The team whose run has the defaults.
         options: Values of `OPTIONS`.
         env_id: Another environment, with its default options.
