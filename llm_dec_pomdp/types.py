@@ -54,7 +54,7 @@ class Score:
     """The value of a joint action: R(s_accessible, a).
 
     Attributes:
-        total: Sum of the components; NaN if the action could not be scored through no fault of the agents.
+        total: Sum of the components; NaN if scoring failed for a reason outside of the action, such as a lost sandbox.
         components: Reward parts by name, e.g. `structure`; the same names for every action of an environment.
         diagnostics: Numbers that explain the reward and do not add to it.
         notes: Explanations in words (failed asserts, load errors), for people and for feedback. The reward never reads
@@ -185,7 +185,7 @@ class TextJudge(Protocol):
 
         Args:
             prefixes: Plain text, or a history in the model's own chat template.
-            texts: The texts, as many as prefixes.
+            texts: The texts, one for each prefix.
 
         Returns:
             One likelihood per text. Rewards that score parts of a text need `Likelihood.starts`.
@@ -362,7 +362,7 @@ class Branch:
         choice: The index of each agent's completion, in the order of `Decision.actions`.
         rewards: The team's reward of this turn and of every later turn; the mean if several continuations were played
             from here. NaN if nothing could be scored.
-        individual: The same by agent, if rewards are individual; empty if all agents receive the reward of the team.
+        individual: Rewards of the same turns by agent, if rewards are individual; otherwise empty.
     """
 
     choice: tuple[int, ...]
