@@ -1,8 +1,8 @@
 """Encoding of plain data between judge and program: tagged builtin types with limits, without pickle.
 
 Tests compute with decoded values in C functions, which no timer can interrupt. So the limits ensure that arithmetic,
-comparison, hash and text of two numbers take well under a second, and sets and tables of other values likewise. Both
-sides check the limits before they build a value.
+comparison, hash and text of two numbers take well under a second. The same holds for sets and tables of other values.
+Both sides check the limits before they build a value.
 
 Decoded values are built from bytes, so that no object of generated code takes part in a comparison. A value is one tag
 byte and its content; containers have a count. A frame is a length, a number that pairs request and answer, and the
@@ -250,7 +250,7 @@ class _Reader:
 
 
 def _refuse_collisions(items: list[Any]) -> None:
-    """Refuse many different items of one hash: in a set they would keep the judge busy for hours."""
+    """Refuse many different items with the same hash: a set of them would keep the judge busy for hours."""
     if all(type(item) in _SPREAD or (type(item) is int and -_HASH_OF_INTS < item < _HASH_OF_INTS) for item in items):
         return
     same: defaultdict[int, list[Any]] = defaultdict(list)

@@ -144,7 +144,7 @@ class Zygote:
         return ours, pid
 
     def waited(self) -> float:
-        """Return the seconds that the solution process has waited for a core."""
+        """Return the time that the solution process has waited for a core, in seconds."""
         try:
             self._control.sendall(zygote.ORDER.pack(b"w", 0, 0))
             return self._answer()[0] / 1e6
