@@ -142,7 +142,7 @@ def finishing(work: str) -> Generator[StopRequest]:
 
 @contextlib.contextmanager
 def before_the_end(act: Callable[[], object]) -> Generator[None]:
-    """Call `act` if a second signal ends the process during the block; `act` must be quick and thread-safe."""
+    """Call `act` if a second signal ends the process during the block. `act` must be fast and thread-safe."""
     _last_acts.append(act)
     try:
         yield
