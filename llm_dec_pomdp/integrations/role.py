@@ -38,7 +38,7 @@ class Role:
 
     Attributes:
         agent: The agent.
-        total: The agent's return in this episode so far; NaN if a turn could not be scored.
+        total: The return of the agent in this episode so far; NaN if a turn could not be scored.
 
     Raises:
         ValueError: There is no such role.
