@@ -32,7 +32,7 @@ from .tables import (
 from .viewer.page import policy, viewer_script, viewer_style
 from .viewer.stored import browsable
 
-MOST = 2_000_000  # bytes; limit of the episodes in a report
+MOST = 2_000_000  # maximum size of the episodes in a report, in bytes
 
 
 def render_page(
