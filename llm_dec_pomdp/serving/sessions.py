@@ -290,7 +290,7 @@ class Sessions:
             return number, env, result
 
     def keep(self, session: Session, env: TextDecPOMDP) -> int:
-        """Store an environment and return its number; if all are too large together, the largest session loses states."""
+        """Store an environment and return its number; if all are too large together, the largest loses states."""
         with self._lock:
             number = session.keep(env)
             held = [other for other, _ in self._open.values()]
