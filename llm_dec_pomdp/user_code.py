@@ -33,7 +33,7 @@ class Frame(NamedTuple):
 
     @property
     def place(self) -> str:
-        """Return the file (relative if it is below the working folder), line and function."""
+        """The file (relative if it is below the working folder), line and function."""
         path = Path(self.file)
         file = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
         return f"{file}:{self.line}, in {self.function}"

@@ -285,7 +285,7 @@ class _Session:
 
     @property
     def gone(self) -> bool:
-        """Return whether the connection has ended."""
+        """Whether the connection has ended."""
         return self._task.done()
 
     def end(self) -> None:

@@ -55,12 +55,12 @@ class Role:
 
     @property
     def tools(self) -> tuple[Tool, ...]:
-        """Return the tools of the agent."""
+        """The tools of the agent."""
         return self._env.tools(self.agent)
 
     @property
     def over(self) -> bool:
-        """Return whether the episode is over for the agent."""
+        """Whether the episode is over for the agent."""
         return not self._env.asked(self.agent)
 
     def reset(self, seed: int | None = None, **options: Any) -> str:
