@@ -207,7 +207,7 @@ def _answer(
                     raise _refusal(answer, received, deadline)
             except (httpx2.NetworkError, httpx2.RemoteProtocolError):
                 if opened or received:
-                    raise  # the server has closed a kept connection: try the next one, and at last a new one
+                    raise  # otherwise the server had closed a kept connection: try the next one, at last a new one
     except (httpx2.TimeoutException, TimeoutError):
         raise WireError(f"timed out after {len(received)} bytes of {timeout:g} s") from None
     except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError) as error:

@@ -19,7 +19,7 @@
 Losses are in percentage points. For influence, the texts of all other members are repeated unchanged, so that no model
 is needed. An agent without a recorded text at a turn writes the empty text. So influence does not include the reactions
 of teammates to the changed texts. `suite.members_of` defines members. Parallelism, utilisation, redundancy and overhead
-are those of `episodes.stats`. Statistics in `REPORTED` rely on tokens or seconds that replay cannot check.
+are those of `episodes.stats`. Statistics in `REPORTED` rely on tokens or seconds, which replay cannot check.
 """
 
 from __future__ import annotations

@@ -78,7 +78,7 @@ def find_teams(runs: Sequence[Path], by_hand: Sequence[str] = (), *, trust: bool
 
 
 def evaluate_all(cells: Mapping[KeyT, Cell], folder: Path, progress: Progress, *, traces: bool) -> dict[KeyT, Result]:
-    """Evaluate all cells that have no result in the folder yet."""
+    """Return the results of all cells; evaluate the cells that have no result in the folder yet."""
     from ..benchmarks.cell import run_cell
 
     return {

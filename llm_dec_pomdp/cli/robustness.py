@@ -167,7 +167,7 @@ def _tokens(entry: CellRecord, agents: list[str]) -> float:
 def _adversaries(
     path: Path, intact: Cell, env: TextDecPOMDP, roles: Mapping[str, list[str]], absent: dict[str, str]
 ) -> dict[str, str]:
-    """Return the model of the adversary of each role, from the file if it has them; add reasons to `absent`."""
+    """Return the adversary model of each role, from the file or a search; add reasons for missing ones to `absent`."""
     from ..benchmarks.partners import find_adversary
     from ..benchmarks.setup import build_team
     from ..seeding import derive

@@ -44,7 +44,7 @@ def render_page(
         title: Heading of the page.
         runs: The benchmarks or runs that contain the entries.
         found: The findings to show.
-        entries: All runs, also those without a result.
+        entries: All runs, including those without a result.
         warnings: Reasons why results are not comparable.
     """
     pictures, curves = figures(found), learning_curves(found)

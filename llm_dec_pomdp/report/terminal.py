@@ -24,7 +24,7 @@ def summary(found: Findings, entries: Sequence[CellRecord], width: int) -> list[
 
     Args:
         found: Findings of the report.
-        entries: All runs, also those without a result.
+        entries: All runs, including those without a result.
         width: Width of the terminal in characters. Columns that do not fit are left out, from the right.
     """
     shortened = _foremost(found)

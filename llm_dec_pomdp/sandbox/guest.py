@@ -61,7 +61,7 @@ def serve(modules: Callable[[int, Any], NoReturn]) -> NoReturn:
             else:
                 positional, named = request
                 answer = ("value", function(*positional, **named))
-        except BaseException as error:  # every exception of the program, also SystemExit, is its outcome
+        except BaseException as error:  # every exception of the program, including SystemExit, is its outcome
             answer = describe(error)
         send(number, answer, low=low)
 

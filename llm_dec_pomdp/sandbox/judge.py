@@ -146,7 +146,7 @@ class Record:
             self.notes.append(note())
 
     def call(self, *arguments: Any, **named: Any) -> Any:
-        """Ask the program."""
+        """Call the entry point of the program; raise OverError if the program cannot continue."""
         if self.over is not None:
             raise self.over
         try:
@@ -164,7 +164,7 @@ class Candidate:
         self.__name__ = self.__qualname__ = name
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
-        """Ask the program."""
+        """Call the entry point of the program."""
         return self._call(*arguments, **named)
 
 

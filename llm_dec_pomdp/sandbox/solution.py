@@ -173,7 +173,7 @@ class Zygote:
         return zygote.ANSWER.unpack(data)
 
     def alive(self) -> bool:
-        """Return whether the process is running: no other process holds the other end of its socket."""
+        """Return whether the zygote is running; the other end of its socket closes when it ends."""
         try:
             return not select.select([self._control], [], [], 0)[0] or bool(self._control.recv(1, socket.MSG_PEEK))
         except OSError:

@@ -153,7 +153,7 @@ class _State:
 
 
 class RemoteEnv(TextDecPOMDP):
-    """An environment on a server; see the module. Needs the extra "serve".
+    """An environment on a server; see the module docstring. Needs the extra "serve".
 
     Args:
         url: Address of a server that `llm-dec-pomdp serve` started.

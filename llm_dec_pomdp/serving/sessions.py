@@ -249,7 +249,7 @@ class Sessions:
         """Return an open session by its name and note the time of this request.
 
         Raises:
-            RefusedError: There is no such session (any more).
+            RefusedError: There is no such session, or it has ended.
         """
         with self._lock:
             self._end_idle()

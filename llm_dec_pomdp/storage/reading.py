@@ -86,7 +86,7 @@ def read_bytes(path: Path, largest: int = LONGEST) -> bytes:
 
 
 def read_text(path: Path, largest: int = LONGEST) -> str:
-    """Return the text of a UTF-8 file without a byte order mark; raise FileError, also if it is not UTF-8."""
+    """Return the text of a UTF-8 file without a byte order mark; raise FileError, for example if it is not UTF-8."""
     try:
         return read_bytes(path, largest).decode("utf-8-sig")
     except UnicodeDecodeError as error:

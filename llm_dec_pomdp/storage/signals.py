@@ -100,7 +100,7 @@ def stopping_at_once(
     cannot be handled, and in a nested call, this does nothing.
 
     Args:
-        say: Is called in another thread with the answer to the first signal.
+        say: Function that is called in another thread with the answer to the first signal.
         numbers: The signals.
     """
     global _watch  # signal handlers belong to the whole process

@@ -102,7 +102,7 @@ class Scored(Completion):
 
     @property
     def rewards(self) -> tuple[float, ...]:
-        """Return log T - log pi of each token; see (reward)."""
+        """The reward log T - log pi of each token; see (reward)."""
         return tuple(t - p for t, p in zip(self.teacher, self.logprobs, strict=bool(self.teacher)))
 
 
@@ -266,7 +266,7 @@ class Lessons:
 
     @property
     def labels(self) -> bool:
-        """Return whether the teacher may know the right actions."""
+        """Whether the teacher may know the right actions."""
         return self._teacher is not None and self._teacher.labels
 
     def play(

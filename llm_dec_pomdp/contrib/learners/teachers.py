@@ -174,7 +174,7 @@ class ServerTeacher(Teacher):
 
     Raises:
         ConfigError: The server's tokenizer has other token ids than a student.
-        RemoteError: The server gives no usable answer.
+        RemoteError: The server returns no usable answer.
     """
 
     def __init__(self, url: str, model: str, students: Team) -> None:

@@ -74,7 +74,7 @@ class ActResult(NamedTuple):
     """The result of the acts of a turn."""
 
     plan: Any
-    answers: Mapping[str, str]  # what agents observe of the result
+    answers: Mapping[str, str]  # observation of the result, by agent
     worth: float | None = None  # reward of the plan, in [0, 1]; None while no plan is agreed on
     wrong: tuple[str, ...] = ()  # agents whose acts cost `turn_cost` in addition
 

@@ -442,7 +442,7 @@ class Support(Task[State]):
         return search.best(states, len(history) // 2)[1]
 
     def _careful(self, history: Sequence[Message]) -> str:
-        """Ask for the goal and the phone, change the account, and then request what has to change."""
+        """Ask for the goal and the phone, change the account, and then request the missing changes of the phone."""
         lines = [line for message in history if message.role == "observation" for line in message.text.splitlines()]
         known = [re.findall(rf"User: .*?want to ({'|'.join(self.needs)})", line) for line in lines]
         goal = next((found[-1] for found in reversed(known) if found), "")
