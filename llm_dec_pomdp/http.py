@@ -60,7 +60,7 @@ def retried(attempt: Callable[[], T], tries: int, given_up: threading.Event | No
     """Return the result of `attempt`; call it again after a pause if it fails and a retry may help.
 
     Args:
-        attempt: Sends the request once; raises WireError if there is no usable answer.
+        attempt: Function that sends the request once. It raises WireError if there is no usable answer.
         tries: Maximum number of attempts. The pause is the one that the server requests (Retry-After). Without a
             request it is 0.25 s, and doubles with each retry. It is at most a minute.
         given_up: Event after which no further attempt is made.

@@ -64,7 +64,7 @@ def encode(value: Any, *, low: bool = False, keep: Keep | None = None) -> bytes:
     Args:
         value: Any value; it is refused unless it and all parts are exactly of a plain type.
         low: Encode the plain data of subclasses, iterators and objects with attributes instead of refusing them.
-        keep: Returns a number for an object of another type; the number is sent in its place.
+        keep: Function that returns a number for an object of another type; the number is sent in its place.
 
     Raises:
         CodecError: The value has another type, is too large or too deep, or contains itself.

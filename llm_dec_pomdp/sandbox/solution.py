@@ -202,7 +202,7 @@ class Solution:
         zygote: Source of processes.
         load: First message to the process: prelude, solution, entry point, whether trust is low.
         limits: Limits of the job, scaled to this machine.
-        gone: Returns whether the caller has gone, so that the work can stop.
+        gone: Function that returns whether the caller has gone, so that the work can stop.
     """
 
     def __init__(self, zygote: Zygote, load: tuple[Any, ...], limits: Limits, gone: Callable[[], bool]) -> None:

@@ -69,7 +69,7 @@ class Tools:
 
     Args:
         sessions: The sessions of the server.
-        playing: Limits the requests that play at the same time.
+        playing: Limiter of the requests that play at the same time.
     """
 
     def __init__(self, sessions: Sessions, playing: anyio.CapacityLimiter) -> None:

@@ -255,8 +255,8 @@ class Meeting(Dialogue):
 def read_calendar(text: str) -> Calendar:
     """Return the calendar that a text describes.
 
-    A day followed by hours states free hours. After "best", or before "is best", the first of them is the hour that the
-    person likes best. Case does not matter, hours have one or two digits, and other words are ignored.
+    Hours after the name of a day are free. After "best", or before "is best", the first hour is the one that the person
+    likes best. Case does not matter, hours have one or two digits, and other words are ignored.
     """
     free: set[Slot] = set()
     best: Slot | None = None

@@ -154,7 +154,7 @@ class PublishedTruth:
         return self._stands_in(text)
 
     def hits(self, works: Sequence[Invocation]) -> float:
-        """Return the share of supporting passages in the results of calls; if none are known, 1 for the answer."""
+        """Return the share of supporting passages in the results; if none are known, 1 if they contain the answer."""
         given = _given(works)
         if self.support:
             return sum(passage in given for passage in self.support) / len(self.support)

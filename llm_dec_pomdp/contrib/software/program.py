@@ -129,7 +129,8 @@ class Written:
     """The methods of a class in the texts of its authors.
 
     Attributes:
-        bodies: For each method the source that counts. Methods that their own author did not write are missing.
+        bodies: For each method its source in the text of its author. If authors choose, it is the text of the first
+            author that wrote the method. Methods that this author did not write are missing.
         owners: For each method its author, a number from 0. If authors choose, methods without exactly one author are
             missing.
         copies: Methods that several authors wrote, or one author twice.
