@@ -24,7 +24,7 @@ ALIASES: Mapping[str, tuple[str, ...]] = {
     "max_completion_length": ("max_new_tokens",),
     "epsilon": ("clip_low", "clip_high"),
 }
-"""Names of options in TRL, with the options of this package that each of them sets."""
+"""Names of options in TRL, and the options of this package that each name sets."""
 _SHOWN = 400  # characters of a value in a message
 _LARGEST = 1 << 20  # bytes of a TOML file
 
@@ -38,8 +38,9 @@ class Config(pydantic.BaseModel):
 
     model_config = pydantic.ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
     kinds: ClassVar[Kinds] = {}
-    """Fields that hold an object of one of several classes, with these classes by name. A user gives the name as the
-    value of the field (by default, the default class), and the options of the class next to it."""
+    """Fields whose value is an object of one of several classes: the classes by name, for each field. A user sets the
+    field to a name, and writes the options of this class next to the field. Without a name, the class of the default
+    applies."""
 
     @pydantic.model_validator(mode="before")
     @classmethod
@@ -51,7 +52,7 @@ class Config(pydantic.BaseModel):
         return values
 
     def given(self) -> dict[str, Any]:
-        """Return the options that the user set, by name, in the form that suites and `--set` take."""
+        """Return the options that the user set, by name, in the form that suites and `--set` accept."""
         values = self.model_dump(exclude_unset=True, exclude=set(self.kinds))
         for field in self.kinds.keys() & self.model_fields_set:
             held: Config = getattr(self, field)
@@ -82,7 +83,7 @@ def override(values: dict[str, Any], assignments: Sequence[str]) -> dict[str, An
         assignments: `a.b=value` each, with the value in the syntax of TOML; a bare word is a string.
 
     Raises:
-        ConfigError: An assignment is malformed, or goes below a value.
+        ConfigError: An assignment is malformed, or its key is below a key that has a plain value.
     """
     result: dict[str, Any] = copy.deepcopy(values)
     for assignment in assignments:
@@ -115,7 +116,7 @@ def build(
     Args:
         kind: The configuration class.
         values: Nested dictionary, e.g. from `read_toml`; options by name, or by an alias of `ALIASES`.
-        source: The origin of the values, for messages.
+        source: Origin of the values, for error messages.
         names: The user's names of keys, where they differ from the names of the fields.
 
     Raises:

@@ -29,19 +29,19 @@ T = TypeVar("T")
 MOST_BYTES = 1 << 24  # bytes of one answer
 LONGEST_TEXT = 1 << 20  # bytes of an answer with one text
 _FIRST_WAIT = 0.25  # seconds before the second try; doubled with each try
-_LONGEST_WAIT = 60.0  # seconds, also if a server asks for more
+_LONGEST_WAIT = 60.0  # seconds, even if a server requests a longer wait
 _SHOWN = 300  # bytes of a refusal that an error message quotes
 _REFUSAL = 1 << 12  # bytes of a refusal that are read
 _LONGEST_REST = 4.0  # seconds that an unused connection is kept; common servers close connections after 5
-_AGAIN = (408, 425, 429)  # status codes below 500 that are tried again
+_AGAIN = (408, 425, 429)  # status codes below 500 after which a request is retried
 
 
 class WireError(Exception):
     """A request without a usable answer.
 
     Attributes:
-        again: Whether another try may help.
-        wait: Seconds that the server asks to wait; None if it does not ask.
+        again: Whether a retry may help.
+        wait: Seconds to wait before a retry, as the server requests; None if it does not.
         status: HTTP status of a refusal; None if there was no response.
         body: The beginning of the body of the refusal.
     """
@@ -60,10 +60,10 @@ def retried(attempt: Callable[[], T], tries: int, given_up: threading.Event | No
     """Return the result of `attempt`; call it again after a pause if it fails and a retry may help.
 
     Args:
-        attempt: Sends the request once; raises WireError if there is no usable answer.
-        tries: Largest number of attempts. The pause is the one that the server asks for (Retry-After). Otherwise it is
-            0.25 s and doubles each time. It is at most a minute.
-        given_up: No further attempt is made once this event is set.
+        attempt: Function that sends the request once. It raises WireError if there is no usable answer.
+        tries: Maximum number of attempts. The pause is the one that the server requests (Retry-After). Without a
+            request it is 0.25 s, and doubles with each retry. It is at most a minute.
+        given_up: Event after which no further attempt is made.
 
     Raises:
         WireError: The last error, with the number of tries.
@@ -207,7 +207,7 @@ def _answer(
                     raise _refusal(answer, received, deadline)
             except (httpx2.NetworkError, httpx2.RemoteProtocolError):
                 if opened or received:
-                    raise  # else the server had closed a kept connection: try the next one, finally a new one
+                    raise  # otherwise the server had closed a kept connection: try the next one, at last a new one
     except (httpx2.TimeoutException, TimeoutError):
         raise WireError(f"timed out after {len(received)} bytes of {timeout:g} s") from None
     except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError) as error:

@@ -30,7 +30,7 @@ class Sampling(Config):
         return self.model_copy(update={"max_new_tokens": self.max_new_tokens * parts})
 
     def changed(self, change: Sampling) -> Sampling:
-        """Return the options with the fields that were set in `change`, also if they were set to their defaults."""
+        """Return the options with the fields that were set in `change`, including those set to their defaults."""
         return self.model_copy(update={name: getattr(change, name) for name in change.model_fields_set})
 
 

@@ -132,6 +132,6 @@ class Terminal(Console):
         return super().render_str(escape_controls(text), **options)
 
     def render(self, renderable: Any, options: Any = None) -> Iterable[Segment]:
-        """Yield the segments of a renderable with control characters escaped; everything printed passes here."""
+        """Yield the segments of a renderable with control characters escaped; all output passes through this method."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else Segment(escape_controls(segment.text), segment.style)

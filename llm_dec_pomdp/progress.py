@@ -34,10 +34,10 @@ LONGEST_SILENCE = 10.0  # seconds between two lines of a log
 
 
 class Progress(Protocol):
-    """Shows stages of work."""
+    """A display of stages of work."""
 
     def stage(self, label: str, total: int, done: int = 0) -> AbstractContextManager[Advance]:
-        """Open a stage of work, and return the function that advances it by some units, with a short note.
+        """Return a context manager that opens a stage and yields the function that advances it by units, with a note.
 
         Args:
             label: Name of the stage.
@@ -56,7 +56,7 @@ class Silent:
 
     @contextlib.contextmanager
     def stage(self, label: str, total: int, done: int = 0) -> Generator[Advance]:
-        """Return a function that does nothing."""
+        """Yield a function that does nothing."""
         yield lambda units, note: None
 
     def say(self, text: str) -> None:
@@ -104,7 +104,7 @@ class Lines:
     """Stages as plain lines.
 
     Args:
-        write: Writes a line.
+        write: Function that writes a line.
         silence: Seconds without a line after which `never_silent` writes one.
     """
 

@@ -17,11 +17,11 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-_SHOWN = 50  # greatest number of names in a message
+_SHOWN = 50  # maximum number of names in a message
 
 
 class UnknownNameError(KeyError):
-    """A name is unknown. Unlike that of a plain KeyError, its text is the message without quotes."""
+    """A name is unknown. Its text is the message without quotes, unlike the text of a plain KeyError."""
 
     def __str__(self) -> str:
         return str(self.args[0]) if self.args else ""

@@ -35,5 +35,5 @@ def generator(seed: int, *labels: int | str) -> np.random.Generator:
 
 
 def uniforms(seed: int, count: int) -> npt.NDArray[np.float64]:
-    """Return `count` numbers in [0, 1), shape (count,), from `seed`; a longer call begins with the same numbers."""
+    """Return `count` numbers in [0, 1), shape (count,), from `seed`; a larger `count` only appends numbers."""
     return np.random.Generator(np.random.Philox(seed)).random(count)

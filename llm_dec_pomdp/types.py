@@ -54,7 +54,7 @@ class Score:
     """The value of a joint action: R(s_accessible, a).
 
     Attributes:
-        total: Sum of the components; NaN if the action could not be scored through no fault of the agents.
+        total: Sum of the components; NaN if scoring failed for a reason outside of the action, such as a lost sandbox.
         components: Reward parts by name, e.g. `structure`; the same names for every action of an environment.
         diagnostics: Numbers that explain the reward and do not add to it.
         notes: Explanations in words (failed asserts, load errors), for people and for feedback. The reward never reads
@@ -68,7 +68,7 @@ class Score:
 
     @property
     def scorable(self) -> bool:
-        """Return whether the total is not NaN. Baselines, losses and means leave out actions that have no score."""
+        """Whether the total is not NaN. Baselines, losses and means leave out actions that have no score."""
         return not math.isnan(self.total)
 
 
@@ -103,7 +103,7 @@ class Tool(NamedTuple):
 
     @property
     def json_schema(self) -> dict[str, Any]:
-        """Return the JSON schema of the arguments object."""
+        """The JSON schema of the arguments object."""
         if self.schema:
             return json.loads(self.schema)
         properties = {name: {"type": "string", "description": what} for name, what in self.parameters}
@@ -137,7 +137,7 @@ class Likelihood(NamedTuple):
 
     @property
     def mean(self) -> float:
-        """Return log p(text | prefix) per token in nats; minus infinity for an empty text."""
+        """The value of log p(text | prefix) per token in nats; minus infinity for an empty text."""
         return math.fsum(self.nats) / len(self.nats) if self.nats else -math.inf
 
 
@@ -159,7 +159,7 @@ class Excerpt(NamedTuple):
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """Return the roles in agent order."""
+        """The roles in agent order."""
         return tuple(role for role, _ in self.requests)
 
     def of(self, observation: str) -> str:
@@ -175,7 +175,7 @@ class TextJudge(Protocol):
 
     @property
     def name(self) -> str:
-        """Return the model and a hash of its weights; results of different judges are not comparable."""
+        """The model and a hash of its weights; results of different judges are not comparable."""
         ...
 
     def log_likelihoods(
@@ -185,7 +185,7 @@ class TextJudge(Protocol):
 
         Args:
             prefixes: Plain text, or a history in the model's own chat template.
-            texts: The texts, as many as prefixes.
+            texts: The texts, one for each prefix.
 
         Returns:
             One likelihood per text. Rewards that score parts of a text need `Likelihood.starts`.
@@ -254,17 +254,17 @@ class Completion:
 
     @property
     def prompt_tokens(self) -> float:
-        """Return the number of prompt tokens; NaN if a server does not report it."""
+        """The number of prompt tokens; NaN if a server does not report it."""
         return len(self.prompt_ids) if self.usage is None else self.usage.prompt
 
     @property
     def sampled_tokens(self) -> float:
-        """Return the number of sampled tokens; NaN if a server does not report it."""
+        """The number of sampled tokens; NaN if a server does not report it."""
         return len(self.token_ids) if self.usage is None else self.usage.sampled
 
     @property
     def thought_tokens(self) -> float:
-        """Return the number of sampled tokens of the thought; NaN if a server does not report it."""
+        """The number of sampled tokens of the thought; NaN if a server does not report it."""
         return self.thought_ids if self.usage is None else self.usage.reasoning
 
 
@@ -318,12 +318,12 @@ class Episode:
 
     @property
     def rewards(self) -> tuple[float, ...]:
-        """Return the team's reward of every turn."""
+        """The team's reward of every turn."""
         return tuple(turn.reward for turn in self.turns)
 
     @property
     def individual(self) -> bool:
-        """Return whether rewards are individual."""
+        """Whether rewards are individual."""
         return any(turn.rewards for turn in self.turns)
 
     def rewards_of(self, agent: str) -> tuple[float, ...]:
@@ -332,17 +332,17 @@ class Episode:
 
     @property
     def total(self) -> float:
-        """Return the undiscounted return; NaN if a turn could not be scored."""
+        """The undiscounted return; NaN if a turn could not be scored."""
         return sum(self.rewards)
 
     @property
     def final(self) -> Score | None:
-        """Return the score of the last scored turn; None if no turn was scored."""
+        """The score of the last scored turn; None if no turn was scored."""
         return next((turn.score for turn in reversed(self.turns) if turn.score is not None), None)
 
     @property
     def last_texts(self) -> dict[str, str]:
-        """Return the last action of every agent, under any protocol."""
+        """The last action of every agent, under any protocol."""
         last: dict[str, str] = {}
         for turn in self.turns:
             last |= {agent: completion.text for agent, completion in turn.actions.items()}
@@ -350,7 +350,7 @@ class Episode:
 
     @property
     def response_seconds(self) -> float:
-        """Return the response time in seconds: the maximum over the agents of a turn, summed over turns."""
+        """The response time in seconds: the maximum over the agents of a turn, summed over turns."""
         return sum(max((c.seconds for c in turn.actions.values()), default=0.0) for turn in self.turns)
 
 
@@ -362,7 +362,7 @@ class Branch:
         choice: The index of each agent's completion, in the order of `Decision.actions`.
         rewards: The team's reward of this turn and of every later turn; the mean if several continuations were played
             from here. NaN if nothing could be scored.
-        individual: The same by agent, if rewards are individual; empty if all agents receive the reward of the team.
+        individual: Rewards of the same turns by agent, if rewards are individual; otherwise empty.
     """
 
     choice: tuple[int, ...]
@@ -445,7 +445,7 @@ class Group:
 
     @property
     def cost(self) -> Cost:
-        """Return generations and joint rewards of this group, without the groups that it replaced.
+        """The generations and joint rewards of this group, without the groups that it replaced.
 
         A completion or turn that several episodes share counts once.
         """

@@ -33,7 +33,7 @@ class Frame(NamedTuple):
 
     @property
     def place(self) -> str:
-        """Return the file (relative if it is below the working folder), line and function."""
+        """The file (relative if it is below the working folder), line and function."""
         path = Path(self.file)
         file = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
         return f"{file}:{self.line}, in {self.function}"
@@ -51,7 +51,7 @@ class WorkerTraceback(Exception):  # noqa: N818  # the cause of an error, shown 
 
 
 def frames(error: BaseException) -> tuple[Frame, ...]:
-    """Return the frames from the first one of this package on, followed by frames of the worker that raised it."""
+    """Return the frames from the first frame of this package on, then those of the worker process that raised it."""
     found = [_frame(level, line) for level, line in traceback.walk_tb(error.__traceback__)]
     first = next((i for i, frame in enumerate(found) if frame.owner == "package"), 0)
     elsewhere = error.__cause__.frames if isinstance(error.__cause__, WorkerTraceback) else ()
@@ -79,8 +79,8 @@ def _owner(file: str, module: str) -> Literal["user", "package", "library", "sta
 def is_of_user(error: BaseException) -> bool:
     """Return whether an exception belongs to user code.
 
-    It does if its traceback has a frame outside of this package, the standard library and `site-packages`, and its
-    class is not defined in this package. `KeyboardInterrupt` and `SystemExit` never belong to user code.
+    This is the case if its traceback has a frame outside of this package, the standard library and `site-packages`, and
+    its class is not defined in this package. `KeyboardInterrupt` and `SystemExit` never belong to user code.
     """
     own = _has_own_class(error) or not isinstance(error, Exception)  # KeyboardInterrupt, SystemExit
     return not own and any(frame.owner == "user" for frame in frames(error))
@@ -89,8 +89,8 @@ def is_of_user(error: BaseException) -> bool:
 def is_sentence(error: BaseException) -> bool:
     """Return whether the message of an exception is a sentence of this package, to be shown without a traceback.
 
-    It is if its class is defined in this package. It also is if no frame of its traceback belongs to the user, and the
-    last frame outside of the standard library does not belong to another library.
+    This is the case if its class is defined in this package. It is also the case if its traceback has no frame of user
+    code, and its last frame outside of the standard library does not belong to another library.
     """
     owners = [frame.owner for frame in frames(error) if frame.owner != "standard"]
     return _has_own_class(error) or ("user" not in owners and owners[-1:] != ["library"])

@@ -16,11 +16,10 @@
 | silent loss | robustness | loss of return if a member only writes empty texts, in the same rows |
 | partner loss | robustness | loss of return if another team of the same method plays a member, in the same rows |
 
-Losses are in percentage points. For influence, the texts of all other members are repeated unchanged, so that no
-model is needed; an agent without a recorded text at a turn writes the empty text. So influence leaves out what
-teammates would have written after another message. `suite.members_of` defines members.
-Parallelism, utilisation, redundancy and overhead are those of `episodes.stats`. Statistics in `REPORTED` rely on tokens
-or seconds that replay cannot check.
+Losses are in percentage points. For influence, the texts of all other members are repeated unchanged, so that no model
+is needed. An agent without a recorded text at a turn writes the empty text. So influence does not include the reactions
+of teammates to the changed texts. `suite.members_of` defines members. Parallelism, utilisation, redundancy and overhead
+are those of `episodes.stats`. Statistics in `REPORTED` rely on tokens or seconds, which replay cannot check.
 """
 
 from __future__ import annotations
@@ -134,7 +133,7 @@ def _finite(value: float) -> float | None:
 
 
 def influences(env: TextDecPOMDP, episodes: Sequence[Episode]) -> Mapping[str, list[float]]:
-    """Return the loss of each episode, in points, if a member repeats its texts of the next episode in which it acts.
+    """Return the loss of each episode, in points, if a member's texts are those of the next episode in which it acts.
 
     Returns:
         Losses by member, 0 for an episode in which the member does not act; {} for a single agent.
@@ -161,7 +160,7 @@ def influences(env: TextDecPOMDP, episodes: Sequence[Episode]) -> Mapping[str, l
 
 
 def _scores(env: TextDecPOMDP, given: Sequence[tuple[Episode, Mapping[tuple[int, str], str]]]) -> list[float]:
-    """Play texts, given by turn and agent, with the seeds of episodes; return the last scores in %."""
+    """Play the given texts (by turn and agent) with the seeds of the episodes; return the last scores in %."""
     forks = [env.fork() for _ in given]
     for fork, (episode, _) in zip(forks, given, strict=True):
         fork.reset(seed=derive(episode.seed, "env"), options={"task_id": episode.item_id})

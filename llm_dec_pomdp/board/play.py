@@ -59,7 +59,7 @@ class _Cut(Policy):
         self._policy, self._characters = policy, characters
 
     def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:
-        """Answer every request; a text that is too long loses its end, after the thought."""
+        """Answer every request; cut the thought and the text of a completion to the limit for both together."""
 
         def cut(completion: Completion) -> Completion:
             thought = completion.thought[: self._characters]
@@ -190,7 +190,7 @@ def _played(
 
 
 class Bound(NamedTuple):
-    """The largest size of a task's episodes, with those of a silent member and without those of a partner team.
+    """Upper bounds of a task's episodes, including those with a silent member and excluding those with a partner team.
 
     Attributes:
         texts: Number of texts.
@@ -205,7 +205,7 @@ class Bound(NamedTuple):
 
 
 def bound(suite: BoardSuite, task: BoardTask, protocol: Protocol) -> Bound:
-    """Return an upper bound of the cost of a task, if every agent acts at every turn with its longest text."""
+    """Return upper bounds of the cost of a task: every agent acts at every turn with a text of maximum length."""
     env = task.env(protocol)
     planned = [*suite.plan(task), *suite.plan_changed(task, env)]
     texts = sampled = prompt = 0

@@ -50,8 +50,8 @@ class Measure(Config):
 class TaskResult(Config):
     """The results of a team in one task.
 
-    `verify` recomputes all fields except `seconds` from the traces. Statistics that rely on tokens or on seconds are as
-    honest as the traces that report these (`measure.REPORTED`).
+    `verify` recomputes all fields except `seconds` from the traces. Statistics of tokens and seconds
+    (`measure.REPORTED`) rely on the numbers in the traces, which cannot be checked.
     """
 
     environment: str
@@ -89,7 +89,7 @@ class Submission(Config):
 
 
 def read(folder: Path) -> Submission:
-    """Return the results of a submission, which are checked for their form only.
+    """Return the results of a submission; only their format is checked.
 
     Raises:
         BoardError: A file is missing, damaged or malformed; the message names it.

@@ -21,7 +21,7 @@ from ..envs.wrappers import with_protocol
 from ..registries import UnknownNameError, nearest
 from ..seeding import derive
 
-CHARACTERS = 8  # most characters of a text per token of its limit
+CHARACTERS = 8  # maximum number of characters of a text per token of its limit
 DEFAULT = "board-1"
 Protocol = Literal["parallel", "centralized", "sequential", "discussion"]
 _SUITES = Path(__file__).parent
@@ -70,9 +70,9 @@ class BoardTask(Config):
         return {} if self.max_turns is None else {"max_turns": self.max_turns}
 
     def protocol(self, protocol: str) -> Protocol:
-        """Return the protocol in which a team of another protocol plays this task.
+        """Return the protocol under which a team of the given protocol plays this task.
 
-        The agents of a hierarchy call each other, so all teams except a single agent play it in its own order.
+        The agents of a hierarchy call each other, so every team except a single agent plays it under "parallel".
 
         Raises:
             BoardError: Suites have no such protocol.
@@ -100,11 +100,11 @@ class BoardTask(Config):
         return with_protocol(env.with_items(items), protocol)
 
     def characters(self, env: TextDecPOMDP) -> int:
-        """Return the greatest length of a text, in characters."""
+        """Return the maximum length of a text, in characters."""
         return CHARACTERS * self.tokens(env)
 
     def tokens(self, env: TextDecPOMDP) -> int:
-        """Return the greatest length of a text, in tokens."""
+        """Return the maximum length of a text, in tokens."""
         return self.max_new_tokens * env.facts.parts_per_action
 
 

@@ -14,7 +14,7 @@ from .trust import Trust, allow, typed
 
 
 class WithSuites(Command):
-    """A command whose help page ends with the built-in suites; their files are read only for that page."""
+    """A command whose help page ends with the built-in suites; their files are read only for this page."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:  # newer releases of typer have their own types for these
         """Add the suites to the help page."""

@@ -148,7 +148,7 @@ def run(
 
 
 def _models(suite: BoardSuite, given: list[str]) -> tuple[dict[str, str], str]:
-    """Return the models of single tasks, and the model of all others."""
+    """Return the models of single tasks, and the model of all other tasks."""
     models: dict[str, str] = {}
     default = ""
     for text in given:

@@ -170,7 +170,7 @@ def measured_as(context: typer.Context, trained: Cell, options: Cell) -> tuple[C
     """Return the cell that evaluates a trained team as its run did, except for options of the command line.
 
     Args:
-        context: Tells which options were given.
+        context: Context of the command, which records the given options.
         trained: The cell of the run that trained the team.
         options: The cell that the options and their defaults describe.
 
@@ -201,10 +201,11 @@ def measured_as(context: typer.Context, trained: Cell, options: Cell) -> tuple[C
 
 
 def saved_team(context: typer.Context, place: Path, *further: str) -> tuple[Path, Cell]:
-    """Return the folder of a saved team, and the cell that trained it with the given device and dtype.
+    """Return the folder of a saved team, and the cell that trained it, changed to the given device and dtype.
 
     Args:
-        context: Tells which options were given. Options of the model are refused, because the team has its own.
+        context: Context of the command. The options `model`, `sharing` and `load` are refused, because the saved team
+            determines them.
         place: Folder of a run, of one of its cells, or of a saved team.
         further: Names of further parameters that are refused.
     """
@@ -224,7 +225,7 @@ def cell_to_resume(
     """Return the only cell of a run, for a command that names the folder of the run and no environment.
 
     Args:
-        context: Tells which options were given.
+        context: Context of the command, which records the given options.
         folder: Folder of the run.
         free: Parameters that may be given in addition.
         changes: Those of them that change the cell; the error message lists them.

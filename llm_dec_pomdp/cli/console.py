@@ -78,9 +78,9 @@ def failure(folder: Path, *, command: str | None = None, option: str = "--resume
 
     Args:
         folder: Folder of the run.
-        command: Command that resumes a run which was stopped or whose server failed; None takes the one that fits the
-            folder.
-        option: Its option for the folder.
+        command: Command that resumes a run which was stopped or whose server failed; None: `bench` or `train`, by the
+            content of the folder.
+        option: Option of this command that takes the folder.
     """
     from ..agents.engines import EngineError
     from ..agents.oom import OutOfDeviceMemoryError

@@ -36,8 +36,8 @@ def crossplay(
 ) -> None:
     """Evaluate every pair of teams: the member of one role from one team, the remaining members from another.
 
-    A large gap between own and other members shows that the teams have conventions of their own. In games of two
-    players with opposite rewards, the report has Elo ratings.
+    A large loss with members of other teams shows that each team follows its own conventions. In games of two players
+    with opposite rewards, the report has Elo ratings.
 
     Examples: [bold]llm-dec-pomdp crossplay runs/seed0 runs/seed1 runs/seed2[/]
               [bold]llm-dec-pomdp crossplay runs/my-bench --out runs/crossed[/]

@@ -78,7 +78,7 @@ def label(
 
 
 def _asked(labels: Labels) -> None:
-    """Let a person in the terminal answer all pairs, until the person quits or the input ends."""
+    """Ask a person in the terminal about each pair, until the person quits or the input ends."""
     from ..results.labels import ANSWERS
 
     answers = _lines()

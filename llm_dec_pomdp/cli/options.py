@@ -217,7 +217,7 @@ def given_task(
 
 
 def output(place: Path | None, option: Path | None, default: Path | None = None) -> Path:
-    """Return the path to write to: the argument OUT, the option --out, or the default; refuse both, and none."""
+    """Return OUT, --out or the default as the path to write to; exit with an error if both or none are given."""
     if place is not None and option is not None:
         stop(f"OUT is {str(place)!r} and --out is {str(option)!r}; give only one of them")
     found = place or option or default

@@ -46,7 +46,7 @@ def base_cell(context: typer.Context, team: SavedTeam, options: Mapping[str, Any
     """Return the cell whose environment, tasks, sampling and seed all evaluations share.
 
     Args:
-        context: Tells which options were given.
+        context: Context of the command, which records the given options.
         team: The team whose run has the defaults.
         options: Values of `OPTIONS`.
         env_id: Another environment, with its default options.
@@ -78,7 +78,7 @@ def find_teams(runs: Sequence[Path], by_hand: Sequence[str] = (), *, trust: bool
 
 
 def evaluate_all(cells: Mapping[KeyT, Cell], folder: Path, progress: Progress, *, traces: bool) -> dict[KeyT, Result]:
-    """Evaluate all cells that have no result in the folder yet."""
+    """Return the results of all cells; evaluate the cells that have no result in the folder yet."""
     from ..benchmarks.cell import run_cell
 
     return {

@@ -38,8 +38,8 @@ def robustness(
 ) -> None:
     """Measure how many points a trained team loses if one member is untrained, silent, noisy, late or hostile.
 
-    The table has a row for each change and a column for each role. It shows which member is critical, and which one
-    the team does not miss.
+    The table has a row for each change and a column for each role. It shows which members are critical, and which ones
+    the team does not need.
 
     Examples: [bold]llm-dec-pomdp robustness runs/my-run[/]
               [bold]llm-dec-pomdp robustness runs/my-run --sizes 2,3,5[/]
@@ -167,7 +167,7 @@ def _tokens(entry: CellRecord, agents: list[str]) -> float:
 def _adversaries(
     path: Path, intact: Cell, env: TextDecPOMDP, roles: Mapping[str, list[str]], absent: dict[str, str]
 ) -> dict[str, str]:
-    """Return the model of the adversary of each role, from the file if it has them; add reasons to `absent`."""
+    """Return the adversary model of each role, from the file or a search; add reasons for missing ones to `absent`."""
     from ..benchmarks.partners import find_adversary
     from ..benchmarks.setup import build_team
     from ..seeding import derive
@@ -189,7 +189,7 @@ def _adversaries(
 
 
 def _trained_size(base: Cell, env: TextDecPOMDP) -> int:
-    """Return the size of the environment in training."""
+    """Return the size of the environment in the training of the team."""
     option = env.task.facts.size
     default = inspect.signature(type(env.task)).parameters[option].default
     return base.environment.options.get(option, default)

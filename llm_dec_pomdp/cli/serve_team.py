@@ -1,4 +1,4 @@
-"""`llm-dec-pomdp serve-team`: a team for agent programs."""
+"""The command `serve-team`, which serves a team to agent programs."""
 
 from __future__ import annotations
 

@@ -251,7 +251,7 @@ def _trusted(trace: Trace) -> TextDecPOMDP:
 
 
 def _valid(path: Path, reader: Any) -> Iterator[Trace]:
-    """Yield the traces of a file; exit with an error message if one is no graph of events ordered in time."""
+    """Yield the traces of a file; exit with an error message if one is not a graph of events in temporal order."""
     from ..episodes import TraceError, check_graph
 
     for number, trace in enumerate(_traces(path, reader), 1):

@@ -94,7 +94,7 @@ def board1(environment: str = "", protocol: str = "parallel") -> Any:
 
     Raises:
         UnknownNameError: The suite has no such environment.
-        BoardError: The protocol is not played, or the rows of this installation differ from those of the suite.
+        BoardError: Suites have no such protocol, or the rows of this installation differ from those of the suite.
     """
     suite = load("board-1")
     games: list[Game] = []
@@ -216,7 +216,7 @@ def _played(game: Game, row: str, seed: int, playing: Mapping[str, Any]) -> tupl
 
 
 class _Models(Policy):
-    """A policy that asks models of Inspect, from a thread that Inspect's event loop has started.
+    """A policy that queries models of Inspect, from a thread that Inspect's event loop has started.
 
     Args:
         playing: The model of each agent.
@@ -228,7 +228,7 @@ class _Models(Policy):
         self._config = models.GenerateConfig(max_tokens=max_new_tokens)
 
     def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:
-        """Return one answer for each seed; all models are asked in parallel."""
+        """Return a completion for each seed; those of a request are sampled in parallel, requests one after another."""
         return from_thread.run(self._answer, requests)
 
     async def _answer(self, requests: Sequence[Request]) -> list[list[Completion]]:

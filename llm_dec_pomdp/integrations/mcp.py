@@ -90,7 +90,7 @@ _COMPOSED = {"$ref", "allOf", "anyOf", "oneOf", "if", "patternProperties"}  # th
 
 
 def _function(server: Server, tool: Any) -> Function:
-    """Return a tool; unknown arguments are an error for the agent, also if the server would ignore them."""
+    """Return a tool; unknown arguments are an error for the agent, even if the server would ignore them."""
     schema = dict(tool.input_schema)
     if not schema.keys() & _COMPOSED:
         schema.setdefault("additionalProperties", False)
@@ -199,7 +199,7 @@ class _Session:
     """A client in a separate asyncio task, which runs as long as it is connected.
 
     Attributes:
-        trouble: The reason why this side disconnected.
+        trouble: Reason why this client disconnected; "" if it did not.
     """
 
     def __init__(self, target: str | tuple[str, ...], headers: dict[str, str]) -> None:
@@ -285,7 +285,7 @@ class _Session:
 
     @property
     def gone(self) -> bool:
-        """Return whether the connection has ended."""
+        """Whether the connection has ended."""
         return self._task.done()
 
     def end(self) -> None:
@@ -318,7 +318,7 @@ class _Limited(httpx2.AsyncByteStream):
 
 
 class _Lines(utf_8.IncrementalDecoder):
-    """A decoder of UTF-8 lines of at most `MOST_BYTES`, registered as an encoding since the client takes only those."""
+    """A decoder of UTF-8 lines of at most `MOST_BYTES`, registered as an encoding because the client requires one."""
 
     name = "mcp_lines"
     _bytes = 0  # bytes of the unfinished line
@@ -354,14 +354,14 @@ def _await(what: Coroutine[Any, Any, T], seconds: float | None = SECONDS) -> T:
 
 
 def _reason(error: BaseException) -> str:
-    """Return the first error of exception groups, as text."""
+    """Return the first error in nested exception groups, as text."""
     while (inner := getattr(error, "exceptions", None)) or (inner := ([error.__cause__] if error.__cause__ else None)):
         error = inner[0]
     return escape_controls(" ".join(f"{type(error).__name__}: {error}".split()))[:300].rstrip(":")
 
 
 def _text(block: Any) -> str:
-    """Return a part of an answer as text; of other parts only the type."""
+    """Return a part of an answer as text; for a part that is not text, only its type."""
     if block.type == "text":
         return block.text
     return json.dumps(f"a part of the type {block.type}, which is no text")

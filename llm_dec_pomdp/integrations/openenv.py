@@ -39,7 +39,7 @@ class TeamObservation(Observation):
         asked: The agents that have to act; actions of other agents are ignored.
         rewards: The reward of each agent at this turn; NaN if it could not be scored.
         infos: Components of the reward, by agent.
-        events: Occurrences besides texts: kind, agent, details.
+        events: Occurrences that are not observations or actions, such as tool calls: kind, agent, details.
     """
 
     texts: dict[str, str]

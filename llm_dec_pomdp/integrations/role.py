@@ -38,7 +38,7 @@ class Role:
 
     Attributes:
         agent: The agent.
-        total: The agent's return in this episode so far; NaN if a turn could not be scored.
+        total: The return of the agent in this episode so far; NaN if a turn could not be scored.
 
     Raises:
         ValueError: There is no such role.
@@ -55,12 +55,12 @@ class Role:
 
     @property
     def tools(self) -> tuple[Tool, ...]:
-        """Return the tools of the agent."""
+        """The tools of the agent."""
         return self._env.tools(self.agent)
 
     @property
     def over(self) -> bool:
-        """Return whether the episode is over for the agent."""
+        """Whether the episode is over for the agent."""
         return not self._env.asked(self.agent)
 
     def reset(self, seed: int | None = None, **options: Any) -> str:

@@ -161,7 +161,11 @@ def episode_return(
 
 
 def rows_of_tasks(prompts: Sequence[str], tasks: Mapping[tuple[str, ...], str], agents: int, width: int) -> list[str]:
-    """Return the tasks of prompts: blocks of all agents of a task, with each prompt repeated `width` times."""
+    """Return the task of each block of prompts. A block has the prompts of all agents of a task, each `width` times.
+
+    Raises:
+        ValueError: The prompts do not consist of such blocks.
+    """
     ids: list[str] = []
     for start in range(0, len(prompts), agents * width):
         block = prompts[start : start + agents * width]

@@ -191,7 +191,7 @@ def role_environment(
         return playing, message
 
     class RoleTask(vf.Task[vf.TaskData, RoleState]):
-        """A task, scored by the return of the agent."""
+        """A task whose score is the return of the agent."""
 
         async def setup(self, trace: Any, runtime: Any) -> None:
             trace.state.task_id = self.data.id

@@ -71,7 +71,7 @@ def _draw(figure: Figure) -> Drawing:
     drawing = Drawing(figsize=(_WIDTH * columns, height), layout="constrained")
     handles: dict[str, Any] = {}
     for position, panel in enumerate(figure.panels, 1):
-        handles = _draw_panel(drawing.add_subplot(rows, columns, position), panel) | handles  # the first panel wins
+        handles = _draw_panel(drawing.add_subplot(rows, columns, position), panel) | handles  # first panel has priority
     if names:
         drawing.legend(handles.values(), handles, loc="outside lower center", ncols=columns, frameon=False, fontsize=7)
     return drawing
@@ -161,7 +161,7 @@ def _errors(rows: Any) -> list[Any]:
 
 
 def _label(name: str) -> str:
-    """Return a name for a legend; a leading space shows names with an underscore, which matplotlib would hide."""
+    """Return a name for a legend; a leading space keeps matplotlib from hiding names that begin with an underscore."""
     text = escape_controls(name)
     return f" {text}" if text.startswith("_") else text
 

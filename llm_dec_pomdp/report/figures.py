@@ -284,7 +284,7 @@ def _training(group: Sequence[MethodResult], colours: Mapping[str, int]) -> tupl
 
 
 def _reaching(panel: Panel) -> Panel:
-    """Return the panel with the axis of its metric, if the metric is a known one."""
+    """Return the panel with the fixed axis range of its metric; panels of other metrics are unchanged."""
     if panel.title not in _DIAGNOSTICS:
         return panel
     top = _DIAGNOSTICS[panel.title][1]

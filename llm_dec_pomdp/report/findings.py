@@ -84,8 +84,8 @@ class Overall:
         iqm: Interquartile mean of the return over runs, in percent, with its interval over seeds.
         profile: Share of runs above each of `THRESHOLDS`, with the low and the high end of its interval.
         improvement: Probability that a run of this method has a higher return than a run of another one, by the name
-            of the other. There is no interval: if every run of one is better than every run of the other, a few seeds
-            do not determine its width.
+            of the other. It has no interval: a few seeds do not determine the width if every run of one method is
+            better than every run of the other.
     """
 
     name: str
@@ -226,7 +226,7 @@ def over_environments(reported: Sequence[MethodResult]) -> list[Overall]:
 
 
 def _scores(group: Sequence[MethodResult]) -> Scores | None:
-    """Return an array of returns of shape (seeds, environments); None if environments differ in their seeds."""
+    """Return returns of shape (seeds, environments); None if environments differ in their number of seeds."""
     columns = [[summary.return_percent.mean for summary in line.summaries] for line in group]
     if len({len(column) for column in columns}) > 1:
         return None

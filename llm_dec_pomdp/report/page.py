@@ -32,7 +32,7 @@ from .tables import (
 from .viewer.page import policy, viewer_script, viewer_style
 from .viewer.stored import browsable
 
-MOST = 2_000_000  # bytes; limit of the episodes in a report
+MOST = 2_000_000  # maximum size of the episodes in a report, in bytes
 
 
 def render_page(
@@ -44,7 +44,7 @@ def render_page(
         title: Heading of the page.
         runs: The benchmarks or runs that contain the entries.
         found: The findings to show.
-        entries: All runs, also those without a result.
+        entries: All runs, including those without a result.
         warnings: Reasons why results are not comparable.
     """
     pictures, curves = figures(found), learning_curves(found)

@@ -29,7 +29,7 @@ PUBLISHED = (
 
 
 def published(environments: Iterable[EnvironmentConfig]) -> list[Published]:
-    """Return the published returns for these environments; [] if one of them has options or tasks of the user."""
+    """Return the published returns for these environments; [] if one of them has user-defined options or tasks."""
     listed = list(environments)
     sources = {source for config in listed for source in (config.tasks, config.eval_tasks) if source is not None}
     known = sources <= {"sample", "hub"} and not any(config.options for config in listed)

@@ -24,7 +24,7 @@ def summary(found: Findings, entries: Sequence[CellRecord], width: int) -> list[
 
     Args:
         found: Findings of the report.
-        entries: All runs, also those without a result.
+        entries: All runs, including those without a result.
         width: Width of the terminal in characters. Columns that do not fit are left out, from the right.
     """
     shortened = _foremost(found)
@@ -37,7 +37,7 @@ def summary(found: Findings, entries: Sequence[CellRecord], width: int) -> list[
 
 
 def _foremost(found: Findings) -> list[MethodResult]:
-    """Return all results, or only the best of each environment if there are many."""
+    """Return all results; if there are many, only the best results of each environment."""
     if len(found.lines) <= _ROWS:
         return list(found.lines)
     best = [max(group, key=lambda line: line.value.mean) for group in by_environment(found.lines).values()]

@@ -67,7 +67,7 @@ def _readable(folders: Sequence[Path]) -> tuple[list[Run], list[str]]:
         try:
             run = read_run(folder)
             for entry in run.entries if len(folders) > 1 else ():
-                for load in (entry.episodes, entry.curve, entry.training):  # a run with any damaged file is left out
+                for load in (entry.episodes, entry.curve, entry.training):  # a run with a damaged file is left out
                     load()
         except (RunError, FileError) as error:
             if not is_there(folder / "versions.json"):  # a wrong name, not a damaged run

@@ -1,8 +1,8 @@
 """Encoding of plain data between judge and program: tagged builtin types with limits, without pickle.
 
 Tests compute with decoded values in C functions, which no timer can interrupt. So the limits ensure that arithmetic,
-comparison, hash and text of two numbers take well under a second, and sets and tables of other values likewise. Both
-sides check the limits before they build a value.
+comparison, hash and text of two numbers take well under a second. The same holds for sets and tables of other values.
+Both sides check the limits before they build a value.
 
 Decoded values are built from bytes, so that no object of generated code takes part in a comparison. A value is one tag
 byte and its content; containers have a count. A frame is a length, a number that pairs request and answer, and the
@@ -64,7 +64,7 @@ def encode(value: Any, *, low: bool = False, keep: Keep | None = None) -> bytes:
     Args:
         value: Any value; it is refused unless it and all parts are exactly of a plain type.
         low: Encode the plain data of subclasses, iterators and objects with attributes instead of refusing them.
-        keep: Returns a number for an object of another type; the number is sent in its place.
+        keep: Function that returns a number for an object of another type; the number is sent in its place.
 
     Raises:
         CodecError: The value has another type, is too large or too deep, or contains itself.
@@ -250,7 +250,7 @@ class _Reader:
 
 
 def _refuse_collisions(items: list[Any]) -> None:
-    """Refuse many different items of one hash: in a set they would keep the judge busy for hours."""
+    """Refuse many different items with the same hash: a set of them would keep the judge busy for hours."""
     if all(type(item) in _SPREAD or (type(item) is int and -_HASH_OF_INTS < item < _HASH_OF_INTS) for item in items):
         return
     same: defaultdict[int, list[Any]] = defaultdict(list)

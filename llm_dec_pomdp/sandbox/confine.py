@@ -82,7 +82,7 @@ def _c_value(argument: int | bytes | None) -> ctypes.c_long | ctypes.c_char_p:
 
 
 def take(steps: Iterable[Step]) -> int:
-    """Make the calls in order, and return the result of the last one."""
+    """Make the calls in order and return the result of the last one."""
     result = 0
     for what, call in steps:
         result = _checked(call(), what)
@@ -172,7 +172,7 @@ def _forbid_writing() -> None:
 def show_only(paths: Iterable[str], folder: str) -> None:
     """Hide all files and folders except these; `folder` becomes their root.
 
-    This also hides sizes and times (`stat`) and the numbers of processes (/proc), which need no permission.
+    This also hides sizes and times of files (`stat`) and process ids (/proc), which are readable without permission.
     """
     mount_memory(folder)
     for path in dict.fromkeys([*paths, folder]):

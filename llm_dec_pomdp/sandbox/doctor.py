@@ -1,4 +1,4 @@
-"""Test of the sandbox with hostile programs, and search for their effects and remains.
+"""Test of the sandbox with hostile programs, and search for their effects and leftovers.
 
 The programs are in `hostile/`, one file each, with a header of three lines: a description, `# category:` and `#
 expect:` (the correct outcomes). A fourth line, `# needs:`, names the layer if only one layer stops the program. The
@@ -142,7 +142,7 @@ class Bait:
         return source
 
     def traces(self, pool: SandboxPool) -> list[str]:
-        """Return the effects and remains of a program, and clean them up before the next one."""
+        """Return the effects and leftovers of a program, and remove them before the next program."""
         marks = [f"{kind} was reached" for kind in self._reached()]
         for path in self.outside.iterdir():
             marks.append(f"{path.name} was written outside")
@@ -223,8 +223,8 @@ class Finding:
 
     program: Program
     verdict: Verdict  # of the judge
-    earned: tuple[str, ...] = ()  # rewards that a wrong program would not receive
-    escaped: tuple[str, ...] = ()  # effects and remains
+    earned: tuple[str, ...] = ()  # rewards that a wrong program must not receive
+    escaped: tuple[str, ...] = ()  # effects and leftovers
     broken: tuple[str, ...] = ()  # the program took too long, or the judge failed afterwards
 
     @property
@@ -270,7 +270,7 @@ class Examination:
 
     without: tuple[str, ...]  # the layers that are off
     findings: tuple[Finding, ...]  # one for each program that was run
-    left: tuple[str, ...]  # effects and remains at the end
+    left: tuple[str, ...]  # effects and leftovers at the end
     not_tried: tuple[str, ...]  # names of skipped programs that no remaining layer would stop
 
     @property
@@ -284,15 +284,15 @@ class Examination:
 
     @property
     def problems(self) -> dict[str, tuple[str, ...]]:
-        """The problems by program; remains of unknown programs are under `after all`."""
+        """The problems by program; leftovers of unknown programs are under `after all`."""
         by_name = {finding.program.name: finding.problems for finding in self.findings if finding.problems}
         return by_name | ({"after all": self.left} if self.left else {})
 
 
 def examine(chosen: Sequence[Program], without: Sequence[str] = ()) -> Examination:
-    """Run programs in parallel in several pools of one judge each, so that a good program follows in the same judge.
+    """Run programs in parallel, in pools with one judge each, so that a good program follows in the same judge.
 
-    If a layer is off, effects and remains are only searched for after the last program.
+    If a layer is off, the search for effects and leftovers follows the last program only.
     """
     with contextlib.ExitStack() as stack:
         laid = stack.enter_context(bait())

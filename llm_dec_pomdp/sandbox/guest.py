@@ -61,13 +61,13 @@ def serve(modules: Callable[[int, Any], NoReturn]) -> NoReturn:
             else:
                 positional, named = request
                 answer = ("value", function(*positional, **named))
-        except BaseException as error:  # every exception of the program, also SystemExit, is its outcome
+        except BaseException as error:  # every exception of the program, including SystemExit, is its outcome
             answer = describe(error)
         send(number, answer, low=low)
 
 
 def rehearse() -> None:
-    """Run an own program once in advance, because the first execution after a fork is slow."""
+    """Run a sample program once in advance, because the first execution after a fork is slow."""
     named = codec.decode(codec.encode({"values": [1, 2.0, "3", None, True]}), low=True)
     try:
         load("import ast, contextlib, io", _REHEARSAL, "f")(**named)
@@ -78,7 +78,7 @@ def rehearse() -> None:
 
 
 def load(prelude: str, solution: str, entry_point: str) -> Callable[..., Any]:
-    """Execute prelude and solution as one module, which is registered because dataclasses look their module up.
+    """Execute prelude and solution as one module, which is registered because dataclasses look up their module.
 
     Neither inherits the `__future__` features of this file. The solution has its own and those of the prelude.
     """

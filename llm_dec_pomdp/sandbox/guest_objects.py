@@ -136,5 +136,5 @@ def serve(number: int, files: Sequence[tuple[str, str]]) -> NoReturn:
         number, body = guest.receive()
         try:
             answer = ("value", objects.do(*codec.decode(body, low=True, kept=objects.kept)))
-        except BaseException as error:  # every exception of the program, also SystemExit, is its outcome
+        except BaseException as error:  # every exception of the program, including SystemExit, is its outcome
             answer = guest.describe(error)

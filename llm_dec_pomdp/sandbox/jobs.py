@@ -19,8 +19,8 @@ class Limits:
     Attributes:
         cpu_seconds: Total CPU time in seconds, scaled by `SandboxPool.slowness`; the limit of wall time is four times
             this plus two seconds.
-        case_seconds: CPU time in seconds for loading and for each assert, scaled alike. A program that sleeps has two
-            more seconds of wall time; time that it waits for a core does not count.
+        case_seconds: CPU time in seconds for loading and for each assert, scaled in the same way. A program that sleeps
+            has two more seconds of wall time; time that it waits for a core does not count.
         memory_mb: Address space in MiB, in addition to that of an empty interpreter.
     """
 
@@ -47,7 +47,7 @@ class Job:
         solution: Generated source, untrusted.
         check: Source that defines `check(candidate)`.
         entry_point: Name in the solution that is passed to `check`.
-        prelude: Trusted source of the problem (imports, helpers), in scope of solution and tests.
+        prelude: Trusted source of the problem (imports, helpers), visible to solution and tests.
         limits: Limits of the program.
         trust: "strict" refuses results that are not exactly of a builtin type; "low" takes the plain data of iterators,
             subclasses and objects with attributes instead (see docs/sandbox.md).
@@ -73,7 +73,8 @@ class Verdict:
         outcome: `infra_error` is a fault of the sandbox; every other outcome is due to the program.
         passed: Sum over the asserts of the source, each with the share of its executions that held.
         total: Number of asserts of the source that were executed or should have been, and of other statements that
-            raised. If all asserts are like `assert False`, the number of those that were rightly not executed.
+            raised. If all asserts only mark errors, like `assert False`, and none was executed, the number of all
+            asserts.
         notes: Load error, then the first failure of each assert with its reason, in order.
         cpu_seconds: CPU time of the program in seconds.
         wall_seconds: Wall time of the job in seconds.

@@ -146,7 +146,7 @@ class Record:
             self.notes.append(note())
 
     def call(self, *arguments: Any, **named: Any) -> Any:
-        """Ask the program."""
+        """Call the entry point of the program; raise OverError if the program cannot continue."""
         if self.over is not None:
             raise self.over
         try:
@@ -164,7 +164,7 @@ class Candidate:
         self.__name__ = self.__qualname__ = name
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
-        """Ask the program."""
+        """Call the entry point of the program."""
         return self._call(*arguments, **named)
 
 
@@ -238,7 +238,7 @@ def verdict(record: Record) -> dict[str, Any]:
     """Return the verdict of a record: an assert is worth the share of its executions that held.
 
     If the tests ended early, unfinished asserts have failed. Otherwise asserts that were never executed do not count.
-    The exception are tests whose asserts only mark errors: each assert has held if none was executed and no statement
+    Tests whose asserts only mark errors are an exception: each assert has held if none was executed and no statement
     raised. An assert in a loop that an error ended has failed, because the number of missing rounds is unknown. A
     statement that raised and contains no assert counts as a failure.
     """
@@ -288,7 +288,7 @@ def verdict(record: Record) -> dict[str, Any]:
 
 
 def slowness() -> float:
-    """Return how much slower than usual this machine runs Python, from 1 to 4."""
+    """Return the factor by which this machine runs Python more slowly than the reference machine, from 1 to 4."""
     best = 1.0
     for _ in range(3):
         started = time.process_time()
@@ -308,13 +308,14 @@ class JudgeLoop:
         self.zygote = Zygote(f"{options['root']}/{os.getpid()}", options["site"], options["layers"])
 
     def gone(self) -> bool:
-        """Return whether the caller has ended. It sends nothing before our answer, so readable input means its end."""
+        """Return whether the caller has ended. It sends nothing before the answer, so readable input means its end."""
         return os.getppid() != self.parent or bool(select.select([0], [], [], 0)[0])
 
     def answer(self, job: dict[str, Any], slow: float) -> dict[str, Any]:
         """Return the verdict of a job.
 
-        If the job loses the zygote, it runs again in a new one. If it loses the zygote twice, it fails.
+        If the job loses the zygote, it runs again in a new one. If it loses the zygote twice, the outcome is
+        "infra_error" if no generated code was running, and otherwise "died".
 
         Raises:
             BrokenPipeError: The supervisor has ended.
@@ -359,9 +360,9 @@ class JudgeLoop:
         return job
 
     def leave(self) -> None:
-        """End the own processes and remove the own folder; also the pool's folder if the caller cannot.
+        """End the processes of this judge and remove its folder; also the pool's folder if the caller cannot do this.
 
-        When a trainer dies, this input ends before this process gets another parent.
+        When a trainer dies, the input of this process ends before the process has another parent.
         """
         ended = bool(select.select([0], [], [], 0)[0]) and os.getppid() == self.parent
         if ended and not self.dismissed:

@@ -31,7 +31,7 @@ from .worker import LostError, TestsTooLongError, Worker, well_formed
 
 ALLOW_WEAK = "LLM_DEC_POMDP_ALLOW_WEAK"
 _PREFIX = "llm-dec-pomdp-judge-"
-_AGAIN = 0.1  # share of a pool's time that repeated runs may take
+_AGAIN = 0.1  # maximum share of repeated runs in the time of a pool
 _pools = itertools.count()
 
 
@@ -45,11 +45,10 @@ class SandboxPool:
         without: Layers of confinement to leave out, for tests; see `confine.LAYERS`.
 
     Attributes:
-        slowness: How much slower than usual this machine is, from 1 to 4; limits are multiplied by it. 1 before the
-            first job.
+        slowness: Factor by which this machine is slower than the reference machine, from 1 to 4. Limits are multiplied
+            by it. It is 1 before the first job.
 
-    It may be used from several threads and after a fork. Use it as a context manager or call `close`; both are
-    optional.
+    Several threads may use a pool, also after a fork. Use it as a context manager or call `close`; both are optional.
     """
 
     def __init__(
@@ -173,7 +172,7 @@ class SandboxPool:
         return well_formed({"outcome": "infra_error", "notes": ["the judge process was lost twice"]}), judge
 
     def _judge_alone(self, job: Job) -> dict[str, Any] | None:
-        """Return the answer with all other judges idle; None if repeated runs have used up their share of time."""
+        """Return the answer of a run while all other judges are idle; None if no time is left for repeated runs."""
         assert self._idle is not None
         if not self._alone.acquire(blocking=False):
             return None

@@ -97,7 +97,7 @@ def capabilities() -> Capabilities:
 
 
 def main(options: dict[str, Any]) -> None:
-    """Probe every layer in a child process; print one JSON line with name and problem for each that answers."""
+    """Probe every layer in a child process; for each child that answers, print name and problem as a line of JSON."""
     acts: dict[str, Callable[[], str]] = {
         "limits": _limits,
         "namespaces": _namespaces,
@@ -112,7 +112,7 @@ def main(options: dict[str, Any]) -> None:
 
 
 def _in_child(act: Callable[[], str]) -> str:
-    """Return the answer of the act; a space if the layer works, nothing if the child did not answer."""
+    """Return the problem that `act` finds in a child process; " " if it finds none, "" if the child did not answer."""
     reader, writer = os.pipe()
     if os.fork() == 0:
         try:

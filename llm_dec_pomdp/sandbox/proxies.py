@@ -59,7 +59,7 @@ class World:
         return self._solution.ask((what, *parts))
 
     def _begin_again(self) -> None:
-        """Forget the objects of an ended process, and find those with a path in the new process."""
+        """Forget the objects of the ended process, and look up those with a path in the new process."""
         self._expected = self._solution.starts
         self._remotes.clear()
         self._got.clear()
@@ -77,7 +77,7 @@ class World:
         self._got.append((owner, name, value, encode(value, keep=self._keep)))
 
     def _hand_back(self) -> None:
-        """Send the changes of copied containers to the program."""
+        """Send the changes that tests made to copies of containers to the program."""
         got, self._got = self._got, deque(maxlen=_REMEMBERED)
         for owner, name, value, before in got:
             if encode(value, keep=self._keep) != before:
@@ -154,9 +154,9 @@ class Remote:
 
     Args:
         world: The program.
-        number: Number of the object; None if it is found by `path`, also after a restart.
+        number: Number of the object; None if it is found by `path`, even after a restart.
         start: Number of the process that knows the object.
-        path: Path of a module's attribute: the module, and names.
+        path: Path of an attribute: the name of the module, then the names of attributes.
     """
 
     __slots__ = ("__weakref__", "_also", "_number", "_path", "_start", "_world")

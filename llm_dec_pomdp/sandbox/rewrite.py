@@ -1,4 +1,4 @@
-"""Rewriting of tests by their syntax trees: each assert counts, also in loops; method calls become one step."""
+"""Rewriting of tests by their syntax trees: each assert counts, even in loops; method calls become one step."""
 
 from __future__ import annotations
 

@@ -153,7 +153,7 @@ def program(machine: str | None = None, *, judge: bool = False) -> bytes:
 
 
 def asking_for_threads(machine: str | None = None) -> bytes:
-    """Return a filter that asks the owner of its listener about every new thread."""
+    """Return a filter that requests permission for every new thread from the owner of its listener."""
     machine = (machine or platform.machine()).lower()
     number = _GUARDED["clone"][0][_COLUMNS[machine][0]]
     assert number is not None

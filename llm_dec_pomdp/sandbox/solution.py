@@ -144,7 +144,7 @@ class Zygote:
         return ours, pid
 
     def waited(self) -> float:
-        """Return the seconds that the solution process has waited for a core."""
+        """Return the time that the solution process has waited for a core, in seconds."""
         try:
             self._control.sendall(zygote.ORDER.pack(b"w", 0, 0))
             return self._answer()[0] / 1e6
@@ -173,7 +173,7 @@ class Zygote:
         return zygote.ANSWER.unpack(data)
 
     def alive(self) -> bool:
-        """Return whether the process is running: no other process holds the other end of its socket."""
+        """Return whether the zygote is running; the other end of its socket closes when it ends."""
         try:
             return not select.select([self._control], [], [], 0)[0] or bool(self._control.recv(1, socket.MSG_PEEK))
         except OSError:
@@ -202,7 +202,7 @@ class Solution:
         zygote: Source of processes.
         load: First message to the process: prelude, solution, entry point, whether trust is low.
         limits: Limits of the job, scaled to this machine.
-        gone: Returns whether the caller has gone, so that the work can stop.
+        gone: Function that returns whether the caller has gone, so that the work can stop.
     """
 
     def __init__(self, zygote: Zygote, load: tuple[Any, ...], limits: Limits, gone: Callable[[], bool]) -> None:

@@ -29,7 +29,7 @@ from .solution import CaseTimeoutError, OverError, Solution, UnsupportedError, Z
 
 @functools.lru_cache(maxsize=KEPT)
 def names(source: str) -> tuple[str, ...]:
-    """Return `Class.test` of each test of a source; raise SyntaxError, ValueError or RecursionError."""
+    """Return `Class.test` of each test; raise SyntaxError, ValueError or RecursionError if a source does not parse."""
     found: list[str] = []
     for node in ast.parse(source).body:
         if isinstance(node, ast.ClassDef):
@@ -143,7 +143,7 @@ class Suite:
         return ""
 
     def reason(self, error: BaseException) -> str:
-        """Return why a test failed, and note whether more tests can run; raise ZygoteLostError if it was lost."""
+        """Return the reason of a failed test, and note whether more tests can run; raise a ZygoteLostError again."""
         if isinstance(error, ZygoteLostError):
             raise error
         if isinstance(error, OverError) and error.outcome in ("timeout", "infra_error"):

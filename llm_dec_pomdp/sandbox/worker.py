@@ -24,7 +24,7 @@ GRACE = 10.0  # seconds beyond a job's wall limit after which a silent judge cou
 START = 20.0  # seconds that a judge may take to start
 REST = 5.0  # seconds from the first byte of an answer to its last
 READING = 10.0  # seconds that a judge may take to read a job
-LONGEST = 1 << 24  # largest number of bytes of an answer
+LONGEST = 1 << 24  # maximum size of an answer, in bytes
 _NUMBERS = ("passed", "total", "cpu_seconds", "wall_seconds")
 _LISTS = {"notes": {str}, "cases": {bool}, "shares": {int, float}, "tests": {str}}
 
@@ -38,7 +38,7 @@ class TestsTooLongError(Exception):
 
 
 class Worker:
-    """One judge process. An interrupted request ends it: its answer would be taken for the next answer."""
+    """One judge process. An interrupted request ends it, since a late answer would be taken for the next one."""
 
     def __init__(self, options: dict[str, Any]) -> None:
         self.over = False  # the process has ended
@@ -47,7 +47,7 @@ class Worker:
         self._in, self._out = self._process.stdin.fileno(), self._process.stdout.fileno()
         os.set_blocking(self._in, False)
         with self._ending_if_interrupted():
-            self.slowness = float(self._read(START)["slowness"])  # how much slower than usual this machine is
+            self.slowness = float(self._read(START)["slowness"])  # factor relative to the reference machine
 
     def run(self, job: Job) -> dict[str, Any]:
         """Return the verdict of the judge on a job; raise LostError or TestsTooLongError if there is none."""

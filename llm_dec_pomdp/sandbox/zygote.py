@@ -1,11 +1,11 @@
-"""The process from which solution processes are forked: it has the standard library, and none of our data.
+"""The process from which solution processes are forked: it has the standard library, and no data of this package.
 
 It only receives orders to start and to end a child. Programs are sent over a socket of the judge, which this process
 passes on. Orders and answers have a fixed size:
 
 | order | meaning | answer |
 |---|---|---|
-| "s", limits, one descriptor | start a child on this socket | its process id, 0 when it could not; 0 |
+| "s", limits, one descriptor | start a child on this socket | its process id, or 0 if the fork failed; 0 |
 | "g" | the child has received its program | none |
 | "w" | report the waiting time of the child | microseconds that it waited for a core; 0 |
 | "k" | end the child and its children, empty its folder | microseconds of CPU time; 1 if it waited for a core |
@@ -35,7 +35,7 @@ ORDER = struct.Struct(">cQI")  # order, bytes of memory, seconds of CPU
 ANSWER = struct.Struct(">qq")
 DEVICES = ("/dev/null", "/dev/zero", "/dev/urandom")
 _LOOK = 0.05  # seconds between checks of a folder on the disk
-_HIDDEN = "sandbox"  # name of the package of our own modules
+_HIDDEN = "sandbox"  # name of the package that contains this module
 
 
 class Zygote:
@@ -215,7 +215,7 @@ def end_orphans(proc: int) -> None:
 
 
 def empty(folder: str) -> None:
-    """Remove the content of a folder, also if it is very deep, large or locked."""
+    """Remove the content of a folder, even if it is very deep, large or locked."""
     with os.scandir(folder) as entries:
         paths = [entry.path for entry in entries]
     for path in paths:

@@ -20,7 +20,7 @@ def served(
 
     Args:
         url, max_turns, render_mode: See `RemoteEnv`.
-        tasks: Must be "sample": the tasks are those of the server.
+        tasks: Only "sample", since the server has the tasks.
         split: "train" or "test": the server's tasks of this split and its tasks without a split; None or "all": all.
 
     Raises:

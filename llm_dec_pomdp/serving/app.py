@@ -41,7 +41,7 @@ def application(sessions: Sessions, token: str | None, threads: int) -> Starlett
 
     Args:
         sessions: The sessions of the server.
-        token: Required of every request but GET /health; None: only requests to this machine are answered.
+        token: Token that every request except GET /health needs; None: only requests to this machine are answered.
         threads: Number of requests that play at the same time. Other requests have their own threads, so that slow
             calls of one client do not block other clients.
     """

@@ -100,7 +100,7 @@ def to_outcome(data: Mapping[str, Any]) -> Outcome:
 
 
 def changeable(env: TextDecPOMDP) -> Sequence[str]:
-    """Return the hidden fields of tasks that a client may change: none if the judge, which clients share, runs them."""
+    """Return the hidden fields of tasks that a client may change: none if the code sandbox runs them."""
     return () if env.facts.judges_code else env.facts.hidden_fields
 
 

@@ -13,7 +13,7 @@ with the limits of all sessions. OpenEnv's client of tools starts a session by `
 `params.session_id` (RFC 003).
 
 With `WithTools` calls are additional to the actions of a turn. In another environment a call is the agent's action of a
-turn, and no other agent may have to act in that turn.
+turn. It is refused if another agent has to act in the same turn.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Tools:
 
     Args:
         sessions: The sessions of the server.
-        playing: Limits the requests that play at the same time.
+        playing: Limiter of the requests that play at the same time.
     """
 
     def __init__(self, sessions: Sessions, playing: anyio.CapacityLimiter) -> None:
@@ -111,7 +111,7 @@ class Tools:
             response = self._without_body(request)
             if response is None and request.headers.get("content-length") == "2":
                 read.append(await receive_in_time())
-                if read[0].get("body") == b"{}":  # OpenEnv's validation asks so whether MCP is served
+                if read[0].get("body") == b"{}":  # OpenEnv's validation checks with this body whether MCP is served
                     response = _error(200, "the message has no method")
             if response is None:
                 await self._manager.handle_request(scope, receive_in_time, send_with_session)
@@ -125,7 +125,7 @@ class Tools:
             await response(scope, receive, send)
 
     def _without_body(self, request: Request) -> Response | None:
-        """Return the response to a request that is no message of MCP, such as DELETE; None for a message."""
+        """Return the response to a request that is not an MCP message, such as DELETE; None for a message."""
         query = request.query_params
         if unknown := sorted(set(query) - set(_PARAMETERS)):
             raise _invalid(f"the address has {unknown[0]!r:.60}; {nearest(unknown[0][:60], _PARAMETERS)}")

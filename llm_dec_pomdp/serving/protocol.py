@@ -12,10 +12,10 @@
 An observation is `{"type": "observation", "data": {"observation": ..., "reward": ..., "done": ...}}`. An error is
 `{"type": "error", "data": {"message": ..., "code": ...}}`; the episode does not change.
 
-The session stores states by number; 0 is the environment before its first reset. A number as `fork` in the data of a
-message makes the server play a fork of that state. The state and the session's current episode do not change, so the
-same message can be sent twice. In place of `observation` its answer has `fork`: the `number` of the new state, and the
-`outcome`, `hidden` and, after a reset, `item` that `RemoteEnv` needs.
+The session stores states by number; 0 is the environment before its first reset. If the data of a message has a number
+as `fork`, the server plays a fork of the state with this number. The state and the session's current episode do not
+change, so the same message can be sent twice. In place of `observation` its answer has `fork`: the `number` of the new
+state, and the `outcome`, `hidden` and, after a reset, `item` that `RemoteEnv` needs.
 
 The message `fork` makes a state with other tasks, for a single agent, or with other turns. The data of its answer is
 `{"fork": number, "description": {...}}`. `forget` in the data of any message is a list of states to drop.
@@ -186,7 +186,7 @@ def _tasks(sessions: Sessions, session: Session, data: Data) -> Data:
 
 
 def _fork(sessions: Sessions, session: Session, data: Data) -> Data:
-    """Make a state with other `tasks`, for a `single_agent`, or with `max_turns`; null if it has no single agent."""
+    """Make a state with other `tasks`, for a `single_agent` (null if the environment has none), or with `max_turns`."""
     env: TextDecPOMDP | None = session.copy(field(data, "fork", int, session.current))
     rows: list[Any] | None = field(data, "tasks", list, None)
     if rows is not None:

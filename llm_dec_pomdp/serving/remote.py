@@ -137,7 +137,7 @@ def _close(connections: list[ClientConnection], process: int) -> None:
 
 
 class _State:
-    """The number of a state on the server, which drops the state after the last reference here is gone."""
+    """The number of a state on the server. The server drops the state when no object of this process refers to it."""
 
     def __init__(self, client: _Client, number: int) -> None:
         self.client, self.number = client, number
@@ -153,7 +153,7 @@ class _State:
 
 
 class RemoteEnv(TextDecPOMDP):
-    """An environment on a server; see the module. Needs the extra "serve".
+    """An environment on a server; see the module docstring. Needs the extra "serve".
 
     Args:
         url: Address of a server that `llm-dec-pomdp serve` started.
@@ -213,7 +213,7 @@ class RemoteEnv(TextDecPOMDP):
 
     @property
     def facts(self) -> Facts:
-        """The facts of the server's environment; threads can step copies in parallel, because another process plays."""
+        """The facts of the server's environment; it runs in another process, so threads can step copies in parallel."""
         if self.max_turns not in self._facts:
             answer = self._ask("fork", max_turns=self.max_turns)
             _State(self._client, answer["fork"])  # the server may drop it

@@ -8,7 +8,7 @@ from ..envs import TextDecPOMDP
 from .sessions import Limits, Sessions
 from .web import WebServer  # isort: split
 
-from .app import LOCAL, application  # after `web`, which says what to install
+from .app import LOCAL, application  # after `web`, whose ImportError names the package to install
 
 _WAITING = 32  # requests at the same time, if the environment waits for another process
 
@@ -20,7 +20,7 @@ class Server(WebServer):
         env: The environment that every session starts with.
         host: Address of this machine to listen at.
         port: Its port; 0: a free one.
-        token: Required of every request; necessary if other machines can reach the host.
+        token: Token that every request except GET /health needs; required if other machines can reach the host.
         limits: Limits of its sessions.
 
     Attributes:

@@ -56,7 +56,7 @@ class Limits:
 
     @property
     def connections(self) -> int:
-        """Connections at the same time; a client has one for each thread that waits for an answer."""
+        """The maximum number of open connections; a client has one for each thread that waits for an answer."""
         return 2 * self.sessions + 256
 
 
@@ -199,11 +199,12 @@ class Sessions:
     def join(self, name: str = "") -> Session:
         """Return the session of a name, and start it if necessary; without a name, start a new session.
 
-        The caller calls `leave` when its connection ends. A session with a name is kept without connections until it
-        is idle for too long, or a new session needs its place.
+        The caller calls `leave` when its connection ends. A session with a name is kept without connections until it is
+        idle for too long, or until a new session replaces it.
 
         Raises:
-            RefusedError: The name is too short or too long, or all sessions have connections.
+            RefusedError: The name is too short or too long, the server has its maximum number of connections, or all
+                sessions are in use.
         """
         if name and len(name) not in NAME_LENGTH:
             raise RefusedError(
@@ -248,7 +249,7 @@ class Sessions:
         """Return an open session by its name and note the time of this request.
 
         Raises:
-            RefusedError: There is no such session (any more).
+            RefusedError: There is no such session, or it has ended.
         """
         with self._lock:
             self._end_idle()
@@ -289,7 +290,7 @@ class Sessions:
             return number, env, result
 
     def keep(self, session: Session, env: TextDecPOMDP) -> int:
-        """Store an environment and return its number; if all sessions are too large, the largest loses states."""
+        """Store an environment and return its number; if all are too large together, the largest loses states."""
         with self._lock:
             number = session.keep(env)
             held = [other for other, _ in self._open.values()]

@@ -32,7 +32,7 @@ class WebServer:
         app: The application.
         host: Address of this machine to listen at.
         port: Its port; 0: a free one.
-        connections: Connections without a complete request; half of the connections at the same time.
+        connections: Maximum number of connections without a complete request; twice as many connections may be open.
 
     Attributes:
         url: The address.
@@ -97,7 +97,7 @@ class _Listener(socket.socket):
 
     Args:
         listening: The socket, which it replaces.
-        most: Largest number of connections without a request; beyond it the oldest one is closed.
+        most: Maximum number of connections without a request; if there are more, the oldest one is closed.
 
     Attributes:
         silent: Connections without a request and their start times, by the address of the client.

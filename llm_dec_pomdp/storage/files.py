@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import torch
 
 MANIFEST = "manifest.json"
-_PIECE = 1 << 24  # bytes written and hashed at once
+_PIECE = 1 << 24  # bytes that are written and hashed at once
 _DTYPES = {
     "float64": "F64",
     "float32": "F32",
@@ -290,7 +290,7 @@ def pack(value: Any, tensors: dict[str, torch.Tensor], path: str = "state") -> A
 
 
 def unpack(value: Any, tensors: Mapping[str, torch.Tensor]) -> Any:
-    """Return the value that `pack` was given; the inverse of `pack`."""
+    """Return the value that `pack` encoded."""
     if isinstance(value, list):
         return [unpack(inner, tensors) for inner in value]
     if not isinstance(value, dict):

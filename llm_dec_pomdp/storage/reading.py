@@ -1,6 +1,6 @@
 """Safe reading of files from other people: run folders, traces, checkpoints and task files.
 
-Only regular files are opened, also through links, and only up to a number of bytes: a pipe would block, and a device
+Only regular files are opened (links are followed), and only up to a number of bytes: a pipe would block, and a device
 may have no end. The content is checked against the expected type. Every failure is a `FileError` that names the file,
 the problem and the remedy.
 """
@@ -30,12 +30,12 @@ class FileError(ValueError):
 
 
 def is_there(path: Path) -> bool:
-    """Return whether a path exists, also as a broken link."""
+    """Return whether a path exists; True for a broken link."""
     return os.path.lexists(path)
 
 
 def open_file(path: Path, largest: int | None = None) -> BinaryIO:
-    """Open a regular file for reading, also through links.
+    """Open a regular file for reading; links are followed.
 
     Args:
         path: Path of the file.
@@ -86,7 +86,7 @@ def read_bytes(path: Path, largest: int = LONGEST) -> bytes:
 
 
 def read_text(path: Path, largest: int = LONGEST) -> str:
-    """Return the text of a UTF-8 file without a byte order mark; raise FileError, also if it is not UTF-8."""
+    """Return the text of a UTF-8 file without a byte order mark; raise FileError, for example if it is not UTF-8."""
     try:
         return read_bytes(path, largest).decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -122,7 +122,7 @@ def parse(text: bytes | str, where: str) -> Any:
     """
     try:
         return json.loads(text)
-    except (ValueError, RecursionError) as error:  # also very long numbers and deeply nested brackets
+    except (ValueError, RecursionError) as error:  # includes very long numbers and deeply nested brackets
         raise FileError(f"{where}: it is no JSON ({error}); correct or remove it") from None
 
 

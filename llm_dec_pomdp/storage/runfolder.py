@@ -1,10 +1,9 @@
 """The folder of a run: its lock, its status and its logs.
 
 Only one process writes to a folder at a time: it holds a lock (flock) on the file `lock`, which names its pid and host.
-The kernel releases the lock when the process ends. `status.json` says "running", "interrupted", "failed" (with the
-reason) or "done". After a failure, `traceback.txt` has the full traceback.
-Logs are JSONL files. Each line is on disk before the run continues. A resumed run first removes the lines after its
-checkpoint.
+The kernel releases the lock when the process ends. `status.json` contains "running", "interrupted", "failed" (with the
+reason) or "done". After a failure, `traceback.txt` has the full traceback. Logs are JSONL files. Each line is on disk
+before the run continues. A resumed run first removes the lines after its checkpoint.
 """
 
 from __future__ import annotations
@@ -90,7 +89,7 @@ def _refuse(folder: Path) -> None:
 
 @contextlib.contextmanager
 def open_run(folder: Path, *, resume: bool = False) -> Generator[None]:
-    """Lock a run folder, and write its status when the block ends or fails.
+    """Lock a run folder, and write its status: running during the block, then done, interrupted or failed.
 
     Args:
         folder: A new or empty folder, unless `resume`.
@@ -205,7 +204,7 @@ def iterate_records(path: Path, kind: type[T] = dict[str, Any], largest: int | N
 
 
 def cut(path: Path, key: str, last: int) -> None:
-    """Truncate a JSONL file before the first record that is unfinished or whose `key` exceeds `last`."""
+    """Truncate a JSONL file before the first record that is incomplete or whose `key` exceeds `last`."""
     if not is_there(path):
         return
     keep = 0

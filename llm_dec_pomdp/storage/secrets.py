@@ -26,7 +26,7 @@ def keep_secret(secret: str | None) -> None:
 def masked(content: bytes) -> bytes:
     """Return the bytes with `MASK` in place of every secret, also in its JSON and HTML form."""
     known = {*_given, *(os.environ.get(name, "") for name in VARIABLES)}
-    for secret in sorted(known, key=len, reverse=True):  # one key may be a part of another
+    for secret in sorted(known, key=len, reverse=True):  # one key may be part of another key
         if len(secret) >= _SHORTEST:
             for form in _forms(secret):
                 content = content.replace(form, MASK)

@@ -100,7 +100,7 @@ def stopping_at_once(
     cannot be handled, and in a nested call, this does nothing.
 
     Args:
-        say: Is called in another thread with the answer to the first signal.
+        say: Function that is called in another thread with the answer to the first signal.
         numbers: The signals.
     """
     global _watch  # signal handlers belong to the whole process
@@ -142,7 +142,7 @@ def finishing(work: str) -> Generator[StopRequest]:
 
 @contextlib.contextmanager
 def before_the_end(act: Callable[[], object]) -> Generator[None]:
-    """Call `act` if a second signal ends the process during the block; `act` must be quick and thread-safe."""
+    """Call `act` if a second signal ends the process during the block. `act` must be fast and thread-safe."""
     _last_acts.append(act)
     try:
         yield

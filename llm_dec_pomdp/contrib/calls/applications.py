@@ -24,7 +24,7 @@ from llm_dec_pomdp.envs.tools import Call, Kit, Limits, kit
 Pairs = tuple[tuple[Any, ...], ...]
 AppState = tuple[Pairs, Pairs]
 LONGEST = 300  # longest stored text, in characters
-MOST = 100  # most changes in an application
+MOST = 100  # maximum number of changes in an application
 
 
 def _found(pairs: Pairs, key: str, what: str) -> Any:

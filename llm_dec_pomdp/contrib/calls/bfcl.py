@@ -81,9 +81,9 @@ _MODULES = "bfcl_eval.eval_checker.multi_turn_eval.func_source_code"
 _TYPES = {"dict": "object", "float": "number"}
 _MORE = "I have updated some more functions you can choose from. What about now?"
 DONE = "Done."
-_LONGEST = 1_000_000  # most characters of the calls of an object in an episode
-_COSTLY = ("exponent", "precision", "decimal_places")  # arguments that decide how long a function computes
-_LARGEST = 1000  # largest absolute value of these arguments
+_LONGEST = 1_000_000  # maximum length of the calls of an object in an episode, in characters
+_COSTLY = ("exponent", "precision", "decimal_places")  # arguments that determine the run time of a function
+_LARGEST = 1000  # maximum absolute value of these arguments
 _KEPT = 32  # number of calls between cached copies of an object; later calls are replayed from the last copy
 
 
@@ -282,7 +282,7 @@ class BFCL(Dispatch):
         return super().prepare(tuple(item for item in items if item.id.startswith(named) or not self.category))
 
     def problem(self, item: TaskItem) -> str:
-        """Return the reason for which a row is invalid; "" if it is valid."""
+        """Return why a row is invalid; "" if it is valid."""
         try:
             row = row_of(item.fields["row"])
         except (ValueError, KeyError, TypeError, AttributeError) as error:

@@ -20,7 +20,7 @@ from llm_dec_pomdp.types import Message
 from .bfcl import BFCL, DONE, AnyCall, Instance, Row, attributes, calls_of, kits, played, row_of, written
 
 _USER = "The user: "
-_AT_ONCE = 16  # most calls in an order
+_AT_ONCE = 16  # maximum number of calls in an order
 
 
 class _Made(NamedTuple):
@@ -32,7 +32,7 @@ class _Made(NamedTuple):
 
 
 class Gold:
-    """The team "gold", which orders the calls of the row; a `Script`.
+    """The team "gold", which orders the calls of the row. An instance is a `Script`.
 
     Args:
         env: The environment whose rows it knows.
@@ -132,7 +132,7 @@ def _after(row: Row, made: Sequence[_Made]) -> dict[str, Instance]:
 
 
 def _harmless(row: Row, user: int, made: Sequence[_Made]) -> Iterator[AnyCall]:
-    """Yield calls that change no object of a row: repeated calls of the turn, and functions without arguments."""
+    """Yield calls that change no object of a row: calls of the turn, and calls without required arguments."""
     now = _after(row, made)
     functions = [(kit.name, f.tool) for kit in kits() for f in kit.functions if kit.name in now]
     plain = [(name, tool.name, "{}") for name, tool in functions if not tool.json_schema.get("required")]

@@ -45,7 +45,7 @@ class DispatchChoices(TurnChoices):
         return agent != LEADER
 
     def play(self, inner: Any, texts: Mapping[str, str], seed: int) -> Transition[Any]:
-        """Apply the texts, and pass results of calls on as the specialist's report in the same step."""
+        """Apply the texts; results of calls become the report of the specialist in the same step."""
         step = super().play(inner, texts, seed)
         while results := {agent: message.text for agent, message in step.state.messages if message.role == "tool"}:
             after = self.env.transition(step.state, results, seed)

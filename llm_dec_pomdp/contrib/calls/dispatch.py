@@ -22,8 +22,8 @@ from llm_dec_pomdp.registries import nearest
 from llm_dec_pomdp.types import Event, Group, Message, Score, TaskItem, Tool
 
 MORE = "Give an order, or answer the user."
-ROUNDS = 3  # most texts with calls for an order
-LONGEST = 100  # longest argument value, in characters, that is searched for in observations
+ROUNDS = 3  # maximum number of texts with calls for an order
+LONGEST = 100  # maximum length of an argument value that is searched for in observations, in characters
 Reward = Literal["outcome", "process", "call"]
 
 
@@ -124,7 +124,7 @@ class Dispatch(Task[State]):
 
     @abstractmethod
     def right(self, state: State) -> bool:
-        """Return whether the present user turn is right at its end."""
+        """Return whether the current user turn is right at its end."""
 
     @abstractmethod
     def missing(self, state: State, user: int) -> Sequence[Any]:
@@ -197,7 +197,7 @@ class Dispatch(Task[State]):
         return following._replace(messages=((LEADER, Message("observation", f"The user: {words[following.user]}")),))
 
     def _record_knowledge(self, state: State, agent: str, source: str, text: str, events: list[Event]) -> State:
-        """Record which argument values of the row an agent knows from a text, and add `knows` events."""
+        """Record the argument values of the row that an agent observes in a text, and add `knows` events."""
         known = {value for reader, value in state.values if reader == agent}
         new = [v for v in argument_values(self.gold(state.item)) if v not in known and contains_token(v, text)]
         if source in self.possible_agents:

@@ -148,7 +148,7 @@ def sources(states: Mapping[str, AppState]) -> Iterator[Source]:
 
 
 def _uses(kind: str, value: str, draw: np.random.Generator) -> list[tuple[str, Asked]]:
-    """Return uses of a value: the words of the user, with {} for the value, and the call."""
+    """Return uses of a value, each as the words of the user, with {} in place of the value, and the call."""
     person, title, paper = (names[int(draw.integers(len(names)))] for names in (PEOPLE, TITLES, PAPERS))
     count, amount = int(draw.choice(COUNTS)), int(draw.choice(AMOUNTS))
     written = [

@@ -133,7 +133,7 @@ class BFCLParallel(TextTask):
         return tuple(item for item in items if self.category in ("", item.id.rpartition("_")[0]))
 
     def problem(self, item: TaskItem) -> str:
-        """Return the reason for which functions or calls of a row are invalid; "" if they are valid."""
+        """Return why functions or calls of a row are invalid; "" if they are valid."""
         name = "functions"
         try:
             functions = _loaded(item, name)

@@ -37,7 +37,7 @@ WEIGHTS: Mapping[str, float] = {
     "duplicate": -0.05,
 }
 LOWEST, HIGHEST = -0.4, 1.1  # the published formula clamps at 1.2, which the parts never reach
-LONGEST = 10_000  # longest text, in characters; the time of parsing may grow quadratically
+LONGEST = 10_000  # maximum length of a text, in characters; the time of parsing may grow quadratically
 _NO_ARGUMENTS = 0.7  # score of a call with arguments if the right call has none
 _FENCED = re.compile(r"```(?:json|python|text)?\s*+(.*?)```", re.DOTALL | re.IGNORECASE)
 _CONSTANTS = {"true": "True", "false": "False", "null": "None"}
@@ -98,7 +98,7 @@ def _f1(calls: Counter[str], gold: Counter[str]) -> float:
 
 
 def _paired(calls: Sequence[Asked], gold: Sequence[tuple[str, Mapping[str, Any]]]) -> tuple[float, int]:
-    """Pair the calls of the answer key with the team's calls, best pairs first.
+    """Pair the calls of the answer key with the calls of the team, in the order of decreasing scores.
 
     Returns:
         The mean score of the answer key's calls, in [0, 1], and the number of exact pairs.

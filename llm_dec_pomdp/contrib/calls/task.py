@@ -144,7 +144,7 @@ class Calls(Dispatch):
     # --- rows ---------------------------------------------------------------------------------------------------------
 
     def problem(self, item: TaskItem) -> str:
-        """Return the reason for which the world or the calls of a row are invalid; "" if they are valid."""
+        """Return why the world or the calls of a row are invalid; "" if they are valid."""
         try:
             states = world_of(item.fields["world"])
         except (ValueError, KeyError, TypeError, AttributeError) as error:

@@ -134,7 +134,7 @@ def statements(text: str, subject: str = "") -> list[Stated]:
 
 
 def corrections(outline: Mapping[str, Sequence[str]], sections: Mapping[str, str]) -> str:
-    """Return the text of an editor that passes statements on to their sections, and accepts a document without any."""
+    """Return the text of an editor that sends misplaced statements to their sections, or accepts if there is none."""
     lines: dict[str, list[str]] = {subject: [] for subject in outline}
     for place, text in sections.items():
         for stated in dict.fromkeys(statements(text, place)):
@@ -161,7 +161,7 @@ class Plan(NamedTuple):
     """The outline and the notes of a row."""
 
     outline: Mapping[str, tuple[str, ...]]  # kinds by subject, in order
-    notes: tuple[tuple[Stated, ...], ...]  # by writer, the notes on the own section first
+    notes: tuple[tuple[Stated, ...], ...]  # by writer; notes on its own section first
 
     @property
     def subjects(self) -> tuple[str, ...]:
@@ -174,7 +174,7 @@ class Plan(NamedTuple):
         return tuple((subject, kind) for subject, kinds in self.outline.items() for kind in kinds)
 
     def newest(self) -> dict[Fact, str]:
-        """Return the newest value of each fact: of a note on another section if there is one."""
+        """Return the newest value of each fact: the value in a note on another section if there is such a note."""
         own = {
             (s, k): v for place, notes in zip(self.subjects, self.notes, strict=True) for s, k, v in notes if s == place
         }
@@ -316,7 +316,7 @@ class Document(Task[State]):
         return self.possible_agents[-1]
 
     def problem(self, item: TaskItem) -> str:
-        """Return the reason for which a row is no document for these writers; "" if it is one."""
+        """Return why a row does not describe a document for these writers; "" if it does."""
         try:
             plan = _plan(item)
         except ValueError as error:
@@ -333,7 +333,7 @@ class Document(Task[State]):
         return State(item, nothing, nothing)
 
     def observations(self, state: State) -> Mapping[str, str]:
-        """Return all sections for the editor, or for each writer that acts its notes or the words of the editor."""
+        """Return all sections for the editor, or the notes or the editor's words for each writer that acts."""
         if state.over:
             return {}
         plan = _plan(state.item)

@@ -197,7 +197,7 @@ class Game(Task[GameState]):
         ]
 
     def problem(self, item: TaskItem) -> str:
-        """Return the reason for which the start of a row is no seed; "" if it is one."""
+        """Return why the start of a row is not a seed; "" if it is."""
         start = item.fields["start"]
         return "" if start.isascii() and start.isdigit() else f"field 'start': {start!r} is not a number of at least 0"
 
@@ -256,8 +256,8 @@ class Game(Task[GameState]):
     def facts(self) -> Facts:
         """The facts; the score ranges from the return of empty texts at the first start to `best`.
 
-        The reward of a turn may be any difference of two scores in this range. In a game of several players, one player
-        may lose as much as another can win.
+        The reward of a turn may be any difference of two scores in this range. In a game of several players, the
+        maximum loss of a player equals the maximum gain of another.
         """
         low, high = self._silence(), self.best
         turn = min(low, low - high, -high if self.players > 1 else 0.0), max(high, high - low)

@@ -97,7 +97,7 @@ class Bandit(TextTask):
         )
 
     def problem(self, item: TaskItem) -> str:
-        """Return the reason for which word or number of a row are invalid; "" if they are valid."""
+        """Return why word or number of a row are invalid; "" if they are valid."""
         if item.fields["word"] not in WORDS:
             return f"field 'word': {item.fields['word']!r} is unknown; give one of {', '.join(WORDS)}"
         if item.fields["number"] not in map(str, range(CONTEXTS)):

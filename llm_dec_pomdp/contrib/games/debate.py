@@ -112,7 +112,7 @@ class State(NamedTuple):
 
     @property
     def documents(self) -> list[str]:
-        """What each of the five documents says, the public one first."""
+        """The answers that the five documents give, "yes" or "no", the public document first."""
         return self.item.fields["documents"].split()
 
 
@@ -148,7 +148,7 @@ class Debate(Task[State]):
         super().__init__(tasks, **common)
 
     def problem(self, item: TaskItem) -> str:
-        """Return the reason for which the documents of a row are invalid; "" if they are valid."""
+        """Return why the documents of a row are invalid; "" if they are valid."""
         documents = item.fields["documents"].split()
         valid = len(documents) == 5 and {*documents} <= {YES, NO}
         return "" if valid else f"field 'documents': {item.fields['documents']!r:.60}; give five words, yes or no"
@@ -158,7 +158,7 @@ class Debate(Task[State]):
         return State(item)
 
     def observations(self, state: State) -> Mapping[str, str | Message]:
-        """Return the documents of each debater, or what the judge observes of the debate."""
+        """Return the documents of each debater, or the observation of the judge after the debate."""
         if state.over:
             return {}
         prompt, public = state.item.prompt, f"The public document says {state.documents[0]}."
@@ -202,7 +202,7 @@ class Debate(Task[State]):
         return exploitability(self, strategy)
 
     def measure(self, groups: Sequence[Group]) -> Mapping[str, Mapping[str, float]]:
-        """Return the share of true claims, or of documents that are shown, in %; see the module."""
+        """Return the share of true claims, or of documents that are shown, in %; see the module docstring."""
         by_id = {item.id: item.fields["documents"].split() for item in self.items}
         found: dict[str, list[bool]] = {}
         for episode in (episode for group in groups for episode in group.episodes):

@@ -98,7 +98,7 @@ class Kuhn(Task[State]):
         super().__init__(tasks, **common)
 
     def problem(self, item: TaskItem) -> str:
-        """Return the reason for which the cards of a row are invalid; "" if they are valid."""
+        """Return why the cards of a row are invalid; "" if they are valid."""
         cards = item.fields["cards"]
         deal = len(cards) == 2 and set(cards) <= set(CARDS) and cards[0] != cards[1]
         return "" if deal else f"field 'cards': {cards!r:.60} is no deal; give two of {', '.join(CARDS)}, such as KJ"

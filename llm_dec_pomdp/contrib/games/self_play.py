@@ -16,7 +16,7 @@ Strategy = Callable[[str, History], Mapping[str, float]]  # (agent, its history)
 
 
 class _Node(NamedTuple):
-    """A position: its state, the history of every agent, and its probability without the choices of the responder."""
+    """A position: its state, the histories, and its probability if the responder chooses the actions to it."""
 
     state: Any
     histories: Mapping[str, History]
@@ -24,7 +24,7 @@ class _Node(NamedTuple):
 
 
 def exploitability(task: Task[Any], strategy: Strategy) -> float:
-    """Compute the mean, over the agents, of the gain by a best response to the others; 0 in an equilibrium.
+    """Compute the mean over agents of the gain by a best response to all other agents; 0 in an equilibrium.
 
     All tasks are equally likely. The result is exact for games with perfect recall and without chance after the start.
 

@@ -164,7 +164,7 @@ class StagHunt(Task[State]):
         super().__init__(tasks, **common)
 
     def problem(self, item: TaskItem) -> str:
-        """Return the reason for which the field `warned` of a row is invalid; "" if it is valid."""
+        """Return why the field `warned` of a row is invalid; "" if it is valid."""
         numbers = [*map(str, range(len(self.possible_agents) + 1))]
         warned = item.fields["warned"]
         return "" if warned in numbers else f"field 'warned': {warned!r:.40}; give one of {', '.join(numbers)}"
@@ -233,7 +233,7 @@ class StagHunt(Task[State]):
 
 
 def _optimal(history: Sequence[Message]) -> str:
-    """Answer hare if this hunter sees old tracks or a teammate has said hare, otherwise stag."""
+    """Answer hare if this hunter sees old tracks or a teammate has sent hare, otherwise stag."""
     observed = [message.text for message in history if message.role == "observation"]
     warned = any(line.endswith(f"says: {HARE}") for text in observed for line in text.splitlines())
     return HARE if warned or _OLD in observed[0] else STAG

@@ -141,7 +141,7 @@ class Verify(Task[State]):
         super().__init__(tasks, **common)
 
     def problem(self, item: TaskItem) -> str:
-        """Return the reason for which the fields of a row are invalid; "" if they are valid."""
+        """Return why the fields of a row are invalid; "" if they are valid."""
         for name, values in {"answer": (YES, NO), "verifier": (YES, NO), "solver": (YES, NO, NOTHING)}.items():
             if item.fields[name] not in values:
                 return f"field {name!r}: {item.fields[name]!r:.40}; give one of {', '.join(values)}"
@@ -201,7 +201,7 @@ class Verify(Task[State]):
         return exploitability(self, strategy)
 
     def measure(self, groups: Sequence[Group]) -> Mapping[str, Mapping[str, float]]:
-        """Return shares of episodes and of replies in %; see the module."""
+        """Return shares of episodes and of replies in %; see the module docstring."""
         by_id = {item.id: item.fields for item in self.items}
         asked, accepted, wrong, true = list[bool](), list[bool](), list[bool](), list[bool]()
         for episode in (episode for group in groups for episode in group.episodes):
@@ -222,7 +222,7 @@ class Verify(Task[State]):
 
 
 def _optimal(agent: str, history: Sequence[Message]) -> str:
-    """Propose the known answer, or yes; reply truly; accept no, and yes after the reply yes."""
+    """Propose the known answer, or else yes; reply truthfully; accept no at once, and yes after the reply yes."""
     last = history[-1].text
     if agent == SOLVER:
         knows = "You have no evidence." not in history[0].text

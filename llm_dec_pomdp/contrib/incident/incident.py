@@ -116,7 +116,7 @@ class Incident(Task[State]):
         rounds: The number of rounds of reports R, 1 to 3.
         cost: The cost c of a message to one agent, from 0 to 1.
         common: See `Task`; `max_turns` is `rounds` + 3 by default. If the last turn comes earlier, the episode ends
-            with the reports of the present lead.
+            with the reports of the current lead.
     """
 
     declared = Facts(
@@ -156,7 +156,7 @@ class Incident(Task[State]):
         super().__init__(tasks, **common)
 
     def problem(self, item: TaskItem) -> str:
-        """Return the reason for which the field `leaves` of a row is invalid; "" if it is valid."""
+        """Return why the field `leaves` of a row is invalid; "" if it is valid."""
         times = [*map(str, range(1, self.rounds + 1)), NEVER]
         leaves = item.fields["leaves"]
         return "" if leaves in times else f"field 'leaves': {leaves!r:.40}; give one of {', '.join(times)}"
@@ -242,11 +242,11 @@ class Incident(Task[State]):
         return (WAIT, BRIEF) if agent == COORDINATOR else (KEEP, LEAD, ALL)
 
     def describe(self, state: State) -> Mapping[str, Any]:
-        """Return the lead, the time of leaving, and the number of reports that each agent knows."""
+        """Return the lead, the last round of the coordinator, and the number of reports that each agent knows."""
         return {"lead": state.lead, "leaves": state.item.fields["leaves"], "known": [*map(len, state.known)]}
 
     def measure(self, groups: Sequence[Group]) -> Mapping[str, Mapping[str, float]]:
-        """Return recovery, loss and successors over episodes in which the coordinator leaves; see the module."""
+        """Return recovery, loss and successors when the coordinator leaves; see the module docstring."""
         facts = [e.final.diagnostics for group in groups for e in group.episodes if e.final]
         left = [fact for fact in facts if fact["left"]]
         if not left:
@@ -293,9 +293,9 @@ class Step(NamedTuple):
 def optimum(responders: int, rounds: int, cost: float) -> tuple[float, tuple[Step, ...]]:
     """Return the expected return of an optimal team, and its plan while the coordinator is there.
 
-    The reports so far are counted by sender. Nobody else knows those of `alone`, the coordinator knows those of `told`,
-    the coordinator and the deputy know those of `briefed`, and all agents know the other reports. After the coordinator
-    has left, the best team sends all further reports to the new lead if this is worth its cost.
+    The reports so far are counted by sender. Only the sender knows the reports in `alone`. The coordinator also knows
+    those in `told`, and coordinator and deputy know those in `briefed`. All agents know the remaining reports. After
+    the coordinator has left, the best team sends all further reports to the new lead if this is worth its cost.
 
     Args:
         responders: The number of agents with reports.
@@ -306,7 +306,7 @@ def optimum(responders: int, rounds: int, cost: float) -> tuple[float, tuple[Ste
     everywhere = range(responders)
 
     def gone(after: int, alone: Counts, told: Counts, briefed: Counts) -> tuple[float, int]:
-        """Return the remaining return if the coordinator leaves after a round, and the successor."""
+        """Return the expected return to go if the coordinator leaves after a round, and the successor."""
         private = [sum(counts) for counts in zip(alone, told, briefed, strict=True)]
         shared = responders * after - sum(private)
         knows = [shared + private[i] + (sum(briefed) - briefed[i] if i == 0 else 0) for i in everywhere]
@@ -315,10 +315,10 @@ def optimum(responders: int, rounds: int, cost: float) -> tuple[float, tuple[Ste
 
     @functools.cache
     def stays(number: int, alone: Counts, told: Counts, briefed: Counts) -> tuple[float, tuple[Step, ...]]:
-        """Return the expected remaining return from a round on, and the plan."""
+        """Return the expected return to go from a round on, and the plan."""
         if number > rounds:
             return 1 - sum(alone) / total, ()
-        chance = 1 / (2 * rounds + 1 - number)  # that the coordinator leaves after this round, if it is still there
+        chance = 1 / (2 * rounds + 1 - number)  # that the coordinator leaves after this round, if it has not yet left
         found: list[tuple[float, tuple[Step, ...]]] = []
         for brief, *words in itertools.product((WAIT, BRIEF), *[(KEEP, LEAD, ALL)] * responders):
             moved = [told[i] if brief == BRIEF and i else 0 for i in everywhere]

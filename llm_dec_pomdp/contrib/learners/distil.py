@@ -102,7 +102,7 @@ class Scored(Completion):
 
     @property
     def rewards(self) -> tuple[float, ...]:
-        """Return log T - log pi of each token; see (reward)."""
+        """The reward log T - log pi of each token; see (reward)."""
         return tuple(t - p for t, p in zip(self.teacher, self.logprobs, strict=bool(self.teacher)))
 
 
@@ -115,8 +115,8 @@ class Distil(PolicyLearner):
         config: Options.
 
     Raises:
-        ConfigError: A script is the teacher of a policy that is no table; or a server is the teacher, and the
-            temperature of an agent is not 1.
+        ConfigError: The teacher is a script and a policy is not a table, or the teacher is a server and the temperature
+            of an agent is not 1.
     """
 
     Config = DistilConfig
@@ -212,9 +212,10 @@ class Distil(PolicyLearner):
         return advantages[::-1]
 
     def shuffle_rewards(self, groups: Sequence[Group]) -> list[Group]:
-        """Return groups in which each completion has the rewards of one of another episode, same agent and turn.
+        """Return groups in which each completion has the rewards of the same agent and turn in another episode.
 
-        They are repeated or cut to the number of its tokens. A completion without such a counterpart is not trained on.
+        The rewards are repeated or truncated to the number of its tokens. A completion without a counterpart is not
+        trained on.
         """
         episodes = [(place, episode) for place, group in enumerate(groups) for episode in group.episodes]
         order = generator(episodes[0][1].seed if episodes else 0, "shuffled").permutation(len(episodes))
@@ -251,7 +252,7 @@ def _with_rewards_of(completion: Completion, donor: Completion | None) -> Comple
 
 
 class Lessons:
-    """Trajectories of the students, each with its own chance, whose completions are `Scored`.
+    """A rollout of independent trajectories of the students, whose completions are `Scored`.
 
     The teacher is loaded at the first call.
 
@@ -265,7 +266,7 @@ class Lessons:
 
     @property
     def labels(self) -> bool:
-        """Return whether the teacher may know the right actions."""
+        """Whether the teacher may know the right actions."""
         return self._teacher is not None and self._teacher.labels
 
     def play(

@@ -45,12 +45,12 @@ from llm_dec_pomdp.types import Completion, Episode, Message, grouped
 
 _BATCH = 16  # completions per forward pass
 _HEADER = math.log(0.001)  # log-probability of a token that completes the next header inside a part
-_PART = "\x00part\x00"  # the place of a part in a joint action
+_PART = "\x00part\x00"  # placeholder for a part in a joint action
 _PROBE = "Teacher and student: 1234 tokens, naïve café, \n\tdef f(x): return x"  # text that tokenizers must agree on
 
 
 class Asked(NamedTuple):
-    """A completion to score, and what the teacher reads before it.
+    """A completion to score, and the context that the teacher reads before it.
 
     Attributes:
         agent: The agent that sampled the completion.
@@ -174,7 +174,7 @@ class ServerTeacher(Teacher):
 
     Raises:
         ConfigError: The server's tokenizer has other token ids than a student.
-        RemoteError: The server gives no usable answer.
+        RemoteError: The server returns no usable answer.
     """
 
     def __init__(self, url: str, model: str, students: Team) -> None:
@@ -270,7 +270,7 @@ def _row(asked: Asked, policy: Any) -> Completion:
 
 
 def _folded(values: Sequence[float], asked: Asked, row: Completion, policy: Any) -> tuple[float, ...]:
-    """Return one log-probability per token of the completion; the last one has those of all further tokens."""
+    """Return one log-probability per token of the completion; the last one is the sum over all further tokens."""
     ids, header = asked.completion.token_ids, asked.after.strip().lower()
     scores = [*values[: len(ids) - 1], math.fsum(values[len(ids) - 1 : len(row.token_ids)])]
     if header and header in policy.raw_text(ids).lower():

@@ -76,9 +76,9 @@ from llm_dec_pomdp.types import Event, Group, Message, Score, TaskItem
 
 WRITER, READER = "agent_0", "agent_1"
 KEEP, SKIP = "keep", "skip"
-MOST_WORDS = 30  # most words of an answer
+MOST_WORDS = 30  # maximum number of words of an answer
 CONVERSATIONS, QUESTIONS = 60, 5
-FEW = 30  # most notes with which the environment has a vocabulary
+FEW = 30  # maximum number of notes with which the environment has a vocabulary
 _UNKNOWN = "I do not know."
 _WRITE = (
     "You keep notes of a conversation for somebody who will be asked about it. Lines `note: ...` and `forget: 2` "
@@ -185,7 +185,7 @@ class Memory(Task[State]):
 
     Args:
         notes: The number of notes, at least 1.
-        characters: The longest note, at least 1 character; longer notes are cut.
+        characters: Maximum length of a note, at least 1; longer notes are truncated.
         facts, twice, talk: The sizes of each embedded conversation; see `conversation`.
         conversations: The number of embedded conversations, at least 3.
         tasks, common: See `Task`; `max_turns` is 200 by default.
@@ -325,7 +325,7 @@ def answers(text: str, right: Sequence[str], most: int | None = MOST_WORDS) -> b
     Args:
         text: The text of an agent.
         right: The answers, each of which is right.
-        most: The most words that the text may have; None: any number.
+        most: Maximum number of words of the text; None: any number.
     """
     plain = _plain(text)
     if most is not None and len(plain.split()) > most:
@@ -344,7 +344,7 @@ def _facts_in(text: str) -> Iterator[tuple[Kind, str]]:
 
 
 def _facts(observation: str) -> str:
-    """Return a text that replaces the note by one with all facts so far; skip if the piece has no fact."""
+    """Return a text that replaces the note by a note with all facts so far, or "skip" if the piece has no fact."""
     piece, _, notes = observation.partition("Your notes (")
     if not (new := dict(_facts_in(piece))):
         return SKIP

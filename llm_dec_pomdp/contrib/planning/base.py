@@ -36,7 +36,7 @@ Words = Literal["fixed", "paraphrased"]
 LIMIT = 40  # longest message, in words
 LONGEST = 600  # longest message, in characters
 VARIANTS = 3  # paraphrases of each introduction
-TELL = "TELL"  # stands for all private knowledge of its author
+TELL = "TELL"  # replaced by all private knowledge of its author
 DECLARED = Facts(
     name="planning",
     components=("plan", "turns", "words"),
@@ -74,7 +74,7 @@ class ActResult(NamedTuple):
     """The result of the acts of a turn."""
 
     plan: Any
-    answers: Mapping[str, str]  # what agents observe of the result
+    answers: Mapping[str, str]  # observation of the result, by agent
     worth: float | None = None  # reward of the plan, in [0, 1]; None while no plan is agreed on
     wrong: tuple[str, ...] = ()  # agents whose acts cost `turn_cost` in addition
 
@@ -100,9 +100,9 @@ class Dialogue(Task[State]):
         common: See `Task`.
     """
 
-    most_wrong: ClassVar[int] = 0  # most acts of a turn that may cost `turn_cost` in addition
-    first = 1  # number of first turns in which acts do not count
-    alone_in_it = False  # whether there are no teammates that observe messages
+    most_wrong: ClassVar[int] = 0  # maximum number of acts of a turn that cost `turn_cost` in addition
+    first = 1  # number of turns at the start in which acts do not count
+    alone_in_it = False  # True for a single agent, whose messages nobody observes
 
     def __init__(
         self,
@@ -155,7 +155,7 @@ class Dialogue(Task[State]):
         """Parse a text.
 
         Returns:
-            The act, or None for a message; and a note to the author about a wrong form, or "".
+            The act, or None for a message; and a note to the author about a format error, or "".
         """
 
     @abstractmethod
@@ -166,7 +166,7 @@ class Dialogue(Task[State]):
 
     @property
     def facts(self) -> Facts:
-        """The facts; the optimum is known if words are free and there are enough turns. 0 % is no agreement."""
+        """The facts; the optimum is known if words are free and turns suffice. An episode without agreement has 0 %."""
         if self._known is None or self._known[0] != self.max_turns or self._known[1] is not self.items:
             self._known = self.max_turns, self.items, self._facts()
         return self._known[2]
@@ -190,7 +190,7 @@ class Dialogue(Task[State]):
         return KnowsAll(self)
 
     def for_single_agent(self) -> Self:
-        """Return a copy in which acts count in the first turn, and messages have no readers."""
+        """Return a copy in which acts count in the first turn, and nobody observes messages."""
         twin = copy.copy(self)
         twin.first, twin.alone_in_it, twin._known = 0, True, None
         return twin
@@ -210,7 +210,7 @@ class Dialogue(Task[State]):
         return State(item, seed)
 
     def observations(self, state: State) -> Mapping[str, str]:
-        """Return first the task and private knowledge, later the teammates' messages and the result of the own text."""
+        """Return at first the task and private knowledge, later teammates' messages and the result of the last text."""
         if state.over or state.turns >= self.max_turns:
             return {}
         left = f"{_LEFT} {self.max_turns - state.turns}"
@@ -303,7 +303,7 @@ class Dialogue(Task[State]):
         return {"known": known, "plan": state.plan}
 
     def measure(self, groups: Sequence[Group]) -> Mapping[str, Mapping[str, float]]:
-        """Return mean turns and words, and the shares of episodes in % with an agreement and with the best one."""
+        """Return mean turns and words, and the % of episodes with an agreement and with the best agreement."""
         final = [e.final for group in groups for e in group.episodes if e.final]
         if not final:
             return {}
@@ -324,7 +324,7 @@ class Dialogue(Task[State]):
         Args:
             agent: The agent.
             private: Its private knowledge.
-            heard: For each teammate its messages so far, joined; "" without messages.
+            heard: Messages of each teammate so far, joined; "" if it sent none.
             turn: The number of turns so far, at least 1.
             observations: All observations of the agent, in order.
         """
@@ -406,7 +406,7 @@ class KnowsAll(Task[State]):
         return self.team.initial_state(item, seed)
 
     def observations(self, state: State) -> Mapping[str, str]:
-        """Return first the knowledge of all agents, later the results of the last text."""
+        """Return at first the knowledge of all agents, later the results of the last text."""
         observations = self.team.observations(state)
         if not observations:
             return {}
@@ -421,7 +421,7 @@ class KnowsAll(Task[State]):
         return {self.possible_agents[0]: "\n".join(shown)}
 
     def transition(self, state: State, actions: Mapping[str, str], seed: int) -> Transition[State]:
-        """Give the text to every agent of the team; each performs the acts that it can."""
+        """Apply the text as the action of every agent of the team; each agent performs the acts that it can."""
         [text] = actions.values()
         return self.team.transition(state, dict.fromkeys(self.team.possible_agents, text), seed)
 

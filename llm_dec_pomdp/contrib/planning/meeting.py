@@ -164,7 +164,7 @@ class Meeting(Dialogue):
         return TaskItem(f"{split}-{number}", "Find an hour to meet.", split, fields={"calendars": "\n".join(lines)})
 
     def problem(self, item: TaskItem) -> str:
-        """Return the reason for which the calendars are invalid for this environment; "" if they are valid."""
+        """Return why the calendars are invalid for this environment; "" if they are valid."""
         lines = item.fields["calendars"].splitlines()
         people = len(self.declared.roles)
         if len(lines) != people:
@@ -227,7 +227,7 @@ class Meeting(Dialogue):
         return ActResult((), {agent: f"{answers.get(agent, '')} {booked}".strip() for agent in self.possible_agents})
 
     def _outside(self, slot: Slot) -> str:
-        """Return an answer to the booking of an hour outside of the calendar; "" for an hour in it."""
+        """Return the answer to a booking outside of the calendar; "" for an hour in the calendar."""
         if slot in self.slots:
             return ""
         if slot < self.slots[0]:
@@ -253,10 +253,10 @@ class Meeting(Dialogue):
 
 
 def read_calendar(text: str) -> Calendar:
-    """Return the calendar that a text states.
+    """Return the calendar that a text describes.
 
-    A day followed by hours states free hours. After "best", or before "is best", the first of them is the hour that the
-    person likes best. Case does not matter, hours have one or two digits, and other words are ignored.
+    Hours after the name of a day are free. After "best", or before "is best", the first hour is the one that the person
+    likes best. Case does not matter, hours have one or two digits, and other words are ignored.
     """
     free: set[Slot] = set()
     best: Slot | None = None

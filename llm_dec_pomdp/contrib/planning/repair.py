@@ -110,7 +110,8 @@ class Repair(Dialogue):
         settings: The number of settings of the phone, 1 to 8.
         accounts: The number of account items, 0 to 4.
         faults: The number of wrong settings and items, at least 1; at least one is a setting.
-        rewards: "joint": both agents receive the same reward; "individual": each pays for its own words and acts.
+        rewards: "joint": both agents receive the same reward; "individual": each agent bears the costs of its own words
+            and acts.
         tasks, common: See `Dialogue`; `max_turns` is 8 by default.
     """
 
@@ -170,7 +171,7 @@ class Repair(Dialogue):
         return TaskItem(f"{split}-{number}", "A phone has no connection.", split, fields=fields)
 
     def problem(self, item: TaskItem) -> str:
-        """Return the reason for which manual or phone are invalid; "" if they are valid."""
+        """Return why manual or phone are invalid; "" if they are valid."""
         names = {*self.settings, *self.accounts}
         for field in self.row_fields:
             text = " ".join(item.fields[field].split())
@@ -236,7 +237,7 @@ class Repair(Dialogue):
         return (calls[0].name.removeprefix("fix_"), OK) if calls else None, ""
 
     def act(self, item: TaskItem, plan: Any, acts: Mapping[str, Pair]) -> ActResult:
-        """Repair the next fault, and the one after it if both agents' acts follow each other."""
+        """Repair the next fault, and the one after it if the acts of both agents repair consecutive faults."""
         faults, before = self._faults(item), len(plan)
         mended = mend(faults, before, tuple(acts.values()))
         done = faults[before:mended]
@@ -277,7 +278,7 @@ class Repair(Dialogue):
         return [*acts, *map("\n".join, itertools.product(calls, sets))]
 
     def plays(self, agent: str, private: str, heard: Mapping[str, str], turn: int, observations: Sequence[str]) -> str:
-        """Repair the next fault, or the one after it if a teammate repairs the next; without messages try all."""
+        """Repair the next fault, or the fault after it if a teammate repairs the next; try all without messages."""
         known = [heard.get(ASSISTANT, ""), heard.get(CUSTOMER, "")]
         known[agent == CUSTOMER] = private
         manual, _, broken = known[0].partition(_NOW)
@@ -300,7 +301,7 @@ _NOW = "now"  # precedes the broken account items
 
 
 def mend(faults: Sequence[Pair], mended: int, acts: Sequence[Pair]) -> int:
-    """Return the number of repaired faults after the acts of a turn, which count in any order."""
+    """Return the number of repaired faults after the acts of a turn; the order of the acts does not matter."""
     left = list(acts)
     while mended < len(faults) and faults[mended] in left:
         left.remove(faults[mended])
@@ -310,7 +311,7 @@ def mend(faults: Sequence[Pair], mended: int, acts: Sequence[Pair]) -> int:
 
 @functools.cache
 def shortest(faults: tuple[Pair, ...]) -> int:
-    """Return the least number of turns that repair all faults, by breadth-first search over all joint acts."""
+    """Return the minimum number of turns that repair all faults, by breadth-first search over all joint acts."""
     by_owner = [[pair for pair in faults if _owner(pair) == agent] for agent in (ASSISTANT, CUSTOMER)]
     joint = [tuple(filter(None, acts)) for acts in itertools.product(*([None, *private] for private in by_owner))]
     reached, turns = {0}, 0

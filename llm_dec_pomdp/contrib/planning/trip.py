@@ -163,7 +163,7 @@ class Travel(Dialogue):
                 return TaskItem(f"{split}-{number}", "Choose three events of a day.", split, fields=fields)
 
     def problem(self, item: TaskItem) -> str:
-        """Return the reason for which wishes or events are invalid; "" if they are valid."""
+        """Return why wishes or events are invalid; "" if they are valid."""
         wanted, offered = " ".join(item.fields["wishes"].split()), item.fields["events"]
         pairs = _WISH.findall(wanted)
         if " ".join(map(" ".join, pairs)) != wanted or [name for name, _ in pairs].count(BUDGET) != 1:
@@ -225,7 +225,7 @@ class Travel(Dialogue):
         return None, f"PROPOSE needs three of {', '.join(self.events)}." if "PROPOSE" in text else ""
 
     def act(self, item: TaskItem, plan: Any, acts: Mapping[str, Any]) -> ActResult:
-        """Apply the answer to the earlier proposal, then replace it by a new valid one."""
+        """Apply the answer to the earlier proposal, then replace the proposal by a new valid one."""
         answers: dict[str, str] = {}
         answer = acts.get(TRAVELLER)
         if answer == "ACCEPT" and plan:
@@ -280,7 +280,7 @@ def read_events(text: str) -> dict[str, Event]:
 
 
 def refused(events: Mapping[str, Event], trip: Sequence[str]) -> str:
-    """Return the reason for which events are no trip, as agents observe it; "" if they are one."""
+    """Return why events are not a valid trip, as agents observe it; "" if they are."""
     if unknown := [name for name in trip if name not in events]:
         return f"There is no {unknown[0]} today."
     if twice := [name for name in trip if trip.count(name) > 1]:
@@ -298,7 +298,7 @@ def possible(events: Mapping[str, Event]) -> list[Trip]:
 
 
 def _drawn_events(size: tuple[int, int, int], split: str, number: int) -> str:
-    """Sample events such that no trip offers everything that other trips offer; so the wishes decide."""
+    """Sample events such that no trip offers everything that other trips offer; the best trip depends on the wishes."""
     random, (wishes, events, _) = generator(0, "trip events", *size, split, number), size
     while True:
         hours = random.integers(_HOURS[0], _HOURS[1] - 1, size=events).tolist()

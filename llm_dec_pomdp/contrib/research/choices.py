@@ -101,24 +101,24 @@ class ResearchChoices(TurnChoices):
         return [Message("observation", first), *results]
 
     def instead(self, offers: Sequence[str], text: str, history: Sequence[Message]) -> str:
-        """Return the first of several calls if it is offered, else an offered text that is no call."""
+        """Return the first of several calls if it is offered, else an offered text without a call."""
         first = text.partition("\n")[0]
         return first if first in offers else next(text for text in offers if not text.endswith((")", ")]")))
 
 
 class ParallelChoices(ResearchChoices):
-    """The same with a fourth text, for tasks with `orchestration`: main can ask for all open steps at once."""
+    """Choices among four texts, for tasks with `orchestration`: with the fourth, main asks for all open steps."""
 
     letters = "ABCD"
 
     def texts(self, state: QuestionState, agent: str) -> tuple[str, ...]:
-        """Return the three texts, and the fourth: all open steps, or "unknown" if none is open."""
+        """Return the three texts, and a fourth: a request for all open steps, or "unknown" if there is none."""
         asks = [self.ask(fact_of(step)) for step in self.known(state) if agent == LEADER and step.open]
         asks = asks[: self.env.max_invocations - len(state.invocations)]
         return (*super().texts(state, agent), f"[{', '.join(asks)}]" if asks else UNKNOWN)
 
     def instead(self, offers: Sequence[str], text: str, history: Sequence[Message]) -> str:
-        """Return all calls at once if this is offered; else see `ResearchChoices`."""
+        """Return all calls as one text if this text is offered; else see `ResearchChoices`."""
         at_once = f"[{', '.join(text.splitlines())}]"
         return at_once if at_once in offers else super().instead(offers, text, history)
 

@@ -28,14 +28,14 @@ from llm_dec_pomdp.storage.reading import FileError, open_file
 from .worlds import worlds
 
 _KEPT = 64  # cached corpora
-_MOST_BYTES = 1 << 28  # most bytes of the files of a corpus
+_MOST_BYTES = 1 << 28  # maximum size of the files of a corpus, in bytes
 
 
 class Corpus(NamedTuple):
     """Passages and tables."""
 
     texts: tuple[str, ...]  # texts of the passages, page by page
-    support: tuple[str, ...] = ()  # passages that the answer is known to rest on
+    support: tuple[str, ...] = ()  # passages that are known to support the answer
     script: str = ""  # SQL that creates the tables
 
 
@@ -101,7 +101,7 @@ def _from_lines(text: str, place: str) -> Corpus:
 
 
 def _passage(row: Any, place: str) -> tuple[str, bool]:
-    """Return the text of a passage, and whether the answer rests on it. A title that is not in it precedes the text."""
+    """Return the text of a passage, and whether it supports the answer. A title that the text lacks precedes it."""
     if not isinstance(row, dict):
         raise TaskError(f'{place}: is a {type(row).__name__}; give an object such as {{"text": "..."}} in every line')
     fields = cast("dict[str, Any]", row)
@@ -117,7 +117,7 @@ def _passage(row: Any, place: str) -> tuple[str, bool]:
 
 
 def _from_folder(folder: Path) -> Corpus:
-    """Return the lines of the .txt files as passages; a file name that is not in a line precedes it."""
+    """Return the lines of the .txt files as passages; the file name precedes each line that does not contain it."""
     passages: list[str] = []
     paths = [path for path in sorted(folder.rglob("*.txt")) if path.is_file()]  # without pipes and devices
     for path in paths:

@@ -42,7 +42,7 @@ FIGURES = (
 
 
 class TeamLimits(NamedTuple):
-    """The limits of the main agent: specialists, invocations and turns."""
+    """The specialists of the main agent, and its limits of invocations and turns."""
 
     kinds: Sequence[str]  # specialists
     invocations: int

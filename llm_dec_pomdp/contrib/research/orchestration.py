@@ -67,7 +67,7 @@ def _uses(step: Known, lines: Sequence[QuestionStep], works: Sequence[Invocation
 
 
 def _depth(lines: Sequence[QuestionStep], number: int) -> int:
-    """Return the number of steps in the longest chain that ends in a step, given by its number from 1."""
+    """Return the number of steps, without comparisons, in the longest chain that ends in this step (from 1)."""
     line = lines[number - 1]
     before = [_depth(lines, int(subject[1:])) for subject in line.subjects if subject.startswith("#")]
     return max(before, default=0) + (line.relation in RELATIONS)

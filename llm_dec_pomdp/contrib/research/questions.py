@@ -81,7 +81,7 @@ def truth_of_steps(item: TaskItem) -> list[Known]:
 
 
 def facts_of(item: TaskItem) -> tuple[Fact, ...]:
-    """Return the facts of the steps; a comparison has no fact of its own."""
+    """Return the facts of the steps, without comparisons."""
     known = [step for step in truth_of_steps(item) if step.step.relation in RELATIONS]
     return tuple(world_of(item).fact(step.step.relation, step.subjects) for step in known)
 

@@ -21,7 +21,7 @@ from .questions import COMPARISONS, Invocation, facts_of, steps_of, world_of
 from .worlds import RELATIONS, Fact, World, questions_about
 
 ANSWER_WORDS = 40  # words of main's answer that count
-_DEPTH = 3  # most steps of a subtask
+_DEPTH = 3  # maximum number of steps of a subtask
 _COMPUTE = ("python", "query")  # tools that can compute
 
 TRIES = 3
@@ -75,8 +75,8 @@ class WorldTruth:
     def supported(self, works: Sequence[Invocation]) -> bool:
         """Return whether the reports support the answer.
 
-        They do if, for each fact, some sub-agent reported the value and its own tool results showed the fact. They also
-        do if one sub-agent reported the answer and its own tool results showed all facts.
+        This is the case if, for each fact, some sub-agent reported the value and its own tool results showed the fact.
+        It is also the case if one sub-agent reported the answer and its own tool results showed all facts.
         """
 
         def whole(work: Invocation) -> bool:
@@ -106,8 +106,8 @@ class WorldTruth:
 def _shown(of: World, fact: Fact, work: Invocation) -> bool:
     """Return whether a tool result of an invocation showed a fact.
 
-    It did if it contains the sentence of the fact or the value of a calculation, or if it is the result of a query that
-    would change with the fact.
+    A tool result shows a fact if it contains the sentence of the fact or the value of a calculation, or if it is the
+    result of a query that would change with the fact.
     """
     relation = RELATIONS[fact.relation]
     if relation.sentences:
@@ -154,7 +154,7 @@ class PublishedTruth:
         return self._stands_in(text)
 
     def hits(self, works: Sequence[Invocation]) -> float:
-        """Return the share of supporting passages in the results of calls; if none are known, 1 for the answer."""
+        """Return the share of supporting passages in the results; if none are known, 1 if they contain the answer."""
         given = _given(works)
         if self.support:
             return sum(passage in given for passage in self.support) / len(self.support)
@@ -163,8 +163,8 @@ class PublishedTruth:
     def supported(self, works: Sequence[Invocation]) -> bool:
         """Return whether tool results contain all supporting passages.
 
-        If none are known, some sub-agent must have reported the answer and its own tool results must contain it. If
-        then the answer is yes or no, a call that ran is enough.
+        If none are known, some sub-agent must have reported the answer, and its own tool results must contain it. For
+        the answers yes and no, a call that ran is enough in this case.
         """
         if self.support or self.answer in ("yes", "no"):
             return self.hits(works) == 1.0 if self.support else any(work.ran for work in works)
@@ -214,7 +214,7 @@ def judged(judge: Reviewer, work: Invocation) -> float:
     for number in range(TRIES):
         try:
             answer = judge(prompt, number)
-        except Exception as error:  # a failing judge counts as a try without a number
+        except Exception as error:  # an error of the judge counts as an attempt without a number
             failures.append(f"it raised {type(error).__name__}: {error}")
             continue
         match = _NUMBER.search(answer)

@@ -53,7 +53,7 @@ def meant(question: str) -> Ask:
     """Return the relation and the subjects of a sub-question.
 
     Raises:
-        ValueError: The question is no sub-question of a scripted team.
+        ValueError: The question is not a sub-question of a scripted team.
     """
     for relation, pattern in _QUESTIONS:
         if match := pattern.fullmatch(question):
@@ -69,7 +69,7 @@ def holder(kinds: Sequence[str], relation: Relation) -> str:
 
 
 def found_by(kind: str, fact: Ask) -> str:
-    """Return the call by which a specialist tries to find a fact."""
+    """Return the call with which a specialist looks up a fact."""
     relation, subjects = fact
     skills = kind.split("+")
     skill = relation.skill if relation.skill in skills else skills[0]
@@ -110,7 +110,7 @@ def fact_of(known: Known) -> Ask:
 
 
 class Scripts:
-    """The scripted teams; they find a task by the text of its question.
+    """The scripted teams, which identify a task by the text of its question.
 
     Args:
         items: The tasks that they can play.
@@ -132,7 +132,7 @@ class Scripts:
         return self._main(history, everything=True) if agent == LEADER else self._sub(agent, history)
 
     def never_ask(self, agent: str, history: Sequence[Message]) -> str:
-        """Answer at once, without knowledge."""
+        """Answer "unknown" at once."""
         return UNKNOWN
 
     # --- texts of main and sub-agents ---------------------------------------------------------------------------------

@@ -163,9 +163,9 @@ from .scripts import TEAMS, Scripts, reported
 from .worlds import SKILLS
 
 Orders = tuple[tuple[str, str], ...]  # (sub-agent, subtask) of each question of main
-MOST = 64  # most invocations
-SUB_TURNS = 6  # most actions of an invocation; the last one has to be its report
-CALLS = 24  # most calls of each tool by an invocation
+MOST = 64  # maximum number of invocations
+SUB_TURNS = 6  # maximum number of actions of an invocation; the last one has to be its report
+CALLS = 24  # maximum number of calls of each tool by an invocation
 REPORT_WORDS, SUBTASK_WORDS = 60, 60
 CHARACTERS = 8  # characters per word, on average, at which a text is cut
 _TOOLS = {"search": "reader", "sql": "analyst", "python": "calculator"}  # kit -> skill
@@ -214,7 +214,7 @@ class Research(Hierarchy[QuestionState]):
         context: The number of words of the reports that main observes, counted from the end; None: all.
         expert: Judge that scores reports in place of the rule, called as `expert(prompt, attempt)`; `scoring.judged`.
         orchestration: Weights of the measures in `orchestration.MEASURES` in main's reward, at least 0 each.
-        needs: Use only embedded questions that need so many invocations, 1 to 6; () for all.
+        needs: Numbers of needed invocations, 1 to 6: only embedded questions with these numbers are used; () for all.
         tasks, common: See `Task`; `max_turns` is 32 by default.
     """
 
@@ -334,7 +334,7 @@ class Research(Hierarchy[QuestionState]):
         )
 
     def problem(self, item: TaskItem) -> str:
-        """Return the reason for which the corpus of a row cannot be read; "" if it can."""
+        """Return why the corpus of a row cannot be read; "" if it can."""
         try:
             corpus(placed(item.fields["corpus"], self._folder))
         except TaskError as error:
@@ -458,7 +458,7 @@ class Research(Hierarchy[QuestionState]):
     def _on(
         self, state: QuestionState, events: Sequence[Event], reset_history: Sequence[str] = ()
     ) -> Transition[QuestionState]:
-        """Continue the question, or end it if no turn is left."""
+        """Continue the episode, or end it if no turn is left."""
         if state.turn < self.max_turns:
             return self.go_on(state, events, reset_history)
         score = self.score(state, "", f"no answer in {self.max_turns} turns")
@@ -487,7 +487,7 @@ class Research(Hierarchy[QuestionState]):
 
 
 def roles(kinds: Sequence[str], most: int) -> dict[str, str]:
-    """Return the role of each agent: main, and each specialist as often as it may be asked."""
+    """Return the role of each agent: main, and each specialist `most` times."""
     names = ["main", *(kind for kind in kinds for _ in range(most))]
     return {f"agent_{place}": name for place, name in enumerate(names)}
 
@@ -499,7 +499,7 @@ def used(answered: Sequence[Answered]) -> tuple[Used, ...]:
 
 
 def cut(text: str, words: int) -> str:
-    """Cut a text to a number of words; a cut is noted at its end."""
+    """Truncate a text to a number of words; a note at its end marks the truncation."""
     characters = CHARACTERS * words
     kept = " ".join(text[: 4 * characters].split()[:words])[:characters]
     if len(kept) == len(" ".join(text[: 4 * characters].split())) and len(text) <= 4 * characters:

@@ -40,7 +40,7 @@ class Relation:
     table: str = ""  # table that has the value; "" if tables do not have it
     column: str = ""
     counts: bool = False  # the value is the number of rows that have the subject in the column
-    program: str = ""  # Python that computes it; "" if it is no calculation
+    program: str = ""  # Python program that computes the value; "" if it is not a calculation
     compared: tuple[str, str] = ("", "")  # "most" or "least", and a question that compares two subjects
     computed: tuple[str, str] = ("", "")  # name of a calculation, and a question that asks for it about two subjects
 

@@ -159,8 +159,8 @@ class Scouts(Task[State]):
         """The facts, with the optimum by dynamic programming, and the bounds.
 
         The lowest score is the return of all looks without an offer above 0, and the highest the return of the highest
-        offer at the first look. On the scale a team that stops at once has 0 %, and an optimal team 100 %. If no look
-        is worth its cost, the scale is given by the bounds.
+        offer at the first look. On the percent scale, a team that stops at once has 0 %, and an optimal team 100 %. If
+        no look is worth its cost, the bounds are 0 % and 100 %.
         """
         best, most = self.search.value(), max(0.0, self.offers - 1 - self.cost)
         bounds = -self.cost * self.search.looks, most
@@ -197,7 +197,7 @@ class Scouts(Task[State]):
         return {COORDINATOR: f"{state.item.prompt}\n\n{facts}There are {self.scouts} scouts.\n{left}"}
 
     def transition(self, state: State, actions: Mapping[str, str], seed: int) -> Transition[State]:
-        """Store the reports of the scouts, or make the decision of the coordinator."""
+        """Store the reports of the scouts, or apply the decision of the coordinator."""
         if state.looking:
             reports = tuple(" ".join(actions[agent].split()) for agent in self.possible_agents[1:])
             return Transition(state._replace(looking=False, reports=reports), 0.0)
@@ -238,7 +238,7 @@ class Scouts(Task[State]):
         return {"looks": state.looks, "best": state.best, "offers": list(shown)}
 
     def measure(self, groups: Sequence[Group]) -> Mapping[str, Mapping[str, float]]:
-        """Return looks per episode, those of the best rule, and the shares of wrong stops in %; see the module."""
+        """Return looks per episode, looks of the best rule, and wrong stops in %; see the module docstring."""
         facts = [e.final.diagnostics for group in groups for e in group.episodes if e.final]
         looks, best = ([fact[name] for fact in facts] for name in self.declared.diagnostics)
         if not facts:
@@ -260,7 +260,7 @@ class Scouts(Task[State]):
         return self._optimal if name == "optimal" else super().script(name)
 
     def _optimal(self, agent: str, history: Sequence[Message]) -> str:
-        """Act as a scout that reports good for an offer of at least z, or as a coordinator that stops at a good."""
+        """Act as a scout that reports good for an offer of at least z, or as a coordinator that then stops."""
         if agent != COORDINATOR:
             return GOOD if _number_after(_OFFER, history[-1].text) >= self.threshold else POOR
         _number_after(_LEFT, history[-1].text)

@@ -23,7 +23,7 @@ class Search(NamedTuple):
     scouts: int  # n, offers per look
     offers: int  # V, different offers
     cost: float  # cost of a look, in the unit of the offers; above 0
-    looks: int  # L, most looks
+    looks: int  # L, maximum number of looks
 
     def best_of_a_look(self) -> list[float]:
         """Return P(M = m) for m = 0, ..., V - 1."""
@@ -58,5 +58,5 @@ class Search(NamedTuple):
         return sum(1 - chance for chance in below) - self.cost * looks  # E[max] = sum over m >= 1 of P(max >= m)
 
     def best_fixed_looks(self) -> int:
-        """Return the fixed number of looks with the highest expected return; the smallest of equal ones."""
+        """Return the fixed number of looks with the highest expected return; the smallest in case of a tie."""
         return max(range(self.looks + 1), key=self.value_of_looks)

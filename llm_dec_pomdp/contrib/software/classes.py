@@ -189,7 +189,7 @@ class Early(unittest.TestCase):
 
 
 def left_out(item: TaskItem) -> str:
-    """Return the reason for which a published row is left out; "" if it is used."""
+    """Return why a published row is left out; "" if it is used."""
     if item.id in AUDIT:
         return AUDIT[item.id]
     libraries = sorted(_imported(item) - standard_library())

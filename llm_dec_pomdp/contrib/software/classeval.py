@@ -141,8 +141,8 @@ from .program import MODULE, Spec, Written, assembled, dealt, gold_of, in_order,
 
 Assign = Literal["given", "chosen"]
 Feedback = Literal["none", "passed", "level_passed", "level_feedback"]
-MOST_ASSERTS = 20  # asserts of the tester that are run
-LONGEST_REVIEW = 1000  # characters of a review for one author
+MOST_ASSERTS = 20  # maximum number of the tester's asserts that are run
+LONGEST_REVIEW = 1000  # maximum length of a review for one author, in characters
 _ONLY = "Write only complete functions with `self`: no explanation, no code fences, no tests."
 
 
@@ -225,7 +225,7 @@ class ClassEval(TextTask):
     # --- rows ---------------------------------------------------------------------------------------------------------
 
     def problem(self, item: TaskItem) -> str:
-        """Return the reason for which a row is invalid; "" if it is valid or left out."""
+        """Return why a row is invalid; "" if it is valid or left out."""
         if item.id in AUDIT:
             return ""
         try:

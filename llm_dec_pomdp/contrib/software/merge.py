@@ -74,7 +74,7 @@ class Merge(TextTask):
     )
 
     def problem(self, item: TaskItem) -> str:
-        """Return the reason for which the tests do not parse; "" if they do."""
+        """Return why the tests do not parse; "" if they do."""
         problem = analysis.syntax_error(item.fields["test"])
         return f"field 'test': does not parse ({problem}); correct or remove the row" if problem else ""
 

@@ -108,8 +108,8 @@ from .reward import passed_in_all
 LIMITS = Limits(cpu_seconds=4.0, case_seconds=1.0)
 WORDS = 30  # longest message, in words
 LONGEST_MESSAGE = 400  # longest message, in characters
-AT_ONCE = 8  # most calls in a text
-CHARACTERS = 20_000  # most characters in an author's files
+AT_ONCE = 8  # maximum number of calls in a text
+CHARACTERS = 20_000  # maximum number of characters in an author's files
 _MESSAGE = re.compile(r"^[ \t]*to[ \t]+(\w+)[ \t]*:[ \t]*(\S.*)$", re.IGNORECASE | re.MULTILINE)
 
 
@@ -186,7 +186,7 @@ class Modules(Task[State]):
         return replace(self.declared, score_range=(low, 1.0), turn_range=(-1.0 - self._dearest, 1.0), best=1.0)
 
     def problem(self, item: TaskItem) -> str:
-        """Return the reason for which a row is no package for these authors; "" if it is one."""
+        """Return why a row is not a package for these authors; "" if it is."""
         if problem := analysis.syntax_error(item.fields["test"]):
             return f"field 'test': does not parse ({problem}); correct or remove the row"
         found = unpacked(item.fields["solution"])
@@ -199,7 +199,7 @@ class Modules(Task[State]):
         return ""
 
     def unusable(self, item: TaskItem) -> str:
-        """Return the reason for which a row cannot be used; "" if it can."""
+        """Return why a row cannot be used; "" if it can."""
         return self.problem(item)
 
     def prepare(self, items: tuple[TaskItem, ...]) -> tuple[TaskItem, ...]:
@@ -322,7 +322,7 @@ class Modules(Task[State]):
         return tools, answers
 
     def _with_program(self, state: State, tools: ToolState, place: int) -> ToolState:
-        """Return the tool state in which `run_tests` has the author's module as it is now, the others as before."""
+        """Return the tool state in which `run_tests` uses the author's current module and the earlier other modules."""
         sources = [*state.sources]
         sources[place] = self._source(tools, state, place)
         files_now = (("", state.item.fields["test"]), *self._files(state.item, sources))
@@ -371,7 +371,7 @@ class Modules(Task[State]):
         return [(who, other) for other in hit if other not in changed for who in changed]
 
     def describe(self, state: State) -> Mapping[str, Any]:
-        """Return the present sources of all modules, and the score."""
+        """Return the current sources of all modules, and the score."""
         return {"sources": list(state.sources), "score": state.score}
 
     # --- measures of episodes -----------------------------------------------------------------------------------------

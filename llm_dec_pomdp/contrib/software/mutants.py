@@ -63,7 +63,7 @@ def of_module(solution: str, place: int) -> Mapping[str, str]:
 
 
 def _plain(source: str) -> str:
-    """Return the source without docstrings, formatted alike for all candidates."""
+    """Return the source without docstrings, formatted in the same way for all candidates."""
     tree = ast.parse(source)
     tree.body = analysis.without_docstring(tree.body)
     for node in tree.body:

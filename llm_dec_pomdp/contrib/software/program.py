@@ -129,7 +129,8 @@ class Written:
     """The methods of a class in the texts of its authors.
 
     Attributes:
-        bodies: For each method the source that counts. Methods that their own author did not write are missing.
+        bodies: For each method its source in the text of its author. If authors choose, it is the text of the first
+            author that wrote the method. Methods that this author did not write are missing.
         owners: For each method its author, a number from 0. If authors choose, methods without exactly one author are
             missing.
         copies: Methods that several authors wrote, or one author twice.
@@ -203,7 +204,7 @@ def _parameters(source: str) -> tuple[str, ...] | None:
 
 @functools.lru_cache(maxsize=512)
 def dealt(spec_key: tuple[str, str, str], n_authors: int) -> Mapping[str, int]:
-    """Assign methods to authors in equal shares, so that methods that need each other have different authors.
+    """Assign methods to authors in equal shares, so that coupled methods have different authors.
 
     Args:
         spec_key: The source of the solution, the name of the class, and the names of the methods separated by spaces.
@@ -232,7 +233,7 @@ def dealt(spec_key: tuple[str, str, str], n_authors: int) -> Mapping[str, int]:
 
 
 def bonds(solution: str, class_name: str, names: Sequence[str]) -> Mapping[tuple[int, int], int]:
-    """Compute how much pairs of methods need each other: 2 if one calls the other, plus 1 if they share a field.
+    """Compute how strongly pairs of methods are coupled: 2 if one calls the other, plus 1 if they share a field.
 
     Returns:
         The weight of each pair of indices into `names`; pairs with weight 0 are missing.

@@ -80,9 +80,9 @@ from .packages import class_of, interface, own_rows, specification, stub, unpack
 Rewards = Literal["role", "joint"]
 AUTHOR, TESTER, REVIEWER = "agent_0", "agent_1", "agent_2"
 LIMITS = Limits(cpu_seconds=4.0, case_seconds=1.0)
-TESTS = 8  # most tests of the tester
+TESTS = 8  # maximum number of tests of the tester
 ACCEPT = "ACCEPT"
-PASSING = ("gold", "alone", "fallback")  # kinds of candidates that are no mutants
+PASSING = ("gold", "alone", "fallback")  # kinds of candidates that pass all tests, so they are not mutants
 _REWRITE = re.compile(r"\bREWRITE\s+(\w+)", re.IGNORECASE | re.ASCII)
 Test = tuple[str, str]  # a call and its value, both as source
 
@@ -187,7 +187,7 @@ class State(NamedTuple):
 
     item: TaskItem
     turn: int = 0
-    source: str = ""  # the present module
+    source: str = ""  # the current module
     draft: float = 0.0  # score of the first module
     score: float = 0.0  # score so far, with the cost
     report: str = ""  # results of the tester's tests, for the reviewer
@@ -243,7 +243,7 @@ class Review(Task[State]):
         super().__init__(tasks, **common)
 
     def problem(self, item: TaskItem) -> str:
-        """Return the reason for which a row has no module; "" if it has one."""
+        """Return why a row has no module; "" if it has one."""
         count = len(unpacked(item.fields["solution"]))
         if not item.fields["place"].isdecimal() or int(item.fields["place"]) >= count:
             return f"field 'place': is {item.fields['place'][:20]!r}; give the number of one of {count} modules, from 0"
@@ -329,7 +329,7 @@ class Review(Task[State]):
         return list(cached_verdicts([Job("", check, "", modules=files, limits=LIMITS) for files in programs]))
 
     def _killed(self, item: TaskItem, tests: Sequence[Test]) -> float:
-        """Return the share of mutants that the tests kill, 0 if one fails on the solution; NaN if unknown."""
+        """Return the share of killed mutants: 0 if a test fails on the solution, NaN if the sandbox failed."""
         module = module_of(item)
         kinds = of_module(item.fields["solution"], int(item.fields["place"]))
         mutants = [source for kind, source in kinds.items() if kind not in PASSING]
@@ -341,7 +341,7 @@ class Review(Task[State]):
         return fmean(verdict.outcome != "passed" for verdict in verdicts) if right.outcome == "passed" else 0.0
 
     def describe(self, state: State) -> Mapping[str, Any]:
-        """Return the present module and the score of the first one."""
+        """Return the current module and the score of the first one."""
         return {"source": state.source, "draft": state.draft}
 
     def measure(self, groups: Sequence[Group]) -> Mapping[str, Mapping[str, float]]:

@@ -17,12 +17,12 @@ S = TypeVar("S")
 
 
 class Search(Generic[S]):
-    """Search on all rows of a task with one agent and without chance.
+    """A search over the policies of the only agent of a deterministic task, on all rows.
 
     Args:
         env: The task. Its `choices` are the actions that are tried, the same after every history.
-        key: Function from a state to the part on which future rewards and observations depend. The highest sum of
-            future rewards of a state is the highest score that the task declares.
+        key: Function from a state to the part on which future rewards and observations depend. The future rewards of a
+            state sum to at most the highest score that the task declares.
     """
 
     def __init__(self, env: Task[Any], key: Callable[[S], Hashable]) -> None:
@@ -38,7 +38,8 @@ class Search(Generic[S]):
     def best(self, states: Sequence[S], turn: int = 0) -> tuple[float, str]:
         """Return the highest sum of the returns of states with the same history, and an action that reaches it.
 
-        An action is left out if it would not be better even if the next turn gave every state the highest reward.
+        An action is skipped if it cannot be better than the best one so far, even if every next state reached the
+        highest score.
         """
         known = turn, tuple(map(self.key, states))
         if known not in self._best:
@@ -64,14 +65,14 @@ class Search(Generic[S]):
         return self._steps[known]
 
     def groups(self, states: Sequence[S]) -> list[list[S]]:
-        """Return states in groups with the same observation."""
+        """Return the states, grouped by observation."""
         found: dict[Any, list[S]] = {}
         for state in states:
             found.setdefault(self.env.observations(state)[self.agent], []).append(state)
         return list(found.values())
 
     def after(self, history: Sequence[Message]) -> list[S]:
-        """Return the states of the rows that give a history, which begins with an observation; [] if none does."""
+        """Return the states of the rows that are consistent with a history, which begins with an observation."""
         states = self.initial()
         for role, text, _ in history:
             if role == "action":

@@ -110,7 +110,7 @@ class Persona(NamedTuple):
     """A kind of user.
 
     Attributes:
-        opening: The first words; `{}` stands for the goal.
+        opening: The first words; `{}` is replaced by the goal.
         patience: The number of texts of the assistant after which it leaves.
         memory: The number of requests of a message that it remembers; None for all.
     """
@@ -132,7 +132,7 @@ class State(NamedTuple):
     """The state of `Support`."""
 
     item: TaskItem
-    goal: str  # the present goal
+    goal: str  # the current goal
     phone: tuple[bool, ...]  # whether each setting is on
     pack: bool  # whether the pack of the account is on
     texts: int = 0  # texts of the assistant so far
@@ -147,7 +147,7 @@ class State(NamedTuple):
 
 @functools.cache
 def manual(goals: int) -> Mapping[str, tuple[bool, ...]]:
-    """Return for each goal the values of all settings and of the pack, different ones for each goal."""
+    """Return for each goal the values of all settings and of the pack; no two goals have the same values."""
     codes = generator(0, "support", goals).permutation(8)[:goals]
     return {
         goal: tuple(bool(int(code) >> bit & 1) for bit in range(3)) for goal, code in zip(GOALS, codes, strict=False)
@@ -188,10 +188,10 @@ def requests(text: str) -> list[tuple[str, str]]:
 
 
 def reply(observation: str) -> str:
-    """Return the words of the scripted user after its observation.
+    """Return the reply of the scripted user to its observation.
 
     Raises:
-        ValueError: The observation is not one of a user of support-v0.
+        ValueError: The observation is not that of a user of support-v0.
     """
     parts = (line.partition(": ") for line in observation.splitlines())
     fields = {name: value for name, _, value in parts}
@@ -270,7 +270,7 @@ class Support(Task[State]):
         return replace(self.declared, score_range=(low, 1.0), turn_range=(-cost, 1.0), optimum=best, scale=scale)
 
     def problem(self, item: TaskItem) -> str:
-        """Return the reason for which a row has no such user; "" if it has one."""
+        """Return why a row has no such user; "" if it has one."""
         for field, names in {"persona": PERSONAS, "goal": self.needs, "later": self.needs}.items():
             if item.fields[field] not in names:
                 return f"field {field!r}: {nearest(item.fields[field], names)}"
@@ -332,7 +332,7 @@ class Support(Task[State]):
         return state.texts == CHANGE and state.item.fields["persona"] == "undecided"
 
     def transition(self, state: State, actions: Mapping[str, str], seed: int) -> Transition[State]:
-        """Make the call of the assistant or pass on its message, and then what the user does."""
+        """Run the call of the assistant or deliver its message, then apply the reply of the user."""
         if state.waiting:
             return self._answered(state, actions[USER])
         state = self._heard(state, actions[ASSISTANT])
@@ -341,7 +341,7 @@ class Support(Task[State]):
         return Transition(state, 0.0, self._score(state))
 
     def _heard(self, state: State, text: str) -> State:
-        """Return the state in which the user reads a text of the assistant, or in which its call is made."""
+        """Return the state after a text of the assistant: its call is run, or its message is delivered to the user."""
         state = state._replace(texts=state.texts + 1, waiting=True, said="", heard="")
         if self._changes(state):
             state = state._replace(goal=state.item.fields["later"])
@@ -361,7 +361,7 @@ class Support(Task[State]):
         return state._replace(said=said or "...", asked=known, annoyed=state.annoyed + annoying + (not asked))
 
     def _answered(self, state: State, text: str) -> Transition[State]:
-        """Return the transition after the words of the user, which may change its phone or leave."""
+        """Return the transition after the words of the user, by which it may change its phone or leave."""
         phone: dict[str, bool] = dict(zip(SETTINGS, state.phone, strict=True))
         phone |= {what: value == "on" for what, value in requests(text) if what in phone and value}
         values = (*phone.values(), state.pack)
@@ -442,7 +442,7 @@ class Support(Task[State]):
         return search.best(states, len(history) // 2)[1]
 
     def _careful(self, history: Sequence[Message]) -> str:
-        """Ask for the goal and the phone, change the account, and then request what has to change."""
+        """Ask for the goal and the phone, change the account, and then request the missing changes of the phone."""
         lines = [line for message in history if message.role == "observation" for line in message.text.splitlines()]
         known = [re.findall(rf"User: .*?want to ({'|'.join(self.needs)})", line) for line in lines]
         goal = next((found[-1] for found in reversed(known) if found), "")
@@ -465,7 +465,7 @@ class Support(Task[State]):
 
 @functools.cache
 def _search(goals: int, turn_cost: float, texts: int) -> Search[State]:
-    """Return the search for the best assistant of a scripted user."""
+    """Return the search for the best policy of the assistant with a scripted user."""
     env = Support(goals=goals, turn_cost=turn_cost, max_turns=texts)
     return Search(env, key=lambda state: (state.item.id, state.goal, state.phone, state.pack))
 

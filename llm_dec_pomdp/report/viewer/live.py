@@ -12,7 +12,7 @@ from .page import page_of
 from .stored import browsable
 
 HOST = "127.0.0.1"
-_MOST = 64_000_000  # bytes; limit of the episodes in a page
+_MOST = 64_000_000  # maximum size of the episodes in a page, in bytes
 
 
 def state(run: Path) -> str:
@@ -39,7 +39,7 @@ def page(run: Path) -> str:
 
 
 def server(run: Path, port: int) -> ThreadingHTTPServer:
-    """Return a server of the page, which listens and is not started yet.
+    """Return a server of the page, which is bound to its port and not started yet.
 
     Args:
         run: Folder of the run.

@@ -27,14 +27,14 @@ from ...printable import escape_controls
 _SCRIPTS = ("model", "difference", "lanes", "strip", "detail", "pane", "viewer")
 _STYLES = ("palette", "viewer")
 _SHORT = 40  # characters; longer texts are stored once, even if several traces contain them
-_MOST = 64_000_000  # bytes; limit of the traces in a page
+_MOST = 64_000_000  # maximum size of the traces in a page, in bytes
 
 
 def render(traces: Sequence[Mapping[str, Any]]) -> str:
     """Return the page of some traces.
 
     Args:
-        traces: Traces of the published schema. The reader chooses one of them, or two to compare.
+        traces: Traces of the published schema. A reader of the page chooses one of them, or two to compare.
 
     Raises:
         ValueError: There is no trace, or they are too large for a page.
@@ -64,7 +64,7 @@ def page_of(packed: Packed, title: str, about: str, *, live: bool = False) -> st
         packed: The traces that a reader can choose.
         title: Heading of the page.
         about: A line below the heading.
-        live: Whether the page asks its server, at the path `state`, for new episodes.
+        live: Whether the page polls its server, at the path `state`, for new episodes.
     """
     style, script = viewer_style("alone"), viewer_script(*(["live"] if live else []))
     loader = PackageLoader("llm_dec_pomdp.report.viewer", "templates")
@@ -130,7 +130,7 @@ class Packed:
             trace: A trace of the published schema.
 
         Returns:
-            Whether there was room; if not, nothing is changed.
+            Whether the trace was added; False if it exceeds the limit.
         """
         known = len(self._texts)
         value = _shared(trace, self._texts)

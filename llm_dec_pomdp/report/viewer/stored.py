@@ -17,7 +17,7 @@ _TOKENS = {"prompt_ids", "token_ids", "logprobs"}  # left out of the page
 
 
 def browsable(entries: Iterable[tuple[str, str, CellRecord]], most: int) -> tuple[Packed, bool]:
-    """Pack stored episodes, equally many of every checkpoint and seed, as long as there is room.
+    """Pack stored episodes, the same number of each checkpoint and seed, up to a size limit.
 
     Args:
         entries: Name of the environment, name of the method, and the run.
@@ -53,7 +53,7 @@ def _labelled(
 
 
 def _stored(entry: CellRecord) -> dict[int, Iterator[Trace]]:
-    """Return the traces of a run by the number of updates, the latest first."""
+    """Return the traces of a run without token ids, by the number of updates, latest first."""
     files = sorted(evaluations(entry.folder).items(), reverse=True)
     return {step: map(_without_tokens, read_traces(path)) for step, path in files}
 
