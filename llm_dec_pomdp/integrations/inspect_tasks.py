@@ -228,12 +228,14 @@ class _Models(Policy):
         self._config = models.GenerateConfig(max_tokens=max_new_tokens)
 
     def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:
-        """Return a completion for each seed; those of a request are sampled in parallel, requests one after another."""
+        """Return a completion for each seed; all are sampled in parallel."""
         return from_thread.run(self._answer, requests)
 
     async def _answer(self, requests: Sequence[Request]) -> list[list[Completion]]:
-        asked = [[self._ask(request) for _ in request.seeds] for request in requests]
-        return [list(await asyncio.gather(*calls)) for calls in asked]
+        async def completions(request: Request) -> list[Completion]:
+            return list(await asyncio.gather(*(self._ask(request) for _ in request.seeds)))
+
+        return list(await asyncio.gather(*map(completions, requests)))
 
     async def _ask(self, request: Request) -> Completion:
         output = await self._playing[request.agent].generate(
