@@ -8,7 +8,7 @@
 | tokens, prompt tokens | efficiency | sampled and prompt tokens of an episode |
 | seconds | efficiency | the models' seconds on the critical path |
 | parallelism | efficiency | seconds of all texts / seconds on the critical path |
-| influence of M | coordination | loss of return if member M repeats its texts of the next episode, turn by turn |
+| influence of M | coordination | loss of return if the texts of member M are those of its next episode, turn by turn |
 | influence | coordination | the smallest influence of a member |
 | utilisation | coordination | % of the active agents whose texts lead to the last result |
 | redundancy | overhead | % of texts that nearly repeat an earlier one |
