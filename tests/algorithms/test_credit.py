@@ -220,7 +220,7 @@ def test_two_tables_agree_over_two_turns(options: dict[str, Any]) -> None:
 
 
 class Red(Match):
-    """The first five agents are paid for saying red; the last one cannot matter."""
+    """The first five agents are rewarded for saying red; the last one has no effect."""
 
     declared = replace(Match.declared, roles=("a", "b", "c", "d", "e", "bystander"))
 

@@ -219,7 +219,7 @@ def test_a_damaged_newest_is_skipped_and_named(
         assert restored(places) == 1
     (record,) = caplog.records
     assert "step-000002" in record.getMessage()
-    with pytest.raises(DamagedError):
+    with pytest.raises(DamagedError, match=file):
         read_checkpoint(tmp_path / "step-000002")
 
 

@@ -20,7 +20,7 @@ OPTIONS: Mapping[str, Mapping[str, Sequence[Any]]] = {
     "debate-v0": {"evidence": ["heard"]},
     "dectiger-v0": {"words": ["paraphrase"]},
     "document-v0": {"writers": [1, 9], "facts": [5], "foreign": [4], "count": [2]},
-    "humaneval-v0": {"feedback": ["level_feedbak"], "feedback_tests": [-1], "turn_reward": ["sum"]},
+    "humaneval-v0": {"feedback_tests": [-1], "turn_reward": ["sum"]},
     "incident-v0": {"cost": [2], "responders": [4]},
     "keys-v0": {"relations": [1], "entities": [1], "delegations": [0], "context": [-1], "filler": [True]},
     "meeting-v0": {"n_agents": [6], "days": [0], "common": [0], "turn_cost": [-1], "word_cost": [math.nan]},
@@ -39,7 +39,7 @@ OPTIONS: Mapping[str, Mapping[str, Sequence[Any]]] = {
     "staghunt-v0": {"hare": [1.0], "rewards": ["own"], "n_agents": [7]},
     "support-v0": {"user": ["model"], "goals": [5], "turn_cost": [-1]},
     "telegrams-v0": {"n_agents": [0, 9, -1, 2.5, True, "3"]},
-    "tldr-v0": {"feedback": ["level_feedbak", "expert"], "turn_reward": ["sum"]},
+    "tldr-v0": {"turn_reward": ["sum"]},
     "trip-v0": {"wishes": [1], "events": [3, 9], "lists": [-1]},
     "verify-v0": {"rewards": ["own"]},
 }

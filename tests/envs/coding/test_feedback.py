@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import re
+import json
+import pickle
 from itertools import pairwise
 from typing import Any
 
@@ -121,38 +122,65 @@ def test_level_passed_names_levels_without_reasons(aux: str, main: str, to_aux: 
 # --- code: reasons ----------------------------------------------------------------------------------------------------
 
 
-TO_AUX, TO_MAIN = 0, 1
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "your answer holds no function `aux`"),
+        ("def helper(x):\n    return x\n", "your answer holds no function `aux`"),
+        ("def aux(x):\n    print(x)\n", "your answer holds a function `aux` without a return"),
+    ],
+)
+def test_a_missing_definition_of_aux(text: str, reason: str) -> None:
+    assert lines(feedback_of(text, MAIN)[0]) == [f"definition: failed, {reason}"]
+
+
+def test_an_entry_point_that_is_missing_or_has_no_return_is_told_to_main_and_leaves_aux_untried() -> None:
+    aux, main = feedback_of(AUX, "def solution(x):\n    return x\n")
+    assert lines(aux) == ["definition: passed", "syntax: not tried, the entry point is missing"]
+    assert lines(main) == ["definition: failed, your answer holds no function `main`"]
+    aux, _ = feedback_of(AUX, "def main(x):\n    print(aux(x))\n")
+    assert lines(aux) == ["definition: passed", "syntax: not tried, the entry point has no return"]
+    _, main = feedback_of(AUX, "def main(x):\n    print(x)\n")
+    assert lines(main) == ["definition: failed, your answer holds a function `main` without a return"]
 
 
 @pytest.mark.parametrize(
-    ("aux", "main", "reader", "line"),
-    [
-        ("", MAIN, TO_AUX, "definition: failed, .*`aux`"),
-        ("def helper(x):\n    return x\n", MAIN, TO_AUX, "definition: failed, .*`aux`"),
-        ("def aux(x):\n    print(x)\n", MAIN, TO_AUX, "definition: failed, .*return"),
-        (AUX, "def solution(x):\n    return x\n", TO_AUX, "syntax: not tried"),
-        (AUX, "def solution(x):\n    return x\n", TO_MAIN, "definition: failed, .*`main`"),
-        (AUX, "def main(x):\n    print(aux(x))\n", TO_AUX, "syntax: not tried"),
-        (AUX, "def main(x):\n    print(x)\n", TO_MAIN, "definition: failed, .*return"),
-        (BROKEN, MAIN, TO_AUX, "syntax: failed, line 3"),
-        (BROKEN, MAIN, TO_MAIN, "syntax: failed in the other"),
-        (AUX, "def main(x):\n    return aux(x) +\n", TO_MAIN, "syntax: failed, line 2"),
-        (HALF, MAIN, TO_AUX, r"failed: c\(3\) == 7: ZeroDivisionError"),
-        (HALF, MAIN, TO_MAIN, r"failed: c\(3\) == 7: ZeroDivisionError"),
-        ("def aux(x):\n    return x\n", MAIN, TO_AUX, r"failed: c\(2\) == 5: assertion failed"),
-        (AUX, ALONE, TO_MAIN, r"helper: not used, .*`aux\(...\)`"),
-        (AUX, "def main(x):\n    return aux(x)\n", TO_MAIN, "helper: used, .*hands"),
-        (AUX, "def main(x):\n    y = aux(x)\n    return y\n", TO_MAIN, "helper: used, .*hands"),
-        (AUX, "def main(x):\n    aux(x)\n    return x\n", TO_MAIN, "helper: used, .*dropped"),
-        (AUX, "def main(x):\n    return aux(x) - 1\n", TO_MAIN, "helper: used$"),
-    ],
+    ("aux", "main", "author", "line"), [(BROKEN, MAIN, 0, 3), (AUX, "def main(x):\n    return aux(x) +\n", 1, 2)]
 )
-def test_an_author_is_told_why_its_function_fails_and_only_main_about_the_helper(
-    aux: str, main: str, reader: int, line: str
-) -> None:
+def test_a_syntax_error_is_told_with_its_line_to_its_author_alone(aux: str, main: str, author: int, line: int) -> None:
     messages = feedback_of(aux, main)
-    assert any(re.match(line, told) for told in lines(messages[reader]))
-    assert not any(told.startswith("helper") for told in lines(messages[TO_AUX]))
+    assert lines(messages[author])[1].startswith(f"syntax: failed, line {line}: ")
+    assert lines(messages[1 - author])[1:] == ["syntax: failed in the other function; yours parses"]
+
+
+def test_a_failed_assert_is_told_with_its_exception_if_any() -> None:
+    for message in feedback_of(HALF, MAIN):
+        assert "tests: 2 of 4 passed" in lines(message)
+        assert any(line.startswith("failed: c(3) == 7: ZeroDivisionError: ") for line in lines(message))
+    assert "failed: c(2) == 5: assertion failed" in lines(feedback_of("def aux(x):\n    return x\n", MAIN)[0])
+
+
+@pytest.mark.parametrize(
+    ("main", "line"),
+    [
+        (ALONE, "helper: not used, call `aux(...)` where it helps"),
+        (
+            "def main(x):\n    return aux(x)\n",
+            "helper: used, but your function only hands its result on; do a part of the work yourself",
+        ),
+        (
+            "def main(x):\n    y = aux(x)\n    return y\n",
+            "helper: used, but your function only hands its result on; do a part of the work yourself",
+        ),
+        ("def main(x):\n    aux(x)\n    return x\n", "helper: used, but the value of a call is dropped"),
+        ("def main(x):\n    return aux(x) - 1\n", "helper: used"),
+    ],
+    ids=["not used", "wrapper", "wrapper of two lines", "dropped", "used"],
+)
+def test_only_main_is_told_about_the_helper(main: str, line: str) -> None:
+    to_aux, to_main = feedback_of(AUX, main)
+    assert lines(to_main)[-1] == line
+    assert not [line for line in lines(to_aux) if line.startswith("helper")]
 
 
 @pytest.mark.parametrize(
@@ -267,3 +295,35 @@ def test_feedback_is_about_the_last_turn_alone() -> None:
     first = env.step({"agent_0": HALF, "agent_1": MAIN})[0]
     env.step({"agent_0": "", "agent_1": ""})
     assert env.step({"agent_0": HALF, "agent_1": MAIN})[0] == first
+
+
+# --- code: which modes there are --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("mode", "nearest"),
+    [("level_feedbak", "level_feedback"), ("experts", "expert"), ("pass", "passed"), ("plan", "plain")],
+)
+def test_an_unknown_mode_is_answered_with_the_nearest(mode: str, nearest: str) -> None:
+    with pytest.raises(ValueError, match=rf"feedback '{mode}' does not exist; .*{nearest}"):
+        code_env(mode)
+
+
+def test_an_expert_needs_its_mode_and_the_mode_an_expert() -> None:
+    with pytest.raises(ValueError, match="feedback is 'expert' and expert is None"):
+        code_env("expert")
+    with pytest.raises(ValueError, match="feedback is 'level_feedback' and expert is <function"):
+        code_env("level_feedback", expert=reviewer)
+
+
+def reviewer(prompt: str, number: int) -> str:
+    return json.dumps({"aux": "def aux(x):\n    return 2 * x\n", "main": ""})
+
+
+def test_an_environment_with_an_expert_can_be_pickled_and_forked() -> None:
+    env = code_env("expert", expert=reviewer)
+    copies = [env, pickle.loads(pickle.dumps(env)), env.fork()]
+    heard = [copy.step({"agent_0": HALF, "agent_1": MAIN})[0] for copy in copies]
+    assert heard[0] == heard[1] == heard[2]
+    assert "A reviewer suggests for `aux`" in heard[0]["agent_0"]
+    assert "The reviewer suggests no change." in heard[0]["agent_1"]
