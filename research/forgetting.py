@@ -1,0 +1,84 @@
+"""Compute the perplexity of given texts under trained teams, as a probe of what training made the model forget.
+
+    python research/forgetting.py RUN [RUN ...] --texts FILE --field FIELD [--items N] [--json FILE]
+
+FILE has one JSON object per line. The texts should differ from those of the training, such as programs after training
+on summaries. Each text is scored without a prompt, by every trained member of every cell and by the model before
+training. The output has, for each cell, exp(-mean log pi per token) of the untrained model and of each member, and the
+change of -log pi per token in nats, paired by text, with a 95 % t interval over texts. A positive change is forgetting.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import itertools
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import raw_data
+
+from llm_dec_pomdp.agents import Team
+from llm_dec_pomdp.agents.judges import ModelJudge
+from llm_dec_pomdp.benchmarks.setup import load_saved
+from llm_dec_pomdp.evaluation.intervals import mean_interval
+from llm_dec_pomdp.results.runs import read_run
+from llm_dec_pomdp.training.checkpoint import find_team
+
+
+def nats_per_token(team: Team, agent: str, texts: Sequence[str]) -> list[float]:
+    """Return -log pi of each text under the policy of an agent, in nats per token."""
+    judge = ModelJudge(team.members[agent], agent=agent)
+    return [-likelihood.mean for likelihood in judge.log_likelihoods([""] * len(texts), texts)]
+
+
+def probe(folder: Path, texts: Sequence[str]) -> dict[str, Any]:
+    """Return the perplexities and the changes of the members of the team in a folder."""
+    trained, untrained = load_saved(folder, True), load_saved(folder, False)
+    found: dict[str, Any] = {}
+    for agent in trained.members:
+        before, after = (nats_per_token(team, agent, texts) for team in (untrained, trained))
+        change = mean_interval([late - early for early, late in zip(before, after, strict=True)])
+        found[agent] = {
+            "before": math.exp(fmean(before)),
+            "after": math.exp(fmean(after)),
+            "change": dataclasses.asdict(change),
+        }
+    return found
+
+
+def main() -> None:
+    """Score the texts, and print the results."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN")
+    parser.add_argument("--texts", type=Path, required=True, help="file of texts, one JSON object per line")
+    parser.add_argument("--field", required=True, help="field of the text")
+    parser.add_argument("--items", type=int, default=64, help="number of texts, from the start of the file")
+    parser.add_argument("--json", type=Path, help="also write the figures to this file")
+    arguments = parser.parse_args()
+    with arguments.texts.open(encoding="utf-8") as lines:
+        texts = [json.loads(line)[arguments.field] for line in itertools.islice(lines, arguments.items)]
+    found: dict[str, Any] = {}
+    for run in arguments.runs:
+        for entry in read_run(run).entries:
+            if entry.result is None:
+                continue
+            place = f"{run.name}/{entry.folder.name}"
+            found[place] = probe(find_team(entry.folder), texts)
+            for agent, values in found[place].items():
+                low, mean, high = (values["change"][key] for key in ("low", "mean", "high"))
+                print(
+                    f"{place}, {agent}: perplexity {values['before']:.2f} before, {values['after']:.2f} after; "
+                    f"{mean:+.3f} nats per token ({low:+.3f} to {high:+.3f})",
+                    flush=True,
+                )
+    if arguments.json:
+        raw_data.write(arguments.json, found)
+
+
+if __name__ == "__main__":
+    main()
