@@ -61,8 +61,8 @@ class DistilConfig(UpdaterOptions):
 
     teacher: str = "script:optimal"
     """Teacher: a script of the environment (for tables); a model as in load_team, such as builtin:table, a folder, a
-    .gguf file, or the .toml file of a team, which a teacher with adapters needs; or http://HOST:PORT/v1#NAME, a model on
-    a vLLM server."""
+    .gguf file, or the .toml file of a team, which a teacher with adapters needs; or http://HOST:PORT/v1#NAME, a model
+    on a vLLM server."""
     weights: str = ""
     """Folder with the teacher's trained weights: a run, a saved team or a checkpoint."""
     sees: Literal["own", "all"] = "own"
