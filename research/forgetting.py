@@ -1,11 +1,14 @@
 """Compute the perplexity of given texts under trained teams, as a probe of what training made the model forget.
 
     python research/forgetting.py RUN [RUN ...] --texts FILE --field FIELD [--items N] [--json FILE]
+    python research/forgetting.py --table FILE
 
 FILE has one JSON object per line. The texts should differ from those of the training, such as programs after training
 on summaries. Each text is scored without a prompt, by every trained member of every cell and by the model before
 training. The output has, for each cell, exp(-mean log pi per token) of the untrained model and of each member, and the
 change of -log pi per token in nats, paired by text, with a 95 % t interval over texts. A positive change is forgetting.
+`--table` prints the mean change of each method from the file that `--json` wrote, and its difference from the first
+method, paired by seed, with t intervals over seeds.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ import dataclasses
 import itertools
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -51,15 +54,41 @@ def probe(folder: Path, texts: Sequence[str]) -> dict[str, Any]:
     return found
 
 
+def table(probes: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Return the rows of a Markdown table: the change of each method over seeds, and its difference from the first."""
+    changes: dict[str, dict[int, float]] = {}
+    for of in probes.values():
+        change = fmean(member["change"]["mean"] for member in of["members"].values())
+        changes.setdefault(of["method"], {})[of["seed"]] = change
+    first = next(iter(changes.values()))
+    rows = ["| method | change, nats per token | minus the first |", "|---|---|---|"]
+    for method, by_seed in changes.items():
+        shown = [
+            f"{interval.mean:+.2f} ({interval.low:+.2f} to {interval.high:+.2f})"
+            for interval in (
+                mean_interval(list(by_seed.values())),
+                mean_interval([change - first[seed] for seed, change in by_seed.items()]),
+            )
+        ]
+        rows.append(f"| {method} | {shown[0]} | {'' if by_seed is first else shown[1]} |")
+    return rows
+
+
 def main() -> None:
     """Score the texts, and print the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN")
-    parser.add_argument("--texts", type=Path, required=True, help="file of texts, one JSON object per line")
-    parser.add_argument("--field", required=True, help="field of the text")
+    parser.add_argument("runs", nargs="*", type=Path, metavar="RUN")
+    parser.add_argument("--texts", type=Path, help="file of texts, one JSON object per line")
+    parser.add_argument("--field", help="field of the text")
     parser.add_argument("--items", type=int, default=64, help="number of texts, from the start of the file")
     parser.add_argument("--json", type=Path, help="also write the figures to this file")
+    parser.add_argument("--table", type=Path, help="only print the table of this file")
     arguments = parser.parse_args()
+    if arguments.table:
+        print("\n".join(table(raw_data.read(arguments.table))))
+        return
+    if not arguments.runs or not arguments.texts or not arguments.field:
+        parser.error("give RUN, --texts and --field, or --table")
     with arguments.texts.open(encoding="utf-8") as lines:
         texts = [json.loads(line)[arguments.field] for line in itertools.islice(lines, arguments.items)]
     found: dict[str, Any] = {}
@@ -68,8 +97,9 @@ def main() -> None:
             if entry.result is None:
                 continue
             place = f"{run.name}/{entry.folder.name}"
-            found[place] = probe(find_team(entry.folder), texts)
-            for agent, values in found[place].items():
+            members = probe(find_team(entry.folder), texts)
+            found[place] = {"method": entry.method, "seed": entry.cell.seed, "members": members}
+            for agent, values in members.items():
                 low, mean, high = (values["change"][key] for key in ("low", "mean", "high"))
                 print(
                     f"{place}, {agent}: perplexity {values['before']:.2f} before, {values['after']:.2f} after; "
