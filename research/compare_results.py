@@ -55,12 +55,12 @@ def over(value: Estimate) -> str:
     return f"{value.seeds} seeds, the measured tasks" if value.seeds > 1 else "one seed, no interval"
 
 
-def over_seeds(values: Sequence[float]) -> str:
-    """Return the mean and interval of one number per seed."""
+def over_seeds(values: Sequence[float], digits: int = 1) -> str:
+    """Return the mean and interval of one number per seed; without interval if the seeds are too few."""
     if len(values) < LEAST_SEEDS:
-        return f"{fmean(values):.1f}" if values else ""
+        return f"{fmean(values):.{digits}f}" if values else ""
     found = mean_interval(values)
-    return f"{found.mean:.1f} ({bounds(found)})"
+    return f"{found.mean:.{digits}f} ({found.low:.{digits}f} to {found.high:.{digits}f})"
 
 
 def return_rows(by_method: Mapping[str, Seeds]) -> list[str]:

@@ -8,7 +8,7 @@ on summaries. Each text is scored without a prompt, by every trained member of e
 training. The output has, for each cell, exp(-mean log pi per token) of the untrained model and of each member, and the
 change of -log pi per token in nats, paired by text, with a 95 % t interval over texts. A positive change is forgetting.
 `--table` prints the mean change of each method from the file that `--json` wrote, and its difference from the first
-method, paired by seed, with t intervals over seeds.
+method, paired by seed, with t intervals over seeds if there are at least three.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from statistics import fmean
 from typing import Any
 
 import raw_data
+from compare_results import over_seeds
 
 from llm_dec_pomdp.agents import Team
 from llm_dec_pomdp.agents.judges import ModelJudge
@@ -57,20 +58,14 @@ def probe(folder: Path, texts: Sequence[str]) -> dict[str, Any]:
 def table(probes: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """Return the rows of a Markdown table: the change of each method over seeds, and its difference from the first."""
     changes: dict[str, dict[int, float]] = {}
-    for of in probes.values():
-        change = fmean(member["change"]["mean"] for member in of["members"].values())
-        changes.setdefault(of["method"], {})[of["seed"]] = change
+    for cell in probes.values():
+        change = fmean(member["change"]["mean"] for member in cell["members"].values())
+        changes.setdefault(cell["method"], {})[cell["seed"]] = change
     first = next(iter(changes.values()))
     rows = ["| method | change, nats per token | minus the first |", "|---|---|---|"]
     for method, by_seed in changes.items():
-        shown = [
-            f"{interval.mean:+.2f} ({interval.low:+.2f} to {interval.high:+.2f})"
-            for interval in (
-                mean_interval(list(by_seed.values())),
-                mean_interval([change - first[seed] for seed, change in by_seed.items()]),
-            )
-        ]
-        rows.append(f"| {method} | {shown[0]} | {'' if by_seed is first else shown[1]} |")
+        differences = [change - first[seed] for seed, change in by_seed.items()] if by_seed is not first else []
+        rows.append(f"| {method} | {over_seeds(list(by_seed.values()), 2)} | {over_seeds(differences, 2)} |")
     return rows
 
 

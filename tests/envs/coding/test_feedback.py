@@ -134,7 +134,7 @@ def test_a_missing_definition_of_aux(text: str, reason: str) -> None:
     assert lines(feedback_of(text, MAIN)[0]) == [f"definition: failed, {reason}"]
 
 
-def test_an_entry_point_that_is_missing_or_has_no_return_is_told_to_main_and_leaves_aux_untried() -> None:
+def test_an_entry_point_that_is_missing_or_has_no_return_is_reported_to_main_and_leaves_aux_untried() -> None:
     aux, main = feedback_of(AUX, "def solution(x):\n    return x\n")
     assert lines(aux) == ["definition: passed", "syntax: not tried, the entry point is missing"]
     assert lines(main) == ["definition: failed, your answer holds no function `main`"]
@@ -147,13 +147,13 @@ def test_an_entry_point_that_is_missing_or_has_no_return_is_told_to_main_and_lea
 @pytest.mark.parametrize(
     ("aux", "main", "author", "line"), [(BROKEN, MAIN, 0, 3), (AUX, "def main(x):\n    return aux(x) +\n", 1, 2)]
 )
-def test_a_syntax_error_is_told_with_its_line_to_its_author_alone(aux: str, main: str, author: int, line: int) -> None:
+def test_a_syntax_error_is_reported_with_its_line_to_its_author(aux: str, main: str, author: int, line: int) -> None:
     messages = feedback_of(aux, main)
     assert lines(messages[author])[1].startswith(f"syntax: failed, line {line}: ")
     assert lines(messages[1 - author])[1:] == ["syntax: failed in the other function; yours parses"]
 
 
-def test_a_failed_assert_is_told_with_its_exception_if_any() -> None:
+def test_a_failed_assert_is_reported_with_its_exception_if_any() -> None:
     for message in feedback_of(HALF, MAIN):
         assert "tests: 2 of 4 passed" in lines(message)
         assert any(line.startswith("failed: c(3) == 7: ZeroDivisionError: ") for line in lines(message))
@@ -177,7 +177,7 @@ def test_a_failed_assert_is_told_with_its_exception_if_any() -> None:
     ],
     ids=["not used", "wrapper", "wrapper of two lines", "dropped", "used"],
 )
-def test_only_main_is_told_about_the_helper(main: str, line: str) -> None:
+def test_only_main_observes_how_the_helper_is_used(main: str, line: str) -> None:
     to_aux, to_main = feedback_of(AUX, main)
     assert lines(to_main)[-1] == line
     assert not [line for line in lines(to_aux) if line.startswith("helper")]
