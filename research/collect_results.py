@@ -22,7 +22,8 @@ from llm_dec_pomdp.storage.runfolder import finite, read_lines
 from llm_dec_pomdp.types import Episode
 
 CURVE = ("step", "return_percent", "components", "distinct_2", "truncated", "measured")
-COSTS = ("generations", "joint_rewards")  # metrics of an update that are kept
+COSTS = ("generations", "joint_rewards")  # metrics of an update whose sums are kept at each evaluation
+DIVERGENCE = "reverse_kl"  # metric of `distil` that is kept for each update
 
 
 def boiled(entry: CellRecord, samples: int) -> dict[str, Any]:
@@ -42,6 +43,8 @@ def boiled(entry: CellRecord, samples: int) -> dict[str, Any]:
         "returns": {task: round(value, 4) for task, value in entry.returns().items()},
         "samples": [sample_of(episode) for episode in entry.episodes()[:samples]],
     }
+    if steps and DIVERGENCE in steps[0]["metrics"]:
+        kept[DIVERGENCE] = [round(step["metrics"][DIVERGENCE], 4) for step in steps]
     return kept | ({"rescored": others} if (others := rescored(entry.folder)) else {})
 
 

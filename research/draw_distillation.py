@@ -95,6 +95,18 @@ def differences(groups: dict[str, dict[str, list[dict[str, Any]]]]) -> str:
     return "\n".join(lines)
 
 
+def divergences(groups: dict[str, dict[str, list[dict[str, Any]]]]) -> str:
+    """Return the reverse KL divergence in nats per token: means of the first two and the last two updates."""
+    lines = ["| environment | method | first two updates | last two updates |", "|---|---|---|---|"]
+    for name, methods in groups.items():
+        for method, rows in methods.items():
+            curves = np.array([row["reverse_kl"] for row in rows if "reverse_kl" in row])
+            if len(curves):
+                ends = curves[:, :2].mean(1), curves[:, -2:].mean(1)
+                lines.append(f"| {name} | {method} | {' | '.join(shown(list(end), 3) for end in ends)} |")
+    return "\n".join(lines)
+
+
 def draw(groups: dict[str, dict[str, list[dict[str, Any]]]], teachers: dict[str, float], out: Path) -> None:
     mpl.rcParams.update({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "svg.fonttype": "none"})
     figure, axes = plt.subplots(1, len(groups), figsize=(2.9 * len(groups), 3.2), layout="constrained", squeeze=False)
@@ -127,7 +139,7 @@ def main() -> None:
             teachers[task] = row["summary"]["return_percent"]["mean"]
         else:
             groups.setdefault(task, {}).setdefault(method, []).append(row)
-    print(table(groups), differences(groups), sep="\n\n", end="\n\n")
+    print(table(groups), differences(groups), divergences(groups), sep="\n\n", end="\n\n")
     for task, value in teachers.items():
         print(f"teacher on {task}: {value:.1f}")
     if options.out:
