@@ -31,13 +31,23 @@ ALL_TASKS = "mean of all tasks"  # replaces the tasks if a file has only their m
 Seeds = Mapping[int, dict[str, Any]]  # seed -> collected data of its run
 
 
+def environment_of(cell: Mapping[str, Any]) -> str:
+    """Return the label of a run's environment, or its id."""
+    environment = cell["cell"]["environment"]
+    return environment.get("label") or environment["id"]
+
+
 def methods(cells: Sequence[dict[str, Any]]) -> dict[str, dict[str, dict[int, dict[str, Any]]]]:
-    """Return the runs by environment, method and seed."""
+    """Return the runs by environment, method and seed; in an environment with several models a method names its own."""
     found: dict[str, dict[str, dict[int, dict[str, Any]]]] = {}
+    models: dict[str, set[str]] = {}
     for cell in cells:
-        method, environment = cell["cell"]["method"], cell["cell"]["environment"]
-        by_method = found.setdefault(environment.get("label") or environment["id"], {})
-        by_method.setdefault(method.get("label") or method["name"], {})[cell["cell"]["seed"]] = cell
+        models.setdefault(environment_of(cell), set()).add(cell["cell"]["model"]["name"])
+    for cell in cells:
+        method, model, environment = cell["cell"]["method"], cell["cell"]["model"]["name"], environment_of(cell)
+        name = method.get("label") or method["name"]
+        name += f" ({model})" if len(models[environment]) > 1 else ""
+        found.setdefault(environment, {}).setdefault(name, {})[cell["cell"]["seed"]] = cell
     return found
 
 
