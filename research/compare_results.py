@@ -1,10 +1,11 @@
 """Print tables over seeds from files of `collect_results.py`: returns, differences, and the cost of a return.
 
-    python research/compare_results.py research/data/NAME.json.xz [--reach 70 75] [--against NAME ...]
+    python research/compare_results.py research/data/NAME.json.xz [--reach 70 75] [--against NAME ...] [--rescored ENV]
 
 Where a file has the return of every task, intervals and verdicts are those of `llm-dec-pomdp report`, over seeds and
 tasks. Where it only has the mean of each seed, they are t intervals over the seeds, on the measured tasks. Differences
-are paired by seed and Holm-corrected over the pairs of an environment. With fewer than three seeds there are neither
+are paired by seed and Holm-corrected over the pairs of an environment. `--rescored` uses the scores of `llm-dec-pomdp
+rescore RUN ENV` instead of those of the run's environment. With fewer than three seeds there are neither
 intervals nor verdicts.
 """
 
@@ -31,24 +32,37 @@ ALL_TASKS = "mean of all tasks"  # replaces the tasks if a file has only their m
 Seeds = Mapping[int, dict[str, Any]]  # seed -> collected data of its run
 
 
-def environment_of(cell: Mapping[str, Any]) -> str:
-    """Return the label of a run's environment, or its id."""
-    environment = cell["cell"]["environment"]
-    return environment.get("label") or environment["id"]
+def title_of(cell: Mapping[str, Any], part: str) -> str:
+    """Return the label of the "environment" or "method" of a run; its id or name if it has no label."""
+    named = cell["cell"][part]
+    return named.get("label") or named.get("id") or named["name"]
 
 
 def methods(cells: Sequence[dict[str, Any]]) -> dict[str, dict[str, dict[int, dict[str, Any]]]]:
-    """Return the runs by environment, method and seed; in an environment with several models a method names its own."""
+    """Return the runs by environment, method and seed; with several models, a method's name includes its model."""
     found: dict[str, dict[str, dict[int, dict[str, Any]]]] = {}
     models: dict[str, set[str]] = {}
     for cell in cells:
-        models.setdefault(environment_of(cell), set()).add(cell["cell"]["model"]["name"])
+        models.setdefault(title_of(cell, "environment"), set()).add(cell["cell"]["model"]["name"])
     for cell in cells:
-        method, model, environment = cell["cell"]["method"], cell["cell"]["model"]["name"], environment_of(cell)
-        name = method.get("label") or method["name"]
-        name += f" ({model})" if len(models[environment]) > 1 else ""
+        environment, name = title_of(cell, "environment"), title_of(cell, "method")
+        name += f" ({cell['cell']['model']['name']})" if len(models[environment]) > 1 else ""
         found.setdefault(environment, {}).setdefault(name, {})[cell["cell"]["seed"]] = cell
     return found
+
+
+def rescored(cell: dict[str, Any], environment: str) -> dict[str, Any]:
+    """Return a run with the return of its final evaluation under another environment, and without other returns.
+
+    Raises:
+        ValueError: if the run has no such scores.
+    """
+    found = [other["return_percent"] for other in cell.get("rescored", ()) if other["environment"] == environment]
+    if not found:
+        raise ValueError(
+            f"a run has no scores of {environment!r}; run `llm-dec-pomdp rescore RUN {environment}`, and collect"
+        )
+    return {**cell, "returns": {}, "curve": [], "summary": {**cell["summary"], "return_percent": found[0]}}
 
 
 def returns(seeds: Seeds) -> dict[int, dict[str, float]]:
@@ -134,9 +148,13 @@ def main() -> None:
     parser.add_argument("files", nargs="+", type=Path, metavar="NAME.json")
     parser.add_argument("--reach", nargs="*", type=float, default=[], help="returns in %% of the maximum")
     parser.add_argument("--against", nargs="*", default=[], help="only pairs with one of these methods")
+    parser.add_argument("--rescored", metavar="ENV", help="use the scores of `llm-dec-pomdp rescore RUN ENV`")
     arguments = parser.parse_args()
     for path in arguments.files:
-        for environment, by_method in methods(raw_data.read(path)).items():
+        cells = raw_data.read(path)
+        if arguments.rescored:
+            cells = [rescored(cell, arguments.rescored) for cell in cells]
+        for environment, by_method in methods(cells).items():
             tables = [return_rows(by_method), difference_rows(by_method, arguments.against)]
             tables += [reach_rows(by_method, goal) for goal in arguments.reach]
             print(f"## {environment} ({path.name})\n\n" + "\n\n".join("\n".join(table) for table in tables) + "\n")

@@ -17,17 +17,11 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 import raw_data
+from compare_results import over_seeds, title_of
 from matplotlib import pyplot as plt
-
-from llm_dec_pomdp.evaluation.intervals import LEAST_SEEDS, mean_interval
 
 METHODS = ("distil", "trajectory", "imitation", "magrpo", "control")
 GOAL = 80.0  # return in % whose cost is tabulated
-
-
-def title_of(row: dict[str, Any], part: str) -> str:
-    named = row["cell"][part]
-    return named.get("label") or named.get("id") or named["name"]
 
 
 def curve_of(row: dict[str, Any], key: str) -> list[float]:
@@ -44,12 +38,6 @@ def until(row: dict[str, Any], key: str) -> float | None:
     """Return the value of a column at the first evaluation with at least `GOAL`; None if there is none."""
     pairs = zip(curve_of(row, "return"), curve_of(row, key), strict=True)
     return next((spent for reached, spent in pairs if reached >= GOAL), None)
-
-
-def shown(values: Sequence[float], digits: int = 1) -> str:
-    found = mean_interval(values) if len(values) >= LEAST_SEEDS else None
-    text = f"{np.mean(values):.{digits}f}"
-    return text if found is None else f"{text} ({found.low:.{digits}f} to {found.high:.{digits}f})"
 
 
 def cost(rows: Sequence[dict[str, Any]], key: str) -> str:
@@ -76,7 +64,13 @@ def table(groups: dict[str, dict[str, list[dict[str, Any]]]]) -> str:
             at = {share: [i for i, step in enumerate(steps) if step == steps[-1] * share] for share in (0.25, 0.5)}
             early = [f"{curves[:, places[0]].mean():.1f}" if places else "" for places in at.values()]
             last = curves[:, -1]
-            cells = [*early, shown(list(last)), f"{last.min():.1f}", cost(rows, "episodes"), cost(rows, "generations")]
+            cells = [
+                *early,
+                over_seeds(list(last)),
+                f"{last.min():.1f}",
+                cost(rows, "episodes"),
+                cost(rows, "generations"),
+            ]
             lines.append(f"| {name} | {method} | {len(rows)} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
@@ -91,20 +85,21 @@ def differences(groups: dict[str, dict[str, list[dict[str, Any]]]]) -> str:
         }
         for method in (method for method in METHODS[1:] if method in means):
             gaps = [value - means[method][seed] for seed, value in means["distil"].items()]
-            lines.append(f"| {name} | {method} | {shown(gaps)} |")
+            lines.append(f"| {name} | {method} | {over_seeds(gaps)} |")
     return "\n".join(lines)
 
 
 def divergences(groups: dict[str, dict[str, list[dict[str, Any]]]]) -> str:
     """Return the reverse KL divergence in nats per token: means of the first two and the last two updates."""
-    lines = ["| environment | method | first two updates | last two updates |", "|---|---|---|---|"]
+    lines: list[str] = []
     for name, methods in groups.items():
         for method, rows in methods.items():
             curves = np.array([row["reverse_kl"] for row in rows if "reverse_kl" in row])
             if len(curves):
                 ends = curves[:, :2].mean(1), curves[:, -2:].mean(1)
-                lines.append(f"| {name} | {method} | {' | '.join(shown(list(end), 3) for end in ends)} |")
-    return "\n".join(lines)
+                lines.append(f"| {name} | {method} | {' | '.join(over_seeds(list(end), 3) for end in ends)} |")
+    header = ["| environment | method | reverse KL, first two updates | last two updates |", "|---|---|---|---|"]
+    return "\n".join([*header, *lines, ""]) if lines else ""
 
 
 def draw(groups: dict[str, dict[str, list[dict[str, Any]]]], teachers: dict[str, float], out: Path) -> None:
@@ -139,7 +134,7 @@ def main() -> None:
             teachers[task] = row["summary"]["return_percent"]["mean"]
         else:
             groups.setdefault(task, {}).setdefault(method, []).append(row)
-    print(table(groups), differences(groups), divergences(groups), sep="\n\n", end="\n\n")
+    print(table(groups), differences(groups), divergences(groups), sep="\n\n")
     for task, value in teachers.items():
         print(f"teacher on {task}: {value:.1f}")
     if options.out:
