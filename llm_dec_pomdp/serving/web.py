@@ -68,6 +68,7 @@ class WebServer:
             ws_max_size=MOST_BYTES,
             ws_per_message_deflate=False,
         )
+        config.load()  # imports in this thread: at the same time as a client in another one, they could deadlock
         self._server = uvicorn.Server(config)
 
     def run(self) -> None:

@@ -123,3 +123,27 @@ def test_connections_without_a_request_make_room_for_others(serving: Serving) ->
         for _ in range(300):  # more than there may be
             opened.enter_context(raw(url))
         RemoteEnv(url, tries=1).reset(seed=0)
+
+
+def test_the_thread_of_a_server_does_not_import_websockets() -> None:
+    """Both a server and a client import it; in two threads at the same time these imports can deadlock."""
+    pytest.importorskip("starlette", reason="the extra serve is not installed")
+    code = """
+import sys, threading
+import llm_dec_pomdp
+from llm_dec_pomdp.serving.server import Server
+
+class Watch:
+    def find_spec(self, name, *rest):
+        if name.startswith("websockets.") and threading.current_thread() is not threading.main_thread():
+            print(name)
+
+server = Server(llm_dec_pomdp.make("keys-v0"), port=0)
+sys.meta_path.insert(0, Watch())
+thread = threading.Thread(target=server.run)
+thread.start()
+server.stop()
+thread.join()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
+    assert not done.stdout
